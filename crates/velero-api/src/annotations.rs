@@ -1,0 +1,114 @@
+//! Annotations Velero writes or reads.
+
+/// On a Backup or Restore: how long pod volume transfers may take.
+pub const POD_VOLUME_TIMEOUT: &str = "velero.io/pod-volume-timeout";
+/// On a Backup: the version of the cluster, as in `v1.35.4`.
+pub const SOURCE_CLUSTER_GIT_VERSION: &str = "velero.io/source-cluster-k8s-gitversion";
+/// On a Backup: the major number of the cluster's version.
+pub const SOURCE_CLUSTER_MAJOR_VERSION: &str = "velero.io/source-cluster-k8s-major-version";
+/// On a Backup: the minor number of the cluster's version.
+pub const SOURCE_CLUSTER_MINOR_VERSION: &str = "velero.io/source-cluster-k8s-minor-version";
+/// On a Backup: how long plugins may wait for a resource.
+pub const RESOURCE_TIMEOUT: &str = "velero.io/resource-timeout";
+/// On a Backup: the ConfigMap with the volume policies of the whole cluster that took part.
+pub const GLOBAL_BACKUP_VOLUME_POLICY_CONFIG_MAP: &str = "velero.io/global-backup-volume-policy-configmap";
+
+/// On a pod: volumes to back up through the file system, comma separated.
+pub const VOLUMES_TO_BACKUP: &str = "backup.velero.io/backup-volumes";
+/// On a pod: volumes not to back up through the file system, comma separated.
+pub const VOLUMES_TO_EXCLUDE: &str = "backup.velero.io/backup-volumes-excludes";
+/// On a pod, followed by the volume name: a snapshot in a repository, as older versions wrote it.
+pub const POD_SNAPSHOT_PREFIX: &str = "snapshot.velero.io/";
+
+/// Set by a backup action on an item: leave it out, whatever else says it must be included.
+pub const SKIP_FROM_BACKUP: &str = "velero.io/skip-from-backup";
+/// Set by a backup action on an item, `true`: filters do not apply to its additional items.
+pub const MUST_INCLUDE_ADDITIONAL_ITEMS: &str = "backup.velero.io/must-include-additional-items";
+/// Set by a restore action on an item, `true`: filters do not apply to its additional items.
+pub const MUST_INCLUDE_ADDITIONAL_ITEMS_RESTORE: &str = "restore.velero.io/must-include-additional-items";
+/// `true` on a PersistentVolumeClaim whose volume no CSI driver provisioned.
+pub const SKIPPED_NO_CSI_PV: &str = "backup.velero.io/skipped-no-csi-pv";
+
+/// On a VolumeSnapshot: the snapshot as the storage system names it.
+pub const VOLUME_SNAPSHOT_HANDLE: &str = "velero.io/csi-volumesnapshot-handle";
+/// On a VolumeSnapshot: the size of a volume restored from it.
+pub const VOLUME_SNAPSHOT_RESTORE_SIZE: &str = "velero.io/csi-volumesnapshot-restore-size";
+/// On a VolumeSnapshot: the CSI driver.
+pub const CSI_DRIVER_NAME: &str = "velero.io/csi-driver-name";
+/// On a VolumeSnapshot: the deletion policy of its content.
+pub const VOLUME_SNAPSHOT_CONTENT_DELETION_POLICY: &str = "velero.io/csi-vsc-deletion-policy";
+/// On a VolumeSnapshot: the group snapshot as the storage system names it.
+pub const VOLUME_GROUP_SNAPSHOT_HANDLE: &str = "velero.io/csi-volumegroupsnapshot-handle";
+/// On a PersistentVolumeClaim: the VolumeSnapshotClass to use.
+pub const VOLUME_SNAPSHOT_CLASS: &str = "velero.io/csi-volumesnapshot-class";
+/// On a Backup, followed by the CSI driver: the VolumeSnapshotClass to use for it.
+pub const VOLUME_SNAPSHOT_CLASS_OF_DRIVER_PREFIX: &str = "velero.io/csi-volumesnapshot-class_";
+/// On a PersistentVolumeClaim: the VolumeGroupSnapshotClass to use.
+pub const VOLUME_GROUP_SNAPSHOT_CLASS: &str = "velero.io/csi-volume-group-snapshot-class";
+/// On a Backup, followed by the CSI driver: the VolumeGroupSnapshotClass to use for it.
+pub const VOLUME_GROUP_SNAPSHOT_CLASS_OF_DRIVER_PREFIX: &str = "velero.io/csi-volumegroupsnapshot-class_";
+/// `true` on the VolumeSnapshotClass that is Kubernetes' own default.
+pub const DEFAULT_VOLUME_SNAPSHOT_CLASS: &str = "snapshot.storage.kubernetes.io/is-default-class";
+/// On a VolumeSnapshotContent: the Secret for the snapshotter.
+pub const SNAPSHOTTER_SECRET_NAME: &str = "csi.storage.k8s.io/snapshotter-secret-name";
+/// On a VolumeSnapshotContent: the namespace of that Secret.
+pub const SNAPSHOTTER_SECRET_NAMESPACE: &str = "csi.storage.k8s.io/snapshotter-secret-namespace";
+/// On a VolumeSnapshotClass: the Secret for listing snapshots.
+pub const SNAPSHOTTER_LIST_SECRET_NAME: &str = "csi.storage.k8s.io/snapshotter-list-secret-name";
+/// On a VolumeSnapshotClass: the namespace of that Secret.
+pub const SNAPSHOTTER_LIST_SECRET_NAMESPACE: &str = "csi.storage.k8s.io/snapshotter-list-secret-namespace";
+
+/// On a PersistentVolumeClaim: `<namespace>/<name>` of its DataUpload.
+pub const DATA_UPLOAD_NAME: &str = "velero.io/data-upload-name";
+/// On a PersistentVolumeClaim: the VolumeSnapshot it is restored from.
+pub const VOLUME_SNAPSHOT_NAME: &str = "velero.io/volume-snapshot-name";
+/// On a PodVolumeBackup: the PersistentVolumeClaim behind the volume.
+pub const PVC_NAME: &str = "velero.io/pvc-name";
+/// On a restored PersistentVolume: its name in the backup.
+pub const ORIGINAL_PV_NAME: &str = "velero.io/original-pv-name";
+/// `true` or `false` on an object: whether its status is restored, whatever the restore says.
+pub const RESTORE_STATUS: &str = "velero.io/restore-status";
+
+/// Hooks around the backup of a pod, each also with the prefix `pre.` or `post.`; none means `pre.`.
+pub mod backup_hook {
+    /// The container to run the command in.
+    pub const CONTAINER: &str = "hook.backup.velero.io/container";
+    /// The command: a JSON list, or one word.
+    pub const COMMAND: &str = "hook.backup.velero.io/command";
+    /// What a failure means.
+    pub const ON_ERROR: &str = "hook.backup.velero.io/on-error";
+    /// How long the command may run.
+    pub const TIMEOUT: &str = "hook.backup.velero.io/timeout";
+    /// Puts a key before the backup of the pod.
+    pub const PRE_PREFIX: &str = "pre.";
+    /// Puts a key after the backup of the pod.
+    pub const POST_PREFIX: &str = "post.";
+}
+
+/// Commands to run in a restored pod.
+pub mod restore_exec_hook {
+    /// The container to run the command in.
+    pub const CONTAINER: &str = "post.hook.restore.velero.io/container";
+    /// The command: a JSON list, or one word.
+    pub const COMMAND: &str = "post.hook.restore.velero.io/command";
+    /// What a failure means.
+    pub const ON_ERROR: &str = "post.hook.restore.velero.io/on-error";
+    /// How long the command may run.
+    pub const EXEC_TIMEOUT: &str = "post.hook.restore.velero.io/exec-timeout";
+    /// How long to wait for the container.
+    pub const WAIT_TIMEOUT: &str = "post.hook.restore.velero.io/wait-timeout";
+    /// Whether to wait until the container is ready.
+    pub const WAIT_FOR_READY: &str = "post.hook.restore.velero.io/wait-for-ready";
+}
+
+/// Init containers to add to a restored pod.
+pub mod restore_init_hook {
+    /// The image of the container.
+    pub const CONTAINER_IMAGE: &str = "init.hook.restore.velero.io/container-image";
+    /// The name of the container.
+    pub const CONTAINER_NAME: &str = "init.hook.restore.velero.io/container-name";
+    /// The command: a JSON list, or one word.
+    pub const COMMAND: &str = "init.hook.restore.velero.io/command";
+    /// How long the container may take.
+    pub const TIMEOUT: &str = "init.hook.restore.velero.io/timeout";
+}

@@ -1,0 +1,13 @@
+//! Finalizers that keep an object until what it stands for is cleaned up.
+
+/// On a Restore until its files are deleted from the backup storage.
+pub const RESTORE_EXTERNAL_RESOURCES: &str = "restores.velero.io/external-resources-finalizer";
+
+/// On a DataUpload or DataDownload until its transfer has ended.
+pub const DATA_UPLOAD_DOWNLOAD: &str = "velero.io/data-upload-download-finalizer";
+
+/// On a PodVolumeBackup or PodVolumeRestore until its transfer has ended.
+pub const POD_VOLUME: &str = "velero.io/pod-volume-finalizer";
+
+/// Left on VolumeSnapshotContents by older versions; it is removed where it is found.
+pub const VOLUME_SNAPSHOT_CONTENT_PROTECT: &str = "velero.io/volume-snapshot-content-protect-finalizer";

@@ -1,0 +1,37 @@
+//! What Velero puts on the wire and at rest: the custom resources of `velero.io`, the JSON records
+//! beside a backup, and the names of labels, annotations and finalizers.
+//!
+//! This crate is the bottom of the workspace. It only describes data: no I/O, no clock, no client.
+//! Three promises hold for every type:
+//!
+//! - what Velero's Go types wrote is written again unchanged, zero values included;
+//! - a field this version does not know survives a read-modify-write (`unknown`);
+//! - an enum value this version does not know never makes an object unreadable.
+
+#[macro_use]
+mod macros;
+
+pub mod annotations;
+pub mod crd;
+pub mod duration;
+pub mod features;
+pub mod finalizers;
+pub mod labels;
+pub mod records;
+pub mod resource;
+mod schema;
+pub mod shared;
+pub mod v1;
+pub mod v2alpha1;
+mod wire;
+
+pub use duration::GoDuration;
+pub use features::FeatureFlags;
+pub use shared::{DataMoveOperationProgress, DataMovePhase};
+pub use wire::UnknownFields;
+
+/// The API group of every custom resource.
+pub const GROUP: &str = "velero.io";
+
+/// The namespace of the server and its objects unless another one is chosen.
+pub const DEFAULT_NAMESPACE: &str = "velero";

@@ -1,0 +1,140 @@
+//! PodVolumeBackup: moves the data of one pod volume into a repository.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    DataMoveOperationProgress, DataMovePhase,
+    resource::PrinterColumn,
+    wire::{UnknownFields, is_false, is_zero, null_as_default},
+};
+
+custom_resource! {
+    /// PodVolumeBackup asks the node agent to back up one volume of one pod through the file system.
+    PodVolumeBackup {
+        version: "v1",
+        plural: "podvolumebackups",
+        short_names: [],
+        spec: PodVolumeBackupSpec,
+        status: PodVolumeBackupStatus,
+        columns: [
+            PrinterColumn::text("Status", ".status.phase"),
+            PrinterColumn::date("Started", ".status.startTimestamp"),
+            PrinterColumn::bytes("Bytes Done", ".status.progress.bytesDone"),
+            PrinterColumn::bytes("Total Bytes", ".status.progress.totalBytes"),
+            PrinterColumn::bytes("Incremental Bytes", ".status.incrementalBytes").with_priority(10),
+            PrinterColumn::text("Storage Location", ".spec.backupStorageLocation"),
+            PrinterColumn::AGE,
+            PrinterColumn::text("Node", ".status.node"),
+            PrinterColumn::text("Uploader", ".spec.uploaderType"),
+        ],
+    }
+}
+
+/// The life of a PodVolumeBackup.
+pub type PodVolumeBackupPhase = DataMovePhase;
+
+/// Which volume to back up, and where to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["backupStorageLocation", "node", "pod", "repoIdentifier", "volume"]))]
+pub struct PodVolumeBackupSpec {
+    /// The node the pod runs on.
+    pub node: String,
+
+    /// The pod that has the volume.
+    #[serde(deserialize_with = "null_as_default")]
+    #[schemars(schema_with = "crate::schema::object_reference")]
+    pub pod: ObjectReference,
+
+    /// The name of the volume in the pod.
+    pub volume: String,
+
+    /// The BackupStorageLocation that holds the repository.
+    pub backup_storage_location: String,
+
+    /// The address of the repository; unused by the kopia format.
+    pub repo_identifier: String,
+
+    /// The uploader that moves the data.
+    #[schemars(extend("enum" = ["kopia", "restic", ""]))]
+    pub uploader_type: String,
+
+    /// Tags for the snapshot in the repository.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
+    pub tags: BTreeMap<String, String>,
+
+    /// Settings for the uploader.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
+    #[schemars(extend("nullable" = true))]
+    pub uploader_settings: BTreeMap<String, String>,
+
+    /// Asks for the transfer to be cancelled.
+    #[serde(skip_serializing_if = "is_false")]
+    pub cancel: bool,
+
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: UnknownFields,
+}
+
+/// What has been observed of a PodVolumeBackup.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodVolumeBackupStatus {
+    /// Where the transfer is in its life.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<DataMovePhase>,
+
+    /// The path of the volume on the node.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub path: String,
+
+    /// The snapshot in the repository.
+    #[serde(rename = "snapshotID", skip_serializing_if = "String::is_empty")]
+    pub snapshot_id: String,
+
+    /// Why the transfer failed, or what it is doing.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+
+    /// When the transfer started, by the server's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("nullable" = true))]
+    pub start_timestamp: Option<Time>,
+
+    /// When the transfer ended, by the server's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("nullable" = true))]
+    pub completion_timestamp: Option<Time>,
+
+    /// How far the transfer has come.
+    #[serde(deserialize_with = "null_as_default")]
+    pub progress: DataMoveOperationProgress,
+
+    /// Bytes that are new or changed since the backup before.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(extend("exact-format" = "int64"))]
+    pub incremental_bytes: i64,
+
+    /// When a node took the transfer, by the server's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("nullable" = true))]
+    pub accepted_timestamp: Option<Time>,
+
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: UnknownFields,
+}
+
+impl PodVolumeBackupStatus {
+    /// The phase, New when none was written yet.
+    pub fn phase(&self) -> &DataMovePhase {
+        self.phase.as_ref().unwrap_or(&DataMovePhase::New)
+    }
+}

@@ -1,0 +1,100 @@
+//! What a test calls: a running box, entered, with a client and a namespace of the test's own.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DeleteParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::test_box::{BoxKind, TestBox};
+
+/// The box tests share. `cargo xtask test` brings it up before the tests and takes it down after; a test that finds
+/// none brings it up and leaves it for the next.
+pub const SHARED_BOX: &str = "test";
+
+/// A cluster handed to a test.
+#[derive(Clone)]
+pub struct TestCluster {
+    /// A client with all rights.
+    pub client: Client,
+    /// A namespace of this test's own; it is deleted when the test has ended.
+    pub namespace: String,
+    /// The box behind it.
+    pub test_box: TestBox,
+}
+
+/// Runs a test against the shared API server.
+pub fn cluster_test<F: Future<Output = ()>>(test: impl FnOnce(TestCluster) -> F + Send + 'static) {
+    run(SHARED_BOX, BoxKind::ControlPlane, test);
+}
+
+/// Runs a test against the shared box, where pods run.
+pub fn whole_box_test<F: Future<Output = ()>>(test: impl FnOnce(TestCluster) -> F + Send + 'static) {
+    run(SHARED_BOX, BoxKind::Whole, test);
+}
+
+/// Runs a test inside the box of that name, bringing it up where needed.
+pub fn run<F: Future<Output = ()>>(name: &str, kind: BoxKind, test: impl FnOnce(TestCluster) -> F + Send + 'static) {
+    let name = name.to_owned();
+    // Threads made after entering a network namespace live in it too, so the whole runtime of the test does.
+    let outcome = std::thread::spawn(move || -> Result<()> {
+        let test_box = TestBox::up(&name, kind)?;
+        enter(&test_box.machine().network_namespace())?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        runtime.block_on(async {
+            let cluster = TestCluster::connect(test_box).await?;
+            test(cluster.clone()).await;
+            cluster.delete_namespace().await
+        })
+    })
+    .join();
+    match outcome {
+        Ok(result) => result.expect("the box must serve the test"),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Moves the calling thread, and all it starts from now on, into a network namespace.
+pub fn enter(namespace: &Path) -> Result<()> {
+    let file = File::open(namespace).with_context(|| format!("no network namespace at {}", namespace.display()))?;
+    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+        .with_context(|| format!("cannot enter the network namespace {}: are you root?", namespace.display()))
+}
+
+impl TestCluster {
+    async fn connect(test_box: TestBox) -> Result<Self> {
+        let client = client(&test_box.kubeconfig()).await?;
+        let namespace = unique_name("test");
+        let api: Api<Namespace> = Api::all(client.clone());
+        let mut object = Namespace::default();
+        object.metadata.name = Some(namespace.clone());
+        api.create(&PostParams::default(), &object).await?;
+        Ok(Self { client, namespace, test_box })
+    }
+
+    async fn delete_namespace(&self) -> Result<()> {
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        api.delete(&self.namespace, &DeleteParams::default()).await?;
+        Ok(())
+    }
+}
+
+/// A client for that kubeconfig, without any limit of its own.
+pub async fn client(kubeconfig: &Path) -> Result<Client> {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    Ok(Client::try_from(config)?)
+}
+
+/// A name no other test of this machine has.
+pub fn unique_name(prefix: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("{prefix}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}

@@ -1,0 +1,149 @@
+//! Container images made without a container engine: one layer, as an OCI archive that containerd imports.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tar::{Builder, EntryType, Header};
+
+/// An image being put together.
+pub struct Image {
+    name: String,
+    configuration: Value,
+    entries: Vec<Entry>,
+}
+
+enum Entry {
+    File { source: PathBuf, path: String },
+    Link { target: String, path: String },
+}
+
+impl Image {
+    /// An image of that full name, with the folders every program expects.
+    pub fn new(name: &str) -> Self {
+        let configuration = json!({"Env": ["PATH=/usr/local/bin:/usr/bin:/bin"]});
+        Self { name: name.to_owned(), configuration, entries: Vec::new() }
+    }
+
+    /// Adds a file of this host, executable by all.
+    #[must_use]
+    pub fn file(mut self, source: &Path, path: &str) -> Self {
+        self.entries.push(Entry::File { source: source.to_owned(), path: path.trim_start_matches('/').to_owned() });
+        self
+    }
+
+    /// Adds a symbolic link.
+    #[must_use]
+    pub fn link(mut self, target: &str, path: &str) -> Self {
+        self.entries.push(Entry::Link { target: target.to_owned(), path: path.to_owned() });
+        self
+    }
+
+    /// Sets the program that always runs.
+    #[must_use]
+    pub fn entrypoint(self, arguments: &[&str]) -> Self {
+        self.configure("Entrypoint", json!(arguments))
+    }
+
+    /// Sets the program that runs unless a pod names another.
+    #[must_use]
+    pub fn command(self, arguments: &[&str]) -> Self {
+        self.configure("Cmd", json!(arguments))
+    }
+
+    /// Sets the user the program runs as.
+    #[must_use]
+    pub fn user(self, user: &str) -> Self {
+        self.configure("User", json!(user))
+    }
+
+    fn configure(mut self, key: &str, value: Value) -> Self {
+        self.configuration[key] = value;
+        self
+    }
+
+    /// Writes the archive.
+    pub fn write(&self, archive: &Path) -> Result<()> {
+        let layer = self.layer()?;
+        let layer_digest = digest(&layer);
+        let configuration = serde_json::to_vec(&json!({
+            "architecture": architecture(),
+            "os": "linux",
+            "config": self.configuration,
+            "rootfs": {"type": "layers", "diff_ids": [layer_digest]},
+        }))?;
+        let manifest = serde_json::to_vec(&json!({
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "config": descriptor("application/vnd.oci.image.config.v1+json", &configuration),
+            "layers": [descriptor("application/vnd.oci.image.layer.v1.tar", &layer)],
+        }))?;
+        let mut entry = descriptor("application/vnd.oci.image.manifest.v1+json", &manifest);
+        entry["annotations"] =
+            json!({"io.containerd.image.name": self.name, "org.opencontainers.image.ref.name": self.name});
+        let index = serde_json::to_vec(&json!({"schemaVersion": 2, "manifests": [entry]}))?;
+
+        let mut builder =
+            Builder::new(File::create(archive).with_context(|| format!("cannot write {}", archive.display()))?);
+        append(&mut builder, "oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)?;
+        append(&mut builder, "index.json", &index)?;
+        for blob in [&layer, &configuration, &manifest] {
+            append(&mut builder, &format!("blobs/sha256/{}", digest(blob).trim_start_matches("sha256:")), blob)?;
+        }
+        builder.into_inner()?;
+        Ok(())
+    }
+
+    fn layer(&self) -> Result<Vec<u8>> {
+        let mut builder = Builder::new(Vec::new());
+        for (folder, mode) in [("bin", 0o755), ("etc", 0o755), ("tmp", 0o1777), ("var", 0o755), ("data", 0o777)] {
+            let mut header = header(EntryType::Directory, 0, mode);
+            builder.append_data(&mut header, format!("{folder}/"), std::io::empty())?;
+        }
+        for entry in &self.entries {
+            match entry {
+                Entry::File { source, path } => {
+                    let content = fs::read(source).with_context(|| format!("cannot read {}", source.display()))?;
+                    append(&mut builder, path, &content)?;
+                }
+                Entry::Link { target, path } => {
+                    builder.append_link(&mut header(EntryType::Symlink, 0, 0o777), path, target)?
+                }
+            }
+        }
+        Ok(builder.into_inner()?)
+    }
+}
+
+/// The name containers use for the processor of this host.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+fn append<W: std::io::Write>(builder: &mut Builder<W>, path: &str, content: &[u8]) -> Result<()> {
+    builder.append_data(&mut header(EntryType::Regular, content.len() as u64, 0o755), path, content)?;
+    Ok(())
+}
+
+fn header(kind: EntryType, size: u64, mode: u32) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_size(size);
+    header.set_mode(mode);
+    header
+}
+
+fn descriptor(media_type: &str, content: &[u8]) -> Value {
+    json!({"mediaType": media_type, "digest": digest(content), "size": content.len()})
+}
+
+fn digest(content: &[u8]) -> String {
+    let hex: String = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}

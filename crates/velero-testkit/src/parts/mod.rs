@@ -1,0 +1,79 @@
+//! The parts of a box, one file each. A part knows how it is installed, started, checked and stopped; the order in
+//! which parts start is the business of [`crate::test_box`].
+
+mod certificates;
+mod containerd;
+mod coredns;
+mod door;
+mod etcd;
+mod images;
+mod kube_apiserver;
+mod kube_controller_manager;
+mod kube_proxy;
+mod kube_scheduler;
+mod kubectl;
+mod kubelet;
+mod seaweedfs;
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::machine::{Machine, wait_until};
+
+pub use certificates::Certificates;
+pub use containerd::Containerd;
+pub use coredns::CoreDns;
+pub use door::Door;
+pub use etcd::Etcd;
+pub use images::{Images, WORKLOAD_IMAGE};
+pub use kube_apiserver::KubeApiserver;
+pub use kube_controller_manager::KubeControllerManager;
+pub use kube_proxy::KubeProxy;
+pub use kube_scheduler::KubeScheduler;
+pub use kubelet::{Kubelet, NODE_NAME};
+pub use seaweedfs::{ACCESS_KEY, BUCKET, SECRET_KEY, STORE_ADDRESS, STORE_NETWORK, STORE_PORT, SeaweedFs};
+
+/// One part of a box.
+pub trait Part {
+    /// The name, also that of its process and its log.
+    fn name(&self) -> &'static str;
+
+    /// Gets what the part is made of; quick when it is already there.
+    fn install(&self) -> Result<()>;
+
+    /// Starts the part and returns at once.
+    fn start(&self, machine: &Machine) -> Result<()>;
+
+    /// Succeeds once the part does its work; the error says what it lacks.
+    fn check(&self, machine: &Machine) -> Result<()>;
+
+    /// Stops the part alone; taking the whole machine down needs no part's help.
+    fn stop(&self, machine: &Machine) -> Result<()> {
+        machine.stop(self.name())
+    }
+
+    /// How long the part may take from its start to its first successful check.
+    fn deadline(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+}
+
+/// Starts parts that do not need each other, then waits until each does its work.
+pub fn start_together(machine: &Machine, parts: &[&dyn Part]) -> Result<()> {
+    for part in parts {
+        part.start(machine).with_context(|| format!("cannot start {}", part.name()))?;
+    }
+    for part in parts {
+        wait_until(part.name(), part.deadline(), || part.check(machine))
+            .with_context(|| format!("{} did not come up, log: {}", part.name(), machine.log(part.name()).display()))?;
+    }
+    Ok(())
+}
+
+/// Asks an address inside the machine over HTTP(S) and wants a good answer.
+fn answers(machine: &Machine, url: &str) -> Result<()> {
+    let answer = machine.run("curl", ["--silent", "--insecure", "--fail", "--max-time", "5", url])?;
+    ensure!(!answer.contains("[-]"), "{url} answers {answer}");
+    Ok(())
+}

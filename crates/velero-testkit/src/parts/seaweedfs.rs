@@ -1,0 +1,84 @@
+//! SeaweedFS: the S3 server, in a machine of its own that all boxes reach.
+
+use std::fs;
+use std::net::Ipv4Addr;
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::Part;
+use crate::install;
+use crate::machine::Machine;
+
+/// The network between the store and the boxes, a prefix of 24 bits.
+pub const STORE_NETWORK: [u8; 3] = [172, 31, 0];
+/// The store's address in that network: what pods use.
+pub const STORE_ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 31, 0, 1);
+/// The port of the S3 protocol, the same inside and on this host's loopback.
+pub const STORE_PORT: u16 = 28333;
+/// The bucket that is there from the start.
+pub const BUCKET: &str = "velero";
+/// The access key that may do everything.
+pub const ACCESS_KEY: &str = "velero-box";
+/// Its secret.
+pub const SECRET_KEY: &str = "velero-box-secret";
+
+/// The S3 server.
+pub struct SeaweedFs;
+
+impl Part for SeaweedFs {
+    fn name(&self) -> &'static str {
+        "seaweedfs"
+    }
+
+    fn install(&self) -> Result<()> {
+        install::seaweedfs().map(drop)
+    }
+
+    fn start(&self, machine: &Machine) -> Result<()> {
+        let identities = json!({"identities": [{
+            "name": "velero",
+            "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}],
+            "actions": ["Admin", "Read", "Write", "List", "Tagging"],
+        }]});
+        let configuration = machine.state().join("identities.json");
+        fs::write(&configuration, identities.to_string())?;
+        machine.start(
+            self.name(),
+            install::seaweedfs()?,
+            [
+                "server".into(),
+                format!("-dir={}", machine.folder("store")?.display()),
+                format!("-ip={STORE_ADDRESS}"),
+                "-ip.bind=0.0.0.0".into(),
+                "-volume.port=8334".into(),
+                "-volume.max=200".into(),
+                "-master.volumeSizeLimitMB=256".into(),
+                "-s3".into(),
+                format!("-s3.port={STORE_PORT}"),
+                format!("-s3.config={}", configuration.display()),
+            ],
+        )
+    }
+
+    /// Making the bucket is the check: it needs every layer of the store.
+    fn check(&self, machine: &Machine) -> Result<()> {
+        machine.make_bucket(BUCKET)
+    }
+}
+
+impl Machine {
+    /// Makes a bucket in the store that runs on this machine; one that exists is fine.
+    pub fn make_bucket(&self, bucket: &str) -> Result<()> {
+        let url = format!("http://{STORE_ADDRESS}:{STORE_PORT}/{bucket}");
+        let keys = format!("{ACCESS_KEY}:{SECRET_KEY}");
+        let status = self.run(
+            "curl",
+            ["--silent", "--show-error", "--max-time", "5", "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", &keys]
+                .into_iter()
+                .chain(["--request", "PUT", "--output", "/dev/null", "--write-out", "%{http_code}", &url]),
+        )?;
+        anyhow::ensure!(status == "200" || status == "409", "PUT {url} answers {status}");
+        Ok(())
+    }
+}

@@ -1,0 +1,28 @@
+//! The peer works in the box: it backs a namespace up to the store, and restores it after it was destroyed.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use velero_testkit::peer::PeerOptions;
+use velero_testkit::{BoxKind, Peer, TestBox, harness, objects};
+
+#[test]
+fn the_peer_restores_a_namespace_it_backed_up() {
+    harness::run("peer", BoxKind::ControlPlane, async |cluster| {
+        let machine = cluster.test_box.machine();
+        let peer =
+            Peer::up(&cluster.test_box, &PeerOptions { prefix: "peer".into(), ..PeerOptions::default() }).unwrap();
+        let shop = harness::unique_name("shop");
+        for object in [objects::namespace(&shop), objects::config_map(&shop, "stock", "apples", "12")] {
+            machine.apply(&object.to_string()).unwrap();
+        }
+        let backup = peer.velero(&["backup", "create", &shop, "--include-namespaces", &shop, "--wait"]).unwrap();
+        assert!(backup.contains("Backup completed with status: Completed"), "{backup}");
+        machine.kubectl(&["delete", "namespace", &shop]).unwrap();
+        let restore = peer.velero(&["restore", "create", &shop, "--from-backup", &shop, "--wait"]).unwrap();
+        assert!(restore.contains("Restore completed with status: Completed"), "{restore}");
+        let apples =
+            machine.kubectl(&["-n", &shop, "get", "configmap", "stock", "-o=jsonpath={.data.apples}"]).unwrap();
+        assert_eq!(apples, "12");
+    });
+    TestBox::down("peer").unwrap();
+}

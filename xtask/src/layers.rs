@@ -1,0 +1,114 @@
+//! `cargo xtask layers`: dependencies between our crates point down only.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// The floors of the house, top first. A crate may use crates of lower floors, never one of its own floor or above.
+const FLOORS: &[&[&str]] = &[
+    &["velero"],
+    &["velero-controllers"],
+    &["velero-engine"],
+    &[
+        "velero-plugin-core",
+        "velero-plugin-csi",
+        "velero-plugin-openshift",
+        "velero-plugin-aws",
+        "velero-plugin-vsphere",
+    ],
+    &["velero-plugin", "velero-repo"],
+    &["velero-store", "velero-cluster"],
+    &["velero-archive", "velero-rules"],
+    &["velero-api"],
+];
+
+/// What the plugins may use.
+const FOR_PLUGINS: &[&str] = &["velero-plugin", "velero-cluster", "velero-api"];
+
+/// Crates that only development uses: they may use anything, and are used only as development dependencies.
+const DEVELOPMENT: &[&str] = &["velero-testkit", "velero-tests", "xtask"];
+
+pub(crate) fn run() -> Result<()> {
+    let output = Command::new(env!("CARGO")).args(["metadata", "--format-version=1", "--no-deps"]).output()?;
+    let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo metadata printed no JSON")?;
+    let wrong = violations(&dependencies(&metadata));
+    if !wrong.is_empty() {
+        bail!("dependencies between crates must point down (ARCHITECTURE.md):\n  {}", wrong.join("\n  "));
+    }
+    println!("layers: every dependency points down");
+    Ok(())
+}
+
+/// Our crates, each with the crates of ours it uses outside of its tests.
+fn dependencies(metadata: &Value) -> BTreeMap<String, Vec<String>> {
+    let packages = metadata["packages"].as_array().cloned().unwrap_or_default();
+    let name = |value: &Value| value["name"].as_str().unwrap_or_default().to_owned();
+    let ours: Vec<String> = packages.iter().map(name).collect();
+    let used = |package: &Value| {
+        let dependencies = package["dependencies"].as_array().cloned().unwrap_or_default();
+        let normal = dependencies.iter().filter(|dependency| dependency["kind"] != "dev");
+        normal.map(name).filter(|dependency| ours.contains(dependency)).collect()
+    };
+    packages.iter().map(|package| (name(package), used(package))).collect()
+}
+
+fn violations(dependencies: &BTreeMap<String, Vec<String>>) -> Vec<String> {
+    let floor = |name: &str| FLOORS.iter().position(|floor| floor.contains(&name));
+    let mut wrong = Vec::new();
+    for (user, used) in dependencies.iter().filter(|(user, _)| !DEVELOPMENT.contains(&user.as_str())) {
+        let Some(own) = floor(user) else {
+            wrong.push(format!("{user} has no floor: add it to xtask/src/layers.rs and ARCHITECTURE.md"));
+            continue;
+        };
+        let plugin = FLOORS[3].contains(&user.as_str());
+        for dependency in used {
+            let below = floor(dependency).is_some_and(|other| other > own);
+            if !below || (plugin && !FOR_PLUGINS.contains(&dependency.as_str())) {
+                wrong.push(format!("{user} may not use {dependency}"));
+            }
+        }
+    }
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(edges: &[(&str, &[&str])]) -> Vec<String> {
+        violations(
+            &edges
+                .iter()
+                .map(|(user, used)| ((*user).into(), used.iter().map(|name| (*name).into()).collect()))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn a_dependency_that_points_down_is_fine() {
+        assert_eq!(check(&[("velero-store", &["velero-archive", "velero-api"]), ("velero-api", &[])]), [""; 0]);
+    }
+
+    #[test]
+    fn a_dependency_that_points_up_or_sideways_is_named() {
+        assert_eq!(check(&[("velero-api", &["velero-rules"])]), ["velero-api may not use velero-rules"]);
+        assert_eq!(check(&[("velero-store", &["velero-cluster"])]), ["velero-store may not use velero-cluster"]);
+    }
+
+    #[test]
+    fn a_plugin_uses_nothing_but_what_vendors_have() {
+        assert_eq!(check(&[("velero-plugin-csi", &["velero-store"])]), ["velero-plugin-csi may not use velero-store"]);
+    }
+
+    #[test]
+    fn the_test_kit_is_for_tests_alone() {
+        assert_eq!(check(&[("velero-store", &["velero-testkit"])]), ["velero-store may not use velero-testkit"]);
+    }
+
+    #[test]
+    fn a_crate_without_a_floor_is_named() {
+        assert_eq!(check(&[("velero-misc", &[])]).len(), 1);
+    }
+}

@@ -1,0 +1,59 @@
+//! The project's own commands: `cargo xtask demo`, `test`, `cluster`, `peer`, `image`, `gen`, `layers`.
+
+mod cluster;
+mod demo;
+mod generate;
+mod image;
+mod layers;
+mod peer;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Sets up, tests and shows Velero in Rust")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Sets up, boots a box, runs an application on it and shows it
+    Demo(demo::Options),
+    /// Sets up and runs every check and every test
+    Test(test::Options),
+    /// A real Kubernetes in a box: up, down, status, env, run
+    #[command(subcommand)]
+    Cluster(cluster::Action),
+    /// The original Velero in a box, to compare with: up, down
+    #[command(subcommand)]
+    Peer(peer::Action),
+    /// Makes the container image of the velero binary, without a container engine
+    Image(image::Options),
+    /// Writes the generated files (config/crd), or checks them with --check
+    Gen(generate::Options),
+    /// Checks that dependencies between crates point down only
+    Layers,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().task {
+        Task::Demo(options) => demo::run(&options),
+        Task::Test(options) => test::run(&options),
+        Task::Cluster(action) => cluster::run(&action),
+        Task::Peer(action) => peer::run(&action),
+        Task::Image(options) => image::run(&options),
+        Task::Gen(options) => generate::run(&options),
+        Task::Layers => layers::run(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
