@@ -1,0 +1,75 @@
+//! The compressed JSON files beside the tarball: one document, one trailing newline, gzip.
+
+use std::io::{Read, Write};
+
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::reader::{Bounded, damaged};
+use crate::{Error, Result, go_json};
+
+/// The largest decompressed document read by default, in bytes.
+pub const DEFAULT_LIMIT: u64 = 1 << 30;
+
+/// Compresses bytes that are already in their final form, such as a log.
+pub fn compress(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes).map_err(Error::Write)?;
+    encoder.finish().map_err(Error::Write)
+}
+
+/// Decompresses bytes, refusing more than `limit`.
+pub fn decompress(bytes: &[u8], limit: u64) -> Result<Vec<u8>> {
+    let mut output = Vec::new();
+    let mut reader = Bounded { inner: MultiGzDecoder::new(bytes), read: 0, limit };
+    reader.read_to_end(&mut output).map_err(damaged)?;
+    Ok(output)
+}
+
+/// Writes a value as a compressed document.
+pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
+    let mut document = go_json::to_vec(value)?;
+    document.push(b'\n');
+    compress(&document)
+}
+
+/// Reads a compressed document, refusing more than `limit` decompressed bytes.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8], limit: u64) -> Result<T> {
+    Ok(serde_json::from_slice(&decompress(bytes, limit)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_document_ends_in_a_newline_and_reads_back() {
+        let value = BTreeMap::from([("v1/Pod".to_owned(), vec!["web/a".to_owned()])]);
+        let bytes = encode(&value).unwrap();
+        assert_eq!(decompress(&bytes, 1000).unwrap(), b"{\"v1/Pod\":[\"web/a\"]}\n");
+        assert_eq!(decode::<BTreeMap<String, Vec<String>>>(&bytes, 1000).unwrap(), value);
+    }
+
+    #[test]
+    fn a_bomb_is_refused_at_the_limit() {
+        let bytes = compress(&vec![b' '; 10_000_000]).unwrap();
+        assert!(bytes.len() < 20_000);
+        assert!(matches!(decompress(&bytes, 1_000_000), Err(Error::TooLarge { limit: 1_000_000 })));
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let mut bytes = encode(&["a", "b"]).unwrap();
+        assert!(matches!(decompress(b"plain text", 100), Err(Error::NotGzip)));
+        assert!(matches!(decompress(&bytes[..bytes.len() - 4], 100), Err(Error::Damaged(_))));
+        let checksum = bytes.len() - 6;
+        bytes[checksum] ^= 1;
+        assert!(matches!(decompress(&bytes, 100), Err(Error::Damaged(_))));
+        let wrong = encode(&"text").unwrap();
+        assert!(matches!(decode::<Vec<u8>>(&wrong, 100), Err(Error::Json(_))));
+    }
+}

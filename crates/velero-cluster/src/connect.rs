@@ -1,0 +1,147 @@
+//! Connecting: credentials, user agent, rate limit and retries.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use http::HeaderValue;
+use http::header::USER_AGENT;
+use kube::client::ClientBuilder;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use tower::buffer::BufferLayer;
+use tower::retry::RetryLayer;
+use tower::timeout::TimeoutLayer;
+
+use crate::error::{Error, Result};
+use crate::rate_limit::{RateLimitLayer, TokenBucket};
+use crate::request::LONGEST_SILENCE;
+use crate::retry::RetryPolicy;
+
+/// How many requests may queue between two layers of the client.
+const QUEUE: usize = 1024;
+
+/// How to connect to a cluster.
+#[derive(Debug, Clone)]
+pub struct ConnectOptions {
+    /// Path of the kubeconfig file; by default `$KUBECONFIG`, then `~/.kube/config`, then the service account.
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig file; by default its current one.
+    pub context: Option<String>,
+    /// Value of the `User-Agent` header.
+    pub user_agent: Option<String>,
+    /// Requests a second after the burst; without it there is no fixed rate.
+    pub qps: Option<f32>,
+    /// Requests that may go out at once; by default as many as `qps`.
+    pub burst: Option<u32>,
+    /// How often a request that met passing trouble is sent again. The default suits a server; a command that a
+    /// person waits for sets a small number.
+    pub retries: u32,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        Self { kubeconfig: None, context: None, user_agent: None, qps: None, burst: None, retries: 8 }
+    }
+}
+
+/// A connected cluster. Cheap to clone; clones share connections and the rate limit.
+#[derive(Clone)]
+pub struct Cluster {
+    client: Client,
+}
+
+impl Cluster {
+    /// Connects with the given options. Nothing is sent yet: a server that is down shows with the first request.
+    pub async fn connect(options: &ConnectOptions) -> Result<Self> {
+        let mut config = load_config(options).await?;
+        if let Some(user_agent) = &options.user_agent {
+            let value = HeaderValue::from_str(user_agent).map_err(|_| Error::Configuration {
+                message: format!("user agent {user_agent:?} holds characters that a header cannot carry"),
+            })?;
+            config.headers.push((USER_AGENT, value));
+        }
+        // Our own policy replaces the built-in one, which also repeats writes that may have been carried out.
+        config.default_retry = false;
+        config.disable_compression |= is_near(&config);
+        let bucket = options.qps.and_then(|qps| TokenBucket::new(qps, options.burst));
+        let builder = ClientBuilder::try_from(config)
+            .map_err(|error| Error::Configuration { message: error.to_string() })?
+            .with_layer(&TimeoutLayer::new(LONGEST_SILENCE))
+            .with_layer(&BufferLayer::new(QUEUE))
+            .with_layer(&RateLimitLayer(bucket.map(Arc::new)))
+            .with_layer(&RetryLayer::new(RetryPolicy::new(options.retries)));
+        Ok(Self::from_client(builder.build()))
+    }
+
+    /// Uses a client that was made elsewhere.
+    pub fn from_client(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// The client, for typed access and controllers.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The namespace of the context or of the service account; `default` when neither says.
+    pub fn default_namespace(&self) -> &str {
+        self.client.default_namespace()
+    }
+
+    /// Version of the API server, for example `v1.35.4`.
+    pub async fn server_version(&self) -> Result<String> {
+        let version = self.client.apiserver_version().await;
+        Ok(version.map_err(|error| Error::from_kube("get the server version", error))?.git_version)
+    }
+}
+
+/// Installs the TLS provider for the whole process. To be called first thing in `main`; may be called again.
+pub fn install_crypto_provider() {
+    // The only failure is that a provider is installed already, which is as good.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+}
+
+async fn load_config(options: &ConnectOptions) -> Result<Config> {
+    let selection = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
+    let failed = |error: &dyn std::error::Error| Error::Configuration { message: error.to_string() };
+    match (&options.kubeconfig, &options.context) {
+        (Some(path), _) => {
+            let kubeconfig = Kubeconfig::read_from(path).map_err(|error| failed(&error))?;
+            Config::from_custom_kubeconfig(kubeconfig, &selection).await.map_err(|error| failed(&error))
+        }
+        (None, Some(_)) => Config::from_kubeconfig(&selection).await.map_err(|error| failed(&error)),
+        (None, None) => Config::infer().await.map_err(|error| failed(&error)),
+    }
+}
+
+/// Whether the server is so near that compressing costs more than it saves: in the same cluster or on this machine.
+fn is_near(config: &Config) -> bool {
+    let in_cluster = config.auth_info.token_file.is_some() && config.root_cert_file.is_some();
+    let host = config.cluster_url.host().unwrap_or_default();
+    in_cluster || matches!(host, "localhost" | "127.0.0.1" | "[::1]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_near_server_is_asked_not_to_compress() {
+        for (url, near) in [
+            ("https://127.0.0.1:6443", true),
+            ("https://localhost:6443", true),
+            ("https://[::1]:6443", true),
+            ("https://cluster.example.com", false),
+            ("https://10.0.0.1:443", false),
+        ] {
+            assert_eq!(is_near(&Config::new(url.parse().unwrap())), near, "{url}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_missing_kubeconfig_is_named() {
+        let options = ConnectOptions { kubeconfig: Some("/nowhere/kubeconfig".into()), ..ConnectOptions::default() };
+        let error = Cluster::connect(&options).await.err().unwrap().to_string();
+        assert!(error.contains("/nowhere/kubeconfig"), "{error}");
+    }
+}

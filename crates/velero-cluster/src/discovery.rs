@@ -1,0 +1,187 @@
+//! What the API server serves.
+//!
+//! One request for the core group and one for all others, where the server offers aggregated discovery (Kubernetes
+//! 1.26 and later); older servers are asked group by group.
+
+use std::collections::HashSet;
+
+use http::Request;
+use http::header::ACCEPT;
+use kube::client::{APIGroupDiscovery, APIGroupDiscoveryList, APIResourceDiscovery, APIVersionDiscovery};
+use kube::core::discovery::v2::ACCEPT_AGGREGATED_DISCOVERY_V2;
+use serde::Deserialize;
+
+use crate::connect::Cluster;
+use crate::error::{Error, Result};
+use crate::resource_type::ResourceType;
+
+/// A type must offer these verbs to be backed up and restored.
+const BACKUP_VERBS: [&str; 4] = ["list", "create", "get", "delete"];
+
+/// The types an API server serves, in all versions. Groups stand in the order they are served in, the core group
+/// first and `extensions` last; versions of a group follow its preference.
+#[derive(Debug, Clone, Default)]
+pub struct Discovery {
+    types: Vec<ResourceType>,
+    warnings: Vec<String>,
+}
+
+impl Cluster {
+    /// Asks the server what it serves. A group that does not answer is a warning, not an error.
+    pub async fn discover(&self) -> Result<Discovery> {
+        let (core, groups) = futures::try_join!(self.aggregated("/api"), self.aggregated("/apis"))?;
+        match (core, groups) {
+            (Some(core), Some(groups)) => Ok(from_aggregated([core, groups])),
+            _ => self.discover_classic().await,
+        }
+    }
+
+    /// The aggregated document of a root; `None` when the server does not offer it.
+    async fn aggregated(&self, root: &str) -> Result<Option<APIGroupDiscoveryList>> {
+        let action = format!("discover {root}");
+        let request = Request::get(root)
+            .header(ACCEPT, ACCEPT_AGGREGATED_DISCOVERY_V2)
+            .body(Vec::new())
+            .map_err(|error| Error::BadRequest { action: action.clone(), message: error.to_string() })?;
+        match self.fetch(&action, request, 0).await {
+            Ok(bytes) => parse_aggregated(&bytes).map_err(|error| Error::Unreadable { action, source: error.into() }),
+            Err(error) if error.refusal().is_some_and(|refusal| refusal.code == 406) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Discovery {
+    /// Puts types together; groups and versions are taken in the given order. The first version that serves a type is
+    /// marked as preferred when none of its versions is.
+    pub fn new(types: Vec<ResourceType>, warnings: Vec<String>) -> Self {
+        let (extensions, mut types): (Vec<_>, Vec<_>) =
+            types.into_iter().filter(|item| !item.plural.contains('/')).partition(|item| item.group == "extensions");
+        types.extend(extensions);
+        let key = |item: &ResourceType| (item.group.clone(), item.plural.clone());
+        let mut settled: HashSet<_> = types.iter().filter(|item| item.preferred).map(key).collect();
+        for item in &mut types {
+            item.preferred |= settled.insert(key(item));
+        }
+        Self { types, warnings }
+    }
+
+    /// Every type in the version the server prefers for it.
+    pub fn preferred(&self) -> impl Iterator<Item = &ResourceType> {
+        self.types.iter().filter(|item| item.preferred)
+    }
+
+    /// Every type in every version.
+    pub fn all_versions(&self) -> impl Iterator<Item = &ResourceType> {
+        self.types.iter()
+    }
+
+    /// The preferred types that can be listed, read, created and deleted.
+    pub fn backupable(&self) -> impl Iterator<Item = &ResourceType> {
+        self.preferred().filter(|item| BACKUP_VERBS.iter().all(|verb| item.supports(verb)))
+    }
+
+    /// Groups that did not answer, in words.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The type of an object by its `apiVersion` and `kind`.
+    pub fn by_kind(&self, api_version: &str, kind: &str) -> Option<&ResourceType> {
+        self.types.iter().find(|item| item.kind == kind && item.api_version() == api_version)
+    }
+
+    /// Finds a type by a name a person would use: `deployments`, `deployment`, `Deployment` or `deploy`, each alone or
+    /// followed by `.group` or `.version.group`. As for kubectl, a plural name wins over a short name, which wins over
+    /// a singular name, and the start of a group's name stands for the group when no group has that name.
+    pub fn resolve(&self, name: &str) -> Option<&ResourceType> {
+        let name = name.to_lowercase();
+        let mut parts = name.splitn(3, '.');
+        let resource = parts.next()?;
+        if let (Some(version), Some(group)) = (parts.next(), parts.next())
+            && let Some(found) = self.find(resource, |item| item.group == group && item.version == version)
+        {
+            return Some(found);
+        }
+        match name.split_once('.') {
+            None => self.find(resource, |item| item.preferred),
+            Some((_, group)) => self
+                .find(resource, |item| item.preferred && item.group == group)
+                .or_else(|| self.find(resource, |item| item.preferred && item.group.starts_with(group))),
+        }
+    }
+
+    fn find(&self, name: &str, wanted: impl Fn(&ResourceType) -> bool) -> Option<&ResourceType> {
+        let by = |matches: fn(&ResourceType, &str) -> bool| {
+            self.types.iter().find(|item| wanted(item) && matches(item, name))
+        };
+        by(|item, name| item.plural == name)
+            .or_else(|| by(|item, name| item.short_names.iter().any(|short| short == name)))
+            .or_else(|| by(|item, name| item.singular == name || item.kind.eq_ignore_ascii_case(name)))
+    }
+}
+
+/// Reads an aggregated document; `None` when it is a classic one.
+fn parse_aggregated(bytes: &[u8]) -> serde_json::Result<Option<APIGroupDiscoveryList>> {
+    #[derive(Deserialize)]
+    struct Kind {
+        kind: String,
+    }
+    match serde_json::from_slice::<Kind>(bytes)?.kind.as_str() {
+        "APIGroupDiscoveryList" => serde_json::from_slice(bytes).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn from_aggregated(documents: [APIGroupDiscoveryList; 2]) -> Discovery {
+    let mut types = Vec::new();
+    let mut warnings = Vec::new();
+    for group in documents.into_iter().flat_map(|document| document.items) {
+        add_group(group, &mut types, &mut warnings);
+    }
+    Discovery::new(types, warnings)
+}
+
+fn add_group(group: APIGroupDiscovery, types: &mut Vec<ResourceType>, warnings: &mut Vec<String>) {
+    let name = group.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
+    for (index, APIVersionDiscovery { version, resources, freshness }) in group.versions.into_iter().enumerate() {
+        let version = version.unwrap_or_default();
+        if freshness.as_deref() == Some("Stale") {
+            warnings.push(stale_group(&name, &version));
+            continue;
+        }
+        types.extend(
+            resources.into_iter().filter_map(|found| from_aggregated_resource(&name, &version, index == 0, found)),
+        );
+    }
+}
+
+fn from_aggregated_resource(
+    group: &str,
+    version: &str,
+    preferred: bool,
+    found: APIResourceDiscovery,
+) -> Option<ResourceType> {
+    // A resource without a kind only exists to carry subresources.
+    let kind = found.response_kind.and_then(|response| response.kind).filter(|kind| !kind.is_empty())?;
+    Some(ResourceType {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        plural: found.resource?,
+        singular: found.singular_resource.filter(|name| !name.is_empty()).unwrap_or_else(|| kind.to_lowercase()),
+        short_names: found.short_names,
+        namespaced: found.scope.as_deref() == Some("Namespaced"),
+        verbs: found.verbs,
+        preferred,
+        kind,
+    })
+}
+
+/// The warning for a group version whose server does not answer.
+pub(crate) fn stale_group(group: &str, version: &str) -> String {
+    format!("API group version {group}/{version} does not answer, its types are left out; check its APIService")
+}
+
+#[cfg(test)]
+#[path = "discovery_tests.rs"]
+mod tests;

@@ -1,0 +1,42 @@
+//! The only crate that talks to Kubernetes.
+//!
+//! It moves objects between the API server and the process and knows nothing about backups. On the data path it stands
+//! at both ends: [`Cluster::list_pages`] feeds a backup with items as the bytes the server sent, and the writers of
+//! `objects` apply what a restore made of them.
+//!
+//! | module | for |
+//! |---|---|
+//! | `connect` | [`Cluster`]: kubeconfig or in-cluster credentials, rate limit, retries |
+//! | `discovery`, `resource_type` | what the server serves, and the names people use for it |
+//! | `list`, `page`, `item` | paged lists that keep the server's bytes |
+//! | `objects`, `merge_patch` | one object: get, create, update, patch, apply, delete |
+//! | `exec`, `proxy`, `wait` | commands in pods, HTTP through the API server, waiting for a condition |
+//! | `error` | failures by class |
+
+mod classic_discovery;
+mod connect;
+mod discovery;
+mod error;
+mod exec;
+mod item;
+mod list;
+mod merge_patch;
+mod objects;
+mod page;
+mod proxy;
+mod rate_limit;
+mod request;
+mod resource_type;
+mod retry;
+mod wait;
+
+pub use connect::{Cluster, ConnectOptions, install_crypto_provider};
+pub use discovery::Discovery;
+pub use error::{Error, Refusal, Result};
+pub use exec::{ExecFailure, ExecOutput, ExecReason, ExecRequest};
+pub use item::{Metadata, RawItem};
+pub use merge_patch::merge_patch_diff;
+pub use objects::PatchableObject;
+pub use page::Page;
+pub use proxy::ProxyTarget;
+pub use resource_type::ResourceType;

@@ -1,0 +1,246 @@
+//! One object: reading and writing it, typed or not.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kube::api::{Api, DeleteParams, GetParams, Patch, PatchParams, PostParams};
+use kube::core::Request;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::connect::Cluster;
+use crate::error::{Error, Result};
+use crate::item::RawItem;
+use crate::merge_patch::merge_patch_diff;
+use crate::resource_type::{ResourceType, path_segment};
+
+/// A request as the `kube` crate builds it.
+type Built = std::result::Result<http::Request<Vec<u8>>, kube::core::request::Error>;
+
+/// Untyped access. The namespace is ignored for cluster-scoped types.
+impl Cluster {
+    /// Reads an object as bytes; `None` when it does not exist.
+    pub async fn get_raw(
+        &self,
+        resource_type: &ResourceType,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<RawItem>> {
+        let collection = Request::new(resource_type.home_path(namespace)?);
+        let built = collection.get(&path_segment(name)?, &GetParams::default());
+        match self.call("get", resource_type, namespace, name, built).await {
+            Ok(bytes) => RawItem::new(Arc::new(resource_type.clone()), bytes).map(Some),
+            Err(Error::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads an object; `None` when it does not exist.
+    pub async fn get(
+        &self,
+        resource_type: &ResourceType,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>> {
+        self.get_raw(resource_type, namespace, name).await?.map(|item| item.to_value()).transpose()
+    }
+
+    /// Creates an object from JSON text; gives what the server made of it.
+    pub async fn create_raw(
+        &self,
+        resource_type: &ResourceType,
+        namespace: Option<&str>,
+        name: &str,
+        body: Vec<u8>,
+    ) -> Result<RawItem> {
+        let collection = Request::new(resource_type.home_path(namespace)?);
+        let built = collection.create(&PostParams::default(), body);
+        let bytes = self.call("create", resource_type, namespace, name, built).await?;
+        RawItem::new(Arc::new(resource_type.clone()), bytes)
+    }
+
+    /// Creates an object; gives what the server made of it. Its name may be left to the server (`generateName`).
+    pub async fn create(&self, resource_type: &ResourceType, namespace: Option<&str>, object: &Value) -> Result<Value> {
+        let name = name_of(object);
+        let body = encode("create", resource_type, namespace, name, object)?;
+        self.create_raw(resource_type, namespace, name, body).await?.to_value()
+    }
+
+    /// Replaces an object. With `metadata.resourceVersion` in it, a change made in between is a conflict.
+    pub async fn update(&self, resource_type: &ResourceType, namespace: Option<&str>, object: &Value) -> Result<Value> {
+        let name = name_of(object);
+        let body = encode("update", resource_type, namespace, name, object)?;
+        let collection = Request::new(resource_type.home_path(namespace)?);
+        let built = collection.replace(&path_segment(name)?, &PostParams::default(), body);
+        let bytes = self.call("update", resource_type, namespace, name, built).await?;
+        RawItem::new(Arc::new(resource_type.clone()), bytes)?.to_value()
+    }
+
+    /// Replaces the status of an object, for types that have a status subresource.
+    pub async fn update_status(
+        &self,
+        resource_type: &ResourceType,
+        namespace: Option<&str>,
+        object: &Value,
+    ) -> Result<Value> {
+        let name = name_of(object);
+        let body = encode("update the status of", resource_type, namespace, name, object)?;
+        let collection = Request::new(resource_type.home_path(namespace)?);
+        let built = collection.replace_subresource("status", &path_segment(name)?, &PostParams::default(), body);
+        let bytes = self.call("update the status of", resource_type, namespace, name, built).await?;
+        RawItem::new(Arc::new(resource_type.clone()), bytes)?.to_value()
+    }
+
+    /// Changes an object by a JSON merge patch.
+    pub async fn merge_patch(
+        &self,
+        resource_type: &ResourceType,
+        namespace: Option<&str>,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Value> {
+        self.patch(resource_type, namespace, name, &PatchParams::default(), &Patch::Merge(patch)).await
+    }
+
+    /// Changes an object by a JSON patch, given as the list of its operations.
+    pub async fn json_patch(
+        &self,
+        resource_type: &ResourceType,
+        namespace: Option<&str>,
+        name: &str,
+        operations: &Value,
+    ) -> Result<Value> {
+        let patch = serde_json::from_value(operations.clone()).map_err(|error| Error::BadRequest {
+            action: format!("patch {}", resource_type.describe(namespace, name)),
+            message: format!("the JSON patch cannot be read: {error}"),
+        })?;
+        self.patch(resource_type, namespace, name, &PatchParams::default(), &Patch::<()>::Json(patch)).await
+    }
+
+    /// Creates or changes an object by server-side apply as `field_manager`, taking over fields others own.
+    pub async fn apply(
+        &self,
+        resource_type: &ResourceType,
+        namespace: Option<&str>,
+        object: &Value,
+        field_manager: &str,
+    ) -> Result<Value> {
+        let parameters = PatchParams::apply(field_manager).force();
+        self.patch(resource_type, namespace, name_of(object), &parameters, &Patch::Apply(object)).await
+    }
+
+    /// Deletes an object; whether it existed.
+    pub async fn delete(
+        &self,
+        resource_type: &ResourceType,
+        namespace: Option<&str>,
+        name: &str,
+        parameters: &DeleteParams,
+    ) -> Result<bool> {
+        let collection = Request::new(resource_type.home_path(namespace)?);
+        let built = collection.delete(&path_segment(name)?, parameters);
+        match self.call("delete", resource_type, namespace, name, built).await {
+            Ok(_) => Ok(true),
+            Err(Error::NotFound(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn patch<P: Serialize + Debug>(
+        &self,
+        resource_type: &ResourceType,
+        namespace: Option<&str>,
+        name: &str,
+        parameters: &PatchParams,
+        patch: &Patch<P>,
+    ) -> Result<Value> {
+        let collection = Request::new(resource_type.home_path(namespace)?);
+        let built = collection.patch(&path_segment(name)?, parameters, patch);
+        let bytes = self.call("patch", resource_type, namespace, name, built).await?;
+        RawItem::new(Arc::new(resource_type.clone()), bytes)?.to_value()
+    }
+
+    async fn call(
+        &self,
+        verb: &str,
+        resource_type: &ResourceType,
+        namespace: Option<&str>,
+        name: &str,
+        built: Built,
+    ) -> Result<Bytes> {
+        let action = format!("{verb} {}", resource_type.describe(namespace, name));
+        match built {
+            Ok(request) => self.fetch(&action, request, 0).await,
+            Err(error) => Err(Error::BadRequest { action, message: error.to_string() }),
+        }
+    }
+}
+
+/// Typed access, for Velero's own kinds.
+impl Cluster {
+    /// Sends the difference between two states of an object as a merge patch, so that fields this program does not
+    /// know survive. Sends nothing when nothing differs. Velero's kinds keep their status in the main resource, so
+    /// this writes spec, status and metadata alike.
+    pub async fn patch_changes<K>(&self, original: &K, modified: &K) -> Result<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope> + PatchableObject,
+    {
+        self.send_changes(original, modified, false).await
+    }
+
+    /// Like [`Cluster::patch_changes`], but a conflict when the object has changed since `original` was read.
+    pub async fn patch_changes_if_unchanged<K>(&self, original: &K, modified: &K) -> Result<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope> + PatchableObject,
+    {
+        self.send_changes(original, modified, true).await
+    }
+
+    async fn send_changes<K>(&self, original: &K, modified: &K, if_unchanged: bool) -> Result<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope> + PatchableObject,
+    {
+        let metadata = original.meta();
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        let name = metadata.name.as_deref().unwrap_or_default();
+        let action = format!("patch {} {namespace}/{name}", K::plural(&()));
+        let unreadable =
+            |source: serde_json::Error| Error::BadRequest { action: action.clone(), message: source.to_string() };
+        let before = serde_json::to_value(original).map_err(unreadable)?;
+        let after = serde_json::to_value(modified).map_err(unreadable)?;
+        let mut patch = merge_patch_diff(&before, &after);
+        if patch == json!({}) {
+            return Ok(modified.clone());
+        }
+        if if_unchanged {
+            patch["metadata"]["resourceVersion"] = json!(metadata.resource_version);
+        }
+        let api: Api<K> = Api::namespaced(self.client().clone(), namespace);
+        let answer = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        answer.map_err(|error| Error::from_kube(action, error))
+    }
+}
+
+/// What a type must be able to do to be patched by its difference. Implemented for everything that can.
+pub trait PatchableObject: Clone + Debug + Serialize + DeserializeOwned {}
+
+impl<K: Clone + Debug + Serialize + DeserializeOwned> PatchableObject for K {}
+
+fn name_of(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn encode(
+    verb: &str,
+    resource_type: &ResourceType,
+    namespace: Option<&str>,
+    name: &str,
+    object: &Value,
+) -> Result<Vec<u8>> {
+    serde_json::to_vec(object).map_err(|error| Error::BadRequest {
+        action: format!("{verb} {}", resource_type.describe(namespace, name)),
+        message: error.to_string(),
+    })
+}

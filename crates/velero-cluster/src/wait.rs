@@ -1,0 +1,77 @@
+//! Waiting until an object is as wanted.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube::api::{Api, DynamicObject};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, watch_object};
+use serde_json::Value;
+
+use crate::connect::Cluster;
+use crate::error::{Error, Result};
+use crate::resource_type::ResourceType;
+
+impl Cluster {
+    /// Watches an object until `condition` holds, and gives its state at that moment. The condition sees `None` while
+    /// the object does not exist, so one can wait for a deletion too. A passing trouble is waited out; a missing
+    /// permission is an error at once; [`Error::TimedOut`] after `timeout`.
+    pub async fn wait_until(
+        &self,
+        resource_type: &ResourceType,
+        namespace: Option<&str>,
+        name: &str,
+        timeout: Duration,
+        condition: impl Fn(Option<&Value>) -> bool,
+    ) -> Result<Option<Value>> {
+        let object = resource_type.describe(namespace, name);
+        let waiting = self.watch_until(resource_type, namespace, name, condition);
+        tokio::time::timeout(timeout, waiting).await.unwrap_or(Err(Error::TimedOut { object, waited: timeout }))
+    }
+
+    async fn watch_until(
+        &self,
+        resource_type: &ResourceType,
+        namespace: Option<&str>,
+        name: &str,
+        condition: impl Fn(Option<&Value>) -> bool,
+    ) -> Result<Option<Value>> {
+        // Refuses a namespaced type without a namespace, which would watch objects of that name everywhere.
+        resource_type.home_path(namespace)?;
+        let resource = resource_type.api_resource();
+        let api: Api<DynamicObject> = match namespace.filter(|_| resource_type.namespaced) {
+            Some(namespace) => Api::namespaced_with(self.client().clone(), namespace, &resource),
+            None => Api::all_with(self.client().clone(), &resource),
+        };
+        let action = format!("watch {}", resource_type.describe(namespace, name));
+        let mut states = pin!(watch_object(api, name).default_backoff());
+        while let Some(state) = states.next().await {
+            let state = match state {
+                Ok(state) => state,
+                Err(error) => match fatal(error) {
+                    Some(error) => return Err(Error::from_kube(action, error)),
+                    None => continue,
+                },
+            };
+            let value = state.map(serde_json::to_value).transpose();
+            let value = value.map_err(|error| Error::Unreadable { action: action.clone(), source: error.into() })?;
+            if condition(value.as_ref()) {
+                return Ok(value);
+            }
+        }
+        Err(Error::Unreachable { action, source: "the watch ended".into() })
+    }
+}
+
+/// The failure behind a broken watch when watching again cannot help: no permission, or no such type.
+fn fatal(error: watcher::Error) -> Option<kube::Error> {
+    let error = match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => error,
+        watcher::Error::WatchError(status) => kube::Error::Api(status),
+        _ => return None,
+    };
+    matches!(&error, kube::Error::Api(status) if matches!(status.code, 401 | 403 | 404 | 405)).then_some(error)
+}

@@ -1,0 +1,22 @@
+//! What is decided: filters, policies, hooks, order, schedules, phases, retention.
+//!
+//! Everything here takes values and gives values. There is no client, no clock and no file: whoever asks passes what
+//! the cluster holds and what time it is. The crate stands between `velero-api`, which describes the data, and the
+//! engine and controllers, which act on the decisions.
+
+pub mod backup_sync;
+pub mod cron;
+pub mod hooks;
+pub mod includes_excludes;
+pub mod names;
+pub mod ordering;
+pub mod phases;
+pub mod quantity;
+pub mod queue;
+pub mod resource_filter;
+pub mod resource_policies;
+pub mod retention;
+pub mod schedule;
+pub mod selector;
+pub mod validation;
+pub mod wildcard;

@@ -1,0 +1,121 @@
+//! When a schedule makes its next backup, and how that backup is called.
+
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+use velero_api::v1::BackupPhase;
+
+use crate::cron::CronSchedule;
+
+/// The moments a schedule looks back to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScheduleHistory {
+    /// When the schedule was created.
+    pub created: Timestamp,
+    /// When it last made a backup.
+    pub last_backup: Option<Timestamp>,
+    /// When it last skipped one.
+    pub last_skipped: Option<Timestamp>,
+}
+
+impl ScheduleHistory {
+    /// Gives the moment of the next backup, or none within five years.
+    pub fn next_run(&self, cron: &CronSchedule, server_zone: &TimeZone) -> Option<Timestamp> {
+        let last = self.last_backup.unwrap_or(self.created);
+        let last = self.last_skipped.map_or(last, |skipped| skipped.max(last));
+        cron.next(last, server_zone)
+    }
+
+    /// Says whether a backup is due. Missed runs are not made up for: however many there were, one backup is due.
+    pub fn is_due(&self, cron: &CronSchedule, server_zone: &TimeZone, now: Timestamp) -> bool {
+        self.next_run(cron, server_zone).is_some_and(|next| now > next)
+    }
+}
+
+/// Reads the cron expression of a schedule, or says why it is not one.
+pub fn validate(expression: &str) -> Result<CronSchedule, String> {
+    if expression.is_empty() {
+        return Err("Schedule must be a non-empty valid Cron expression".to_owned());
+    }
+    CronSchedule::parse(expression).map_err(|error| format!("invalid schedule: {error}"))
+}
+
+/// Says whether the run that is due now is skipped. The field `skipImmediately` then becomes false and `lastSkipped` now.
+pub fn skips_now(skip_immediately: Option<bool>, server_default: bool) -> bool {
+    skip_immediately.unwrap_or(server_default)
+}
+
+/// Says whether an earlier backup of the schedule is still to be worked on, so that no other one is made.
+pub fn blocks_next_backup(phase: &BackupPhase) -> bool {
+    matches!(phase, BackupPhase::New | BackupPhase::Queued | BackupPhase::ReadyToStart | BackupPhase::InProgress)
+}
+
+/// Gives the name of a backup made by a schedule: `<schedule>-<YYYYMMDDhhmmss>`.
+pub fn backup_name(schedule: &str, now: &Zoned) -> String {
+    format!("{schedule}-{}", now.strftime("%Y%m%d%H%M%S"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_schedule_is_due_after_the_next_run_of_its_latest_moment() {
+        let created = "2024-01-01T00:30:00Z";
+        let table = [
+            (None, None, "2024-01-01T00:59:59Z", false),
+            (None, None, "2024-01-01T01:00:00Z", false),
+            (None, None, "2024-01-01T01:00:01Z", true),
+            (Some("2024-01-01T05:00:30Z"), None, "2024-01-01T05:59:00Z", false),
+            (Some("2024-01-01T05:00:30Z"), None, "2024-01-01T06:00:01Z", true),
+            (Some("2024-01-01T05:00:30Z"), None, "2024-01-05T00:00:00Z", true),
+            (None, Some("2024-01-01T01:10:00Z"), "2024-01-01T01:59:00Z", false),
+            (None, Some("2024-01-01T01:10:00Z"), "2024-01-01T02:01:00Z", true),
+            (Some("2024-01-01T05:00:30Z"), Some("2024-01-01T01:10:00Z"), "2024-01-01T05:30:00Z", false),
+        ];
+        let cron = validate("@hourly").unwrap();
+        for (last_backup, last_skipped, now, due) in table {
+            let history = ScheduleHistory {
+                created: at(created),
+                last_backup: last_backup.map(at),
+                last_skipped: last_skipped.map(at),
+            };
+            assert_eq!(history.is_due(&cron, &TimeZone::UTC, at(now)), due, "{history:?} {now}");
+        }
+    }
+
+    #[test]
+    fn a_schedule_that_never_comes_is_never_due() {
+        let cron = validate("0 0 30 2 *").unwrap();
+        let history = ScheduleHistory { created: at("2024-01-01T00:00:00Z"), last_backup: None, last_skipped: None };
+        assert!(!history.is_due(&cron, &TimeZone::UTC, at("2030-01-01T00:00:00Z")));
+    }
+
+    #[test]
+    fn expressions_are_validated_in_velero_words() {
+        assert_eq!(validate("").unwrap_err(), "Schedule must be a non-empty valid Cron expression");
+        assert_eq!(validate("x").unwrap_err(), "invalid schedule: expected exactly 5 fields, found 1: [x]");
+    }
+
+    #[test]
+    fn the_server_decides_on_skipping_where_the_schedule_does_not() {
+        assert!(skips_now(None, true) && skips_now(Some(true), false));
+        assert!(!skips_now(None, false) && !skips_now(Some(false), true));
+    }
+
+    #[test]
+    fn a_waiting_backup_holds_back_the_next_one() {
+        let blocking: Vec<_> = BackupPhase::ALL.iter().filter(|phase| blocks_next_backup(phase)).collect();
+        use BackupPhase::*;
+        assert_eq!(blocking, [&New, &Queued, &ReadyToStart, &InProgress]);
+    }
+
+    #[test]
+    fn backups_are_named_after_their_schedule_and_moment() {
+        let now = at("2024-02-03T04:05:06.789Z").to_zoned(TimeZone::UTC);
+        assert_eq!(backup_name("daily", &now), "daily-20240203040506");
+    }
+}
