@@ -6,5 +6,6 @@ RUN cargo build --release --package velero
 
 FROM debian:bookworm-slim
 COPY --from=build /source/target/release/velero /velero
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 USER 65532:65532
 ENTRYPOINT ["/velero"]

@@ -2,15 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use velero_testkit::peer::PeerOptions;
-use velero_testkit::{BoxKind, Peer, TestBox, harness, objects};
+use velero_testkit::{BoxKind, Edition, ServerOptions, TestBox, VeleroServer, harness, objects};
 
 #[test]
 fn the_peer_restores_a_namespace_it_backed_up() {
     harness::run("peer", BoxKind::ControlPlane, async |cluster| {
         let machine = cluster.test_box.machine();
-        let peer =
-            Peer::up(&cluster.test_box, &PeerOptions { prefix: "peer".into(), ..PeerOptions::default() }).unwrap();
+        let options = ServerOptions { prefix: harness::unique_name("peer"), ..ServerOptions::default() };
+        let peer = VeleroServer::up(&cluster.test_box, Edition::Peer, options).unwrap();
         let shop = harness::unique_name("shop");
         for object in [objects::namespace(&shop), objects::config_map(&shop, "stock", "apples", "12")] {
             machine.apply(&object.to_string()).unwrap();

@@ -6,12 +6,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use velero_api::{crd, v1, v2alpha1};
-use velero_testkit::{Peer, TestCluster, cluster_test, install};
+use velero_testkit::{Edition, TestCluster, cluster_test, install};
 use velero_tests::difference::differences;
 
 /// The definitions the peer installs, by name.
 fn peer_definitions() -> Vec<Value> {
-    let output = std::process::Command::new(Peer::binary().unwrap())
+    let output = std::process::Command::new(Edition::Peer.binary().unwrap())
         .args(["install", "--crds-only", "--dry-run", "-o", "yaml"])
         .output()
         .unwrap();

@@ -1,6 +1,6 @@
 //! `cargo xtask image`: the container image of the velero binary, made without a container engine.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -33,11 +33,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let output = root.join(&options.output);
     std::fs::create_dir_all(output.parent().context("the archive needs a folder")?)?;
     let binary = root.join("target/release/velero");
-    let image = Image::new(IMAGE).file(&binary, "velero").entrypoint(&["/velero"]).user("65532:65532");
-    let image = shared_libraries(&binary)?
-        .iter()
-        .fold(image, |image, library| image.file(library, &library.display().to_string()));
-    image.write(&output)?;
+    Image::of_velero(IMAGE, &binary)?.write(&output)?;
     println!("{IMAGE} is in {}", output.display());
     if let Some(name) = &options.load {
         let test_box = TestBox::find(name).with_context(|| format!("no box named {name} is up"))?;
@@ -45,12 +41,4 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         println!("{IMAGE} is loaded into the box {name}");
     }
     Ok(())
-}
-
-/// The shared libraries a binary needs, as `ldd` finds them on this host.
-fn shared_libraries(binary: &Path) -> Result<Vec<PathBuf>> {
-    let output = Command::new("ldd").arg(binary).output().context("cannot start ldd")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let paths = text.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
-    Ok(paths.map(PathBuf::from).collect())
 }

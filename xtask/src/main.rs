@@ -1,5 +1,6 @@
-//! The project's own commands: `cargo xtask demo`, `test`, `cluster`, `peer`, `image`, `gen`, `layers`.
+//! The project's own commands: `cargo xtask demo`, `test`, `bench`, `cluster`, `peer`, `image`, `gen`, `layers`.
 
+mod bench;
 mod cluster;
 mod demo;
 mod generate;
@@ -25,6 +26,9 @@ enum Task {
     Demo(demo::Options),
     /// Sets up and runs every check and every test
     Test(test::Options),
+    /// Measures us and the original Velero side by side in one run
+    #[command(subcommand)]
+    Bench(bench::Work),
     /// A real Kubernetes in a box: up, down, status, env, run
     #[command(subcommand)]
     Cluster(cluster::Action),
@@ -43,6 +47,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Demo(options) => demo::run(&options),
         Task::Test(options) => test::run(&options),
+        Task::Bench(work) => bench::run(&work),
         Task::Cluster(action) => cluster::run(&action),
         Task::Peer(action) => peer::run(&action),
         Task::Image(options) => image::run(&options),

@@ -2,8 +2,7 @@
 
 use anyhow::Result;
 use clap::Subcommand;
-use velero_testkit::Peer;
-use velero_testkit::peer::PeerOptions;
+use velero_testkit::{Edition, ServerOptions, VeleroServer};
 
 use crate::cluster::Name;
 
@@ -35,19 +34,19 @@ pub(crate) enum Action {
 pub(crate) fn run(action: &Action) -> Result<()> {
     match action {
         Action::Up { name, namespace, bucket, prefix, flags } => {
-            let options = PeerOptions {
+            let options = ServerOptions {
                 namespace: namespace.clone(),
                 bucket: bucket.clone(),
                 prefix: prefix.clone(),
                 flags: flags.clone(),
             };
-            let peer = Peer::up(&name.find()?, &options)?;
-            println!("the peer serves namespace {namespace}, log: {}", peer.server_log().display());
+            let peer = VeleroServer::up(&name.find()?, Edition::Peer, options)?;
+            println!("the peer serves namespace {namespace}, log: {}", peer.log().display());
             Ok(())
         }
-        Action::Down(name) => Peer::down(&name.find()?),
+        Action::Down(name) => VeleroServer::down(&name.find()?, Edition::Peer),
         Action::Path => {
-            println!("{}", Peer::binary()?.display());
+            println!("{}", Edition::Peer.binary()?.display());
             Ok(())
         }
     }

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use velero_testkit::harness::SHARED_BOX;
 use velero_testkit::progress::say;
-use velero_testkit::{BoxKind, Peer, TestBox, install};
+use velero_testkit::{BoxKind, TestBox, install, server};
 
 use crate::{generate, layers};
 
@@ -31,7 +31,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     say("building the tests");
     cargo(&["test", "--workspace", "--no-run", "--quiet"])?;
     say("building what the tests run against");
-    Peer::install()?;
+    server::install_all()?;
     if options.cargo_test.is_empty() {
         say("tests that want the machine for themselves");
         cargo(&[

@@ -1,6 +1,8 @@
 //! Writing a backup's tarball as a stream.
 
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -18,8 +20,37 @@ pub const DEFAULT_LEVEL: u32 = 2;
 ///
 /// Entries go out in the order they are appended; nothing is kept in memory beyond the compressor's window.
 pub struct ArchiveWriter<W: Write> {
-    tar: tar::Builder<GzEncoder<W>>,
+    // Dropped before the builder, whose own drop would put a proper end on half an archive.
+    shutter: Shutter,
+    tar: tar::Builder<GzEncoder<Gate<W>>>,
     modified: u64,
+}
+
+/// An output that takes nothing more once its shutter is down.
+struct Gate<W> {
+    output: W,
+    closed: Arc<AtomicBool>,
+}
+
+impl<W: Write> Write for Gate<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(io::Error::other("the archive was given up"));
+        }
+        self.output.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+}
+
+struct Shutter(Arc<AtomicBool>);
+
+impl Drop for Shutter {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl<W: Write> ArchiveWriter<W> {
@@ -37,8 +68,10 @@ impl<W: Write> ArchiveWriter<W> {
 
     /// Begins an archive whose entries, the version included, all come from another archive.
     pub(crate) fn without_version(output: W, modified: u64, level: u32) -> Self {
-        let encoder = GzEncoder::new(output, Compression::new(level.min(9)));
-        Self { tar: tar::Builder::new(encoder), modified }
+        let closed = Arc::new(AtomicBool::new(false));
+        let gate = Gate { output, closed: closed.clone() };
+        let encoder = GzEncoder::new(gate, Compression::new(level.min(9)));
+        Self { shutter: Shutter(closed), tar: tar::Builder::new(encoder), modified }
     }
 
     /// Appends one file.
@@ -65,8 +98,10 @@ impl<W: Write> ArchiveWriter<W> {
     ///
     /// An archive that is dropped without this call is damaged on purpose: readers refuse it.
     pub fn finish(self) -> Result<W> {
-        let finish = || -> io::Result<W> { self.tar.into_inner()?.finish() };
-        finish().map_err(Error::Write)
+        let Self { shutter, tar, modified: _ } = self;
+        let gate = tar.into_inner().and_then(GzEncoder::finish).map_err(Error::Write)?;
+        drop(shutter);
+        Ok(gate.output)
     }
 }
 
@@ -104,6 +139,17 @@ mod tests {
                 ("resources/pods/namespaces/web/a.json".to_owned(), regular, 0o755, 1_700_000_000, 2),
             ]
         );
+    }
+
+    #[test]
+    fn an_archive_that_was_given_up_is_not_readable() {
+        let mut bytes = Vec::new();
+        let mut writer = ArchiveWriter::new(&mut bytes, 0).unwrap();
+        writer.append("resources/pods/namespaces/web/a.json", b"{}").unwrap();
+        writer.flush().unwrap();
+        drop(writer);
+        let read = crate::ArchiveReader::new(bytes.as_slice()).for_each(|_| Ok::<(), Error>(()));
+        assert!(read.is_err(), "half an archive reads as a whole one");
     }
 
     #[test]

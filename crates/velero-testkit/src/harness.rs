@@ -41,23 +41,34 @@ pub fn whole_box_test<F: Future<Output = ()>>(test: impl FnOnce(TestCluster) -> 
 
 /// Runs a test inside the box of that name, bringing it up where needed.
 pub fn run<F: Future<Output = ()>>(name: &str, kind: BoxKind, test: impl FnOnce(TestCluster) -> F + Send + 'static) {
-    let name = name.to_owned();
-    // Threads made after entering a network namespace live in it too, so the whole runtime of the test does.
-    let outcome = std::thread::spawn(move || -> Result<()> {
-        let test_box = TestBox::up(&name, kind)?;
+    let outcome = TestBox::up(name, kind).and_then(|test_box| {
+        inside(test_box, async |cluster| {
+            test(cluster).await;
+            Ok(())
+        })
+    });
+    outcome.expect("the box must serve the test");
+}
+
+/// Does work inside a box that is up: in its network, with a client and a namespace for the time of the work. A panic of
+/// the work goes on in the caller.
+pub fn inside<T: Send + 'static, F: Future<Output = Result<T>>>(
+    test_box: TestBox,
+    work: impl FnOnce(TestCluster) -> F + Send + 'static,
+) -> Result<T> {
+    // Threads made after entering a network namespace live in it too, so the whole runtime of the work does.
+    let outcome = std::thread::spawn(move || -> Result<T> {
         enter(&test_box.machine().network_namespace())?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         runtime.block_on(async {
             let cluster = TestCluster::connect(test_box).await?;
-            test(cluster.clone()).await;
-            cluster.delete_namespace().await
+            let result = work(cluster.clone()).await?;
+            cluster.delete_namespace().await?;
+            Ok(result)
         })
     })
     .join();
-    match outcome {
-        Ok(result) => result.expect("the box must serve the test"),
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
+    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Moves the calling thread, and all it starts from now on, into a network namespace.

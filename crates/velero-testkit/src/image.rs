@@ -2,11 +2,15 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
+
+/// The authorities this host trusts; without any, no connection to an object store can be set up.
+const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// An image being put together.
 pub struct Image {
@@ -25,6 +29,15 @@ impl Image {
     pub fn new(name: &str) -> Self {
         let configuration = json!({"Env": ["PATH=/usr/local/bin:/usr/bin:/bin"]});
         Self { name: name.to_owned(), configuration, entries: Vec::new() }
+    }
+
+    /// The image of our own binary: it, the shared libraries it needs on this host, the certificates it trusts, and no
+    /// shell.
+    pub fn of_velero(name: &str, binary: &Path) -> Result<Self> {
+        let image = Self::new(name).file(binary, "velero").entrypoint(&["/velero"]).user("65532:65532");
+        let image = image.file(Path::new(CERTIFICATES), CERTIFICATES);
+        let libraries = shared_libraries(binary)?;
+        Ok(libraries.iter().fold(image, |image, library| image.file(library, &library.display().to_string())))
     }
 
     /// Adds a file of this host, executable by all.
@@ -115,6 +128,15 @@ impl Image {
         }
         Ok(builder.into_inner()?)
     }
+}
+
+/// The shared libraries a binary needs, as `ldd` finds them on this host.
+fn shared_libraries(binary: &Path) -> Result<Vec<PathBuf>> {
+    let output = Command::new("ldd").arg(binary).output().context("cannot start ldd")?;
+    ensure!(output.status.success(), "ldd {}: {}", binary.display(), String::from_utf8_lossy(&output.stderr).trim());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let paths = text.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
+    Ok(paths.map(PathBuf::from).collect())
 }
 
 /// The name containers use for the processor of this host.

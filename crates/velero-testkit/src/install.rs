@@ -1,4 +1,4 @@
-//! Gets what a machine with only the toolchains lacks: Debian packages, Python wheels, Go builds.
+//! Gets what a machine with only the toolchains lacks: Debian packages, Python wheels, npm packages, Go builds.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,6 +15,10 @@ pub const KUBERNETES_VERSION: &str = "v1.35.4";
 /// The release of the original Velero we compare with.
 pub const PEER_VERSION: &str = "v1.18.3";
 const SEAWEEDFS_VERSION: &str = "4.48";
+/// The last release that runs on Node.js 20.
+const AZURITE_VERSION: &str = "3.35.0";
+/// The day its dependencies are taken from, so that every installation has the same.
+const AZURITE_DAY: &str = "2025-10-01";
 
 /// A tool the box calls, and the Debian package that brings it.
 const DEBIAN: &[(&str, &str)] = &[
@@ -133,6 +137,26 @@ pub fn seaweedfs() -> Result<PathBuf> {
     Ok(folder.join("weed"))
 }
 
+/// Gives the path of Azurite's script for `node`, installed with npm.
+pub fn azurite() -> Result<PathBuf> {
+    let recipe = Recipe::default().text(AZURITE_VERSION).text(AZURITE_DAY);
+    let folder = cache::entry("azurite", recipe, |folder| {
+        say("installing Azurite (Azure Blob) with npm");
+        let mut install = Command::new("npm");
+        install
+            .args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--omit=optional", "--loglevel=error"])
+            .arg(format!("--before={AZURITE_DAY}"))
+            .arg("--prefix")
+            .arg(folder)
+            .arg(format!("azurite@{AZURITE_VERSION}"));
+        run_logged(&mut install, "azurite").context(
+            "npm could not install azurite: install Node.js 20 or later (Debian: nodejs and npm), and see that an npm \
+             registry is reachable",
+        )
+    })?;
+    Ok(folder.join("node_modules/azurite/dist/src/blob/main.js"))
+}
+
 fn find_file(folder: &Path, name: &str) -> Option<PathBuf> {
     let entries: Vec<_> = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).collect();
     let large =
@@ -144,6 +168,16 @@ fn find_file(folder: &Path, name: &str) -> Option<PathBuf> {
         .or_else(|| {
             entries.iter().filter(|path| path.is_dir() && !path.is_symlink()).find_map(|path| find_file(path, name))
         })
+}
+
+/// Builds our own binary with that profile and gives its path.
+pub fn our_binary(profile: &str) -> Result<PathBuf> {
+    let root = repository_root();
+    let mut build = Command::new("cargo");
+    build.args(["build", "--quiet", "--package", "velero", "--bin", "velero", "--profile", profile]).current_dir(&root);
+    run_logged(&mut build, "velero-binary").context("cannot build our own binary")?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    Ok(target.join(if profile == "dev" { "debug" } else { profile }).join("velero"))
 }
 
 /// The root of this repository.

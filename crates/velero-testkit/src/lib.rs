@@ -11,20 +11,25 @@
 //! | [`parts`] | one file a part of the box: installed, started, checked, stopped |
 //! | [`test_box`] | which parts make a box, and in which order they start |
 //! | [`image`] | container images made without a container engine |
+//! | [`faulty_proxy`] | a way to the store that refuses, breaks off or damages what passes |
+//! | [`server`] | a Velero server in a box: the original or ours |
+//! | [`load`] | many objects, for measurements |
 //! | [`harness`] | what a test calls |
 //! | [`objects`] | builders for the objects tests need |
 
 pub mod cache;
+pub mod faulty_proxy;
 pub mod harness;
 pub mod image;
 pub mod install;
+pub mod load;
 pub mod machine;
 pub mod objects;
 pub mod parts;
-pub mod peer;
 pub mod progress;
+pub mod server;
 pub mod test_box;
 
 pub use harness::{TestCluster, cluster_test, whole_box_test};
-pub use peer::Peer;
+pub use server::{Edition, ServerOptions, VeleroServer};
 pub use test_box::{BoxKind, TestBox};

@@ -29,6 +29,9 @@ impl Part for KubeControllerManager {
                 format!("--service-account-private-key-file={}", certificates.join("accounts.key").display()),
                 format!("--root-ca-file={}", certificates.join("ca.crt").display()),
                 "--controllers=*,-nodeipam".into(),
+                // The defaults (20 a second) would make thousands of Deployments settle for minutes.
+                "--kube-api-qps=1000".into(),
+                "--kube-api-burst=2000".into(),
             ],
         )
     }

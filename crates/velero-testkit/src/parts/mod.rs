@@ -1,11 +1,13 @@
 //! The parts of a box, one file each. A part knows how it is installed, started, checked and stopped; the order in
 //! which parts start is the business of [`crate::test_box`].
 
+mod azurite;
 mod certificates;
 mod containerd;
 mod coredns;
 mod door;
 mod etcd;
+mod gcs_gateway;
 mod images;
 mod kube_apiserver;
 mod kube_controller_manager;
@@ -21,11 +23,13 @@ use anyhow::{Context, Result, ensure};
 
 use crate::machine::{Machine, wait_until};
 
+pub use azurite::{AZURE_ACCOUNT, AZURE_CONTAINER, AZURE_KEY, Azurite};
 pub use certificates::Certificates;
 pub use containerd::Containerd;
 pub use coredns::CoreDns;
 pub use door::Door;
 pub use etcd::Etcd;
+pub use gcs_gateway::{GCS_BUCKET, GcsGateway};
 pub use images::{Images, WORKLOAD_IMAGE};
 pub use kube_apiserver::KubeApiserver;
 pub use kube_controller_manager::KubeControllerManager;
@@ -57,6 +61,12 @@ pub trait Part {
     fn deadline(&self) -> Duration {
         Duration::from_secs(60)
     }
+}
+
+/// A part that runs in the store's machine, and only for the tests that ask for it.
+pub trait StorePart: Part {
+    /// Its door on this host's loopback.
+    fn door(&self) -> Door;
 }
 
 /// Starts parts that do not need each other, then waits until each does its work.

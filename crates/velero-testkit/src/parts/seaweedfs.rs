@@ -53,7 +53,7 @@ impl Part for SeaweedFs {
                 "-ip.bind=0.0.0.0".into(),
                 "-volume.port=8334".into(),
                 "-volume.max=200".into(),
-                "-master.volumeSizeLimitMB=256".into(),
+                "-master.volumeSizeLimitMB=64".into(),
                 "-s3".into(),
                 format!("-s3.port={STORE_PORT}"),
                 format!("-s3.config={}", configuration.display()),

@@ -1,0 +1,59 @@
+//! Reads what a backup is prepared with.
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, ListParams, PartialObjectMeta};
+use velero_api::labels;
+use velero_api::v1::{Backup, VolumeSnapshotLocation};
+use velero_cluster::Error as ClusterError;
+use velero_rules::resource_policies::ResourcePolicies;
+use velero_rules::validation::SnapshotLocation;
+
+use super::prepare::Facts;
+use crate::context::Context;
+use crate::error::{Result, describe};
+use crate::objects::name;
+
+/// Reads what a backup is prepared with.
+pub(super) async fn gather(context: &Context, backup: &Backup) -> Result<Facts> {
+    let client = context.objects.cluster().client();
+    let version = client.apiserver_version().await;
+    let version = version.map_err(|error| ClusterError::from_kube("get the server version", error))?;
+    let snapshot_locations = context.objects.list::<VolumeSnapshotLocation>("").await?;
+    let snapshot_location = |location: &VolumeSnapshotLocation| SnapshotLocation {
+        name: name(location).to_owned(),
+        provider: location.spec.provider.clone(),
+    };
+    Ok(Facts {
+        locations: context.objects.list("").await?,
+        snapshot_locations: snapshot_locations.iter().map(snapshot_location).collect(),
+        namespaces_labelled_out: namespaces_labelled_out(context).await?,
+        policies: policies(context, backup).await,
+        server_version: [version.git_version, version.major, version.minor],
+    })
+}
+
+async fn namespaces_labelled_out(context: &Context) -> Result<Vec<String>> {
+    let api: Api<PartialObjectMeta<Namespace>> = Api::all(context.objects.cluster().client().clone());
+    let parameters = ListParams::default().labels(&format!("{}=true", labels::EXCLUDE_FROM_BACKUP));
+    let listed = api.list(&parameters).await;
+    let listed = listed.map_err(|error| ClusterError::from_kube("list namespaces", error))?;
+    Ok(listed.items.into_iter().filter_map(|namespace| namespace.metadata.name).collect())
+}
+
+/// The policies a backup refers to, or why they cannot be used.
+pub(super) async fn policies(context: &Context, backup: &Backup) -> Result<Option<ResourcePolicies>, String> {
+    let Some(reference) = &backup.spec.resource_policy else { return Ok(None) };
+    if !reference.kind.eq_ignore_ascii_case("configmap") {
+        return Err(format!("spec.resourcePolicy.kind is {:?}, only configmap is supported", reference.kind));
+    }
+    let namespace = context.objects.namespace();
+    let found = context.objects.config_map(&reference.name).await.map_err(|error| describe(&error))?;
+    let found = found.ok_or_else(|| {
+        format!(
+            "configmap {:?} does not exist in namespace {namespace:?}; create it or change spec.resourcePolicy",
+            reference.name
+        )
+    })?;
+    let policies = ResourcePolicies::from_config_map(&found.data.unwrap_or_default());
+    policies.map(Some).map_err(|error| format!("configmap {:?}: {error}", reference.name))
+}

@@ -1,0 +1,184 @@
+//! What a backup says about itself: journal, status, and what is left of a failure.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use velero_api::v1::{Backup, BackupPhase};
+use velero_engine::Journal;
+use velero_engine::backup::BackupOutcome;
+use velero_engine::journal::{Level, LogFormat};
+use velero_rules::phases::backup_phase_after_run;
+use velero_store::BackupStore;
+
+use super::{Failure, transfer};
+use crate::backup_finalizer::{clean_up, end_phase};
+use crate::backup_phase::move_to;
+use crate::context::Context;
+use crate::error::{Error, Result, describe};
+use crate::objects::name;
+use crate::{clock, settings};
+
+/// How long the files of a failed backup may take to be removed and explained.
+const EXPLANATION: Duration = Duration::from_secs(60);
+
+/// The same where waiting helps little: the server is told to end, or the store has failed for long already.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// Opens the journal of a backup.
+pub(super) fn journal(context: &Context, backup: &Backup) -> Journal {
+    let format = match context.settings.log_format {
+        settings::LogFormat::Text => LogFormat::Text,
+        settings::LogFormat::Json => LogFormat::Json,
+    };
+    let level = match context.settings.log_level.to_ascii_lowercase().as_str() {
+        "trace" | "debug" => Level::Debug,
+        "warn" | "warning" => Level::Warning,
+        "error" | "fatal" | "panic" => Level::Error,
+        _ => Level::Info,
+    };
+    Journal::for_backup(context.objects.namespace(), name(backup), format, level)
+}
+
+/// Says that only objects are backed up where the backup asks for the data of volumes too.
+pub(super) fn warn_of_volumes(backup: &Backup, journal: &Journal) {
+    let spec = &backup.spec;
+    let asked = [
+        ("defaultVolumesToFsBackup", spec.default_volumes_to_fs_backup),
+        ("snapshotMoveData", spec.snapshot_move_data),
+        ("snapshotVolumes", spec.snapshot_volumes),
+    ];
+    for (field, _) in asked.into_iter().filter(|(_, value)| *value == Some(true)) {
+        let message = "The backup asks for the data of volumes, which this server does not back up yet; \
+                       claims and volumes are stored as objects only";
+        journal.warning().field("field", field).message(message);
+    }
+}
+
+/// Ends the journal of a backup that ran through.
+pub(super) fn note_end(journal: &Journal, outcome: &BackupOutcome) {
+    let items = outcome.progress.items_backed_up.to_string();
+    if !outcome.operations.is_empty() {
+        journal.error().message("Actions left operations behind, which this server does not follow yet");
+    }
+    journal.info().field("progress", items).message("Backup completed its work, storing its files");
+}
+
+/// The backup at its end, counted from the journal.
+pub(super) fn ended(backup: &Backup, journal: &Journal, outcome: &BackupOutcome, now: Timestamp) -> Result<Backup> {
+    let mut ended = backup.clone();
+    let counts = journal.counts();
+    move_to(&mut ended, backup_phase_after_run(false, counts.errors > 0))?;
+    let phase = end_phase(ended.status.phase());
+    move_to(&mut ended, phase)?;
+    let status = &mut ended.status;
+    (status.warnings, status.errors) = (counts.warnings, counts.errors);
+    status.progress = Some(outcome.progress.clone());
+    status.hook_status = Some(outcome.hook_status.clone());
+    status.backup_item_operations_attempted = i64::try_from(outcome.operations.len()).unwrap_or(i64::MAX);
+    status.completion_timestamp = Some(Time(now));
+    Ok(ended)
+}
+
+/// The failed backup; what it left in the store is removed but for what explains the failure.
+pub(super) async fn failed(context: &Context, backup: &Backup, journal: &Journal, failure: Failure) -> Result<Backup> {
+    journal.error().error(&failure.reason).message("Backup failed");
+    let mut failed = backup.clone();
+    move_to(&mut failed, BackupPhase::Failed)?;
+    let (counts, status) = (journal.counts(), &mut failed.status);
+    (status.warnings, status.errors) = (counts.warnings, counts.errors);
+    status.failure_reason = format!("backup execution failed: {}", failure.reason);
+    status.completion_timestamp = Some(clock::now_time());
+    if let Some(store) = &failure.touched {
+        let words = leave_explanation(store, &failed, journal, failure.is_of_store);
+        let hurried = failure.is_of_store || context.stop.is_cancelled();
+        let patience = if hurried { LAST_WORDS } else { EXPLANATION };
+        if tokio::time::timeout(patience, words).await.is_err() {
+            tracing::warn!(
+                backup = name(backup),
+                "The store does not answer; files of a failed backup may be left in it"
+            );
+        }
+    }
+    Ok(failed)
+}
+
+/// Removes the files of a failed backup and stores its log. The metadata are stored too if the store is sound: then the
+/// failed backup can be listed, read about and deleted like any other.
+async fn leave_explanation(store: &BackupStore, failed: &Backup, journal: &Journal, is_of_store: bool) {
+    let backup = name(failed);
+    clean_up(store, backup).await;
+    let mut stored = transfer::journal_files(store, backup, journal).await;
+    if stored.is_ok() && !is_of_store {
+        stored = store.put_metadata(failed).await;
+    }
+    if let Err(error) = stored {
+        tracing::warn!(backup, error = describe(&error), "The log of a failed backup could not be stored");
+    }
+}
+
+/// Writes how a backup ended, for as long as a single object may take.
+pub(super) async fn write_patiently(context: &Context, before: &Backup, after: &Backup) -> Result<Backup> {
+    let deadline = tokio::time::Instant::now() + context.settings.resource_timeout.to_std();
+    let mut pause = Duration::from_secs(1);
+    loop {
+        match context.objects.force(before, after).await {
+            Err(Error::Cluster(error)) if error.is_not_found() => {
+                tracing::warn!(backup = name(before), "The backup was deleted while it ran");
+                return Ok(after.clone());
+            }
+            Err(error) if tokio::time::Instant::now() < deadline && !context.stop.is_cancelled() => {
+                tracing::warn!(
+                    backup = name(before),
+                    error = describe(&error),
+                    "The end of a backup could not be written"
+                );
+            }
+            outcome => return outcome,
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_secs(30));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use velero_api::v1::BackupProgress;
+
+    use super::*;
+
+    fn running() -> (Backup, Journal, BackupOutcome) {
+        let mut backup = Backup::new("velero", "b", Default::default());
+        backup.status.phase = Some(BackupPhase::InProgress);
+        let journal = Journal::for_backup("velero", "b", LogFormat::Text, Level::Info);
+        let progress = BackupProgress { total_items: 3, items_backed_up: 3, ..Default::default() };
+        (backup, journal, BackupOutcome { progress, ..Default::default() })
+    }
+
+    #[test]
+    fn the_end_of_a_backup_is_counted_from_its_journal() {
+        let (backup, journal, outcome) = running();
+        let now = Timestamp::UNIX_EPOCH;
+        let good = ended(&backup, &journal, &outcome, now).unwrap();
+        assert_eq!(*good.status.phase(), BackupPhase::Completed);
+        assert_eq!(good.status.progress.as_ref().unwrap().items_backed_up, 3);
+        journal.warning().message("odd");
+        journal.error().message("bad");
+        journal.error().message("worse");
+        let bad = ended(&backup, &journal, &outcome, now).unwrap();
+        assert_eq!(*bad.status.phase(), BackupPhase::PartiallyFailed);
+        assert_eq!((bad.status.warnings, bad.status.errors), (1, 2));
+        assert_eq!(bad.status.completion_timestamp, Some(Time(now)));
+    }
+
+    #[test]
+    fn asking_for_volume_data_is_answered_with_a_warning() {
+        let (mut backup, journal, _) = running();
+        backup.spec.snapshot_move_data = Some(false);
+        warn_of_volumes(&backup, &journal);
+        assert_eq!(journal.counts().warnings, 0);
+        backup.spec.default_volumes_to_fs_backup = Some(true);
+        warn_of_volumes(&backup, &journal);
+        assert_eq!(journal.counts().warnings, 1);
+    }
+}

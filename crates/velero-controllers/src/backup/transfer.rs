@@ -1,0 +1,122 @@
+//! Moves a backup into its store: the archive while it is made, then the files beside it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use velero_api::v1::{Backup, BackupProgress};
+use velero_archive::BackupFile;
+use velero_engine::Journal;
+use velero_engine::backup::{self, BackupOutcome, BackupRequest};
+use velero_rules::resource_policies::ResourcePolicies;
+use velero_store::{BackupStore, Error as StoreError, PipeWriter, pipe};
+
+use super::{Failure, progress};
+use crate::context::Context;
+use crate::error::{Result, describe};
+use crate::objects::name;
+use crate::store_message::explain;
+
+/// How many pieces of 256 KiB may wait between the archive and the upload.
+const WAITING_PIECES: usize = 4;
+
+/// Makes the archive and uploads it at the same time; gives the size of what was stored.
+pub(super) async fn contents(
+    context: &Context,
+    backup: &Backup,
+    policies: Option<ResourcePolicies>,
+    journal: &Journal,
+    store: &BackupStore,
+) -> Result<(BackupOutcome, u64), Failure> {
+    let failed = |reason: String, is_of_store| Failure { reason, touched: Some(store.clone()), is_of_store };
+    let request = request(context, backup, policies).await.map_err(|error| failed(describe(&error), false))?;
+    let (writer, stream) = pipe(WAITING_PIECES);
+    let size = Arc::new(AtomicU64::new(0));
+    let counter = size.clone();
+    let stream = stream.inspect_ok(move |piece| {
+        counter.fetch_add(piece.len() as u64, Ordering::Relaxed);
+    });
+    let (sender, receiver) = watch::channel(BackupProgress::default());
+    let done = CancellationToken::new();
+
+    let make = async {
+        let made = make(request, writer, journal.clone(), sender).await;
+        done.cancel();
+        made
+    };
+    let upload = store.put_contents(name(backup), Box::pin(stream));
+    let report = progress::write(context, backup, receiver, done.clone());
+    let (made, uploaded, ()): (Result<_, String>, _, _) = tokio::join!(make, upload, report);
+    match (made, uploaded) {
+        (Ok(outcome), Ok(())) => Ok((outcome, size.load(Ordering::Relaxed))),
+        // The upload only passes on that the archive was not finished; why is known better here.
+        (Err(reason), Ok(()) | Err(StoreError::Content { .. })) => Err(failed(reason, false)),
+        (_, Err(error)) => Err(failed(explain(&error), true)),
+    }
+}
+
+/// Makes the archive on a thread of its own, so that a large backup takes no turn from the controllers. Dropping the
+/// future gives the backup up.
+async fn make(
+    request: BackupRequest,
+    sink: PipeWriter,
+    journal: Journal,
+    progress: watch::Sender<BackupProgress>,
+) -> Result<BackupOutcome, String> {
+    let wanted = CancellationToken::new();
+    let dropped = wanted.clone();
+    let _guard = wanted.drop_guard();
+    let runtime = tokio::runtime::Handle::current();
+    let work = tokio::task::spawn_blocking(move || {
+        let made = runtime.block_on(dropped.run_until_cancelled(backup::run(request, sink, &journal, progress)));
+        let (outcome, sink) = made.ok_or("the backup was given up")?.map_err(|error| describe(&error))?;
+        sink.finish().map_err(|error| error.to_string())?;
+        Ok(outcome)
+    });
+    work.await.map_err(|error| error.to_string())?
+}
+
+async fn request(context: &Context, backup: &Backup, policies: Option<ResourcePolicies>) -> Result<BackupRequest> {
+    let cluster = context.objects.cluster().clone();
+    let discovery = Arc::new(cluster.discover().await?);
+    let settings = &context.settings;
+    Ok(BackupRequest {
+        backup: backup.clone(),
+        actions: velero_plugin_core::builtin(&cluster, &discovery, &settings.features)?,
+        cluster,
+        discovery,
+        policies,
+        features: settings.features.clone(),
+        page_size: settings.client_page_size,
+        item_block_workers: usize::try_from(settings.item_block_worker_count).unwrap_or(1).max(1),
+    })
+}
+
+/// Stores all files of a backup but its archive and its metadata.
+pub(super) async fn side_files(
+    store: &BackupStore,
+    backup: &str,
+    journal: &Journal,
+    outcome: &BackupOutcome,
+) -> Result<(), StoreError> {
+    let nothing: [(); 0] = [];
+    tokio::try_join!(
+        store.put_json(backup, BackupFile::ResourceList, &outcome.resource_list),
+        store.put_json(backup, BackupFile::ItemOperations, &outcome.operations),
+        store.put_json(backup, BackupFile::PodVolumeBackups, &nothing),
+        store.put_json(backup, BackupFile::VolumeSnapshots, &nothing),
+        store.put_json(backup, BackupFile::VolumeInfos, &nothing),
+        journal_files(store, backup, journal),
+    )?;
+    Ok(())
+}
+
+/// Stores what happened: results and log.
+pub(super) async fn journal_files(store: &BackupStore, backup: &str, journal: &Journal) -> Result<(), StoreError> {
+    let log = journal.compressed_log().map_err(velero_archive::Error::Write)?;
+    store.put_json(backup, BackupFile::Results, &journal.results()).await?;
+    store.put_file(backup, BackupFile::Log, Bytes::from(log)).await
+}

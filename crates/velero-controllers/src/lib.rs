@@ -1,0 +1,45 @@
+//! The server: one module a reconciler, and [`server`] that wires them into one process.
+//!
+//! A reconciler fetches its object, validates, plans, acts and reports. Plans are made in `velero-rules`, work is done
+//! in `velero-engine`; what is left here is the order of steps and every word of the status.
+//!
+//! | module | on | does |
+//! |---|---|---|
+//! | `backup_storage_location` | BackupStorageLocations | says whether they can be used |
+//! | `backups` | Backups | hands each to the module of its phase |
+//! | `backup_queue`, `backup`, `backup_finalizer` | | let it wait, run it, end it |
+//! | `garbage_collection` | | asks for its deletion when its time is over |
+//! | `backup_deletion` | DeleteBackupRequests | deletes it with all it owns |
+//! | `backup_sync` | BackupStorageLocations | brings backups of the bucket into the cluster |
+//! | `schedule` | Schedules | makes backups when due |
+//! | `download_request` | DownloadRequests | hands out files |
+//! | `server_status_request` | ServerStatusRequests | tells version and readiness |
+
+mod backup;
+mod backup_deletion;
+mod backup_finalizer;
+mod backup_phase;
+mod backup_queue;
+mod backup_storage_location;
+mod backup_sync;
+mod backups;
+mod clock;
+mod context;
+mod download_request;
+mod driver;
+mod error;
+mod garbage_collection;
+mod http;
+mod locations;
+mod logging;
+mod metrics;
+mod objects;
+mod schedule;
+pub mod server;
+mod server_status_request;
+mod settings;
+mod startup;
+mod store_message;
+
+pub use download_request::{DOWNLOAD_TOKEN_ANNOTATION, SERVER_URL_SCHEME};
+pub use error::{Error, ErrorClass, Result};

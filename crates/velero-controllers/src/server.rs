@@ -1,0 +1,147 @@
+//! The server process: everything that runs in it, wired in one place.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use velero_cluster::{Cluster, ConnectOptions};
+
+use crate::backup_deletion::BackupDeletionReconciler;
+use crate::backup_storage_location::BackupStorageLocationReconciler;
+use crate::backup_sync::BackupSyncReconciler;
+use crate::backups::{self, BackupsReconciler};
+use crate::context::{Context, Running, SharedContext};
+use crate::download_request::DownloadRequestReconciler;
+use crate::driver::{Reconciler, drive};
+use crate::error::{Error, Result};
+use crate::locations::Locations;
+use crate::metrics::Metrics;
+use crate::objects::Objects;
+use crate::schedule::ScheduleReconciler;
+use crate::server_status_request::{self, ServerStatusRequestReconciler};
+use crate::{http, logging, startup};
+
+pub use crate::settings::{DISABLEABLE_CONTROLLERS, LogFormat, Settings};
+
+/// Runs the server until the process is told to end; a backup that runs then becomes Failed and says why.
+pub async fn run(settings: Settings) -> Result<()> {
+    settings.validate()?;
+    let level = logging::level(&settings.log_level);
+    logging::install(level.map_err(|problem| Error::Setting { flag: "log-level", problem })?, settings.log_format);
+    let stop = CancellationToken::new();
+    let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
+    let told = stop.clone();
+    let waiting = tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("Told to end, finishing the work in hand");
+        told.cancel();
+    });
+    let outcome = run_until(settings, stop).await;
+    waiting.abort();
+    outcome
+}
+
+/// Runs the server until a token is cancelled and the work in hand is done.
+pub async fn run_until(settings: Settings, stop: CancellationToken) -> Result<()> {
+    settings.validate()?;
+    velero_cluster::install_crypto_provider();
+    tracing::info!(version = settings.server_version, namespace = settings.namespace, "Starting Velero server");
+    let cluster = connect(&settings).await?;
+    startup::check_cluster(&cluster, &settings.namespace).await?;
+    let listener = match settings.metrics_address.as_str() {
+        "" => None,
+        address => Some(http::listen(address).await?),
+    };
+    let context = context(settings, cluster, stop).await?;
+    startup::fail_interrupted(&context).await?;
+    startup::ensure_default_location(&context).await?;
+
+    let ready = Arc::new(AtomicBool::new(false));
+    let mut tasks = JoinSet::new();
+    if let Some(listener) = listener {
+        tasks.spawn(http::serve(listener, context.clone(), ready.clone()));
+    }
+    start_controllers(&context, &mut tasks).await?;
+    ready.store(true, Ordering::Release);
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "A part of the server ended unexpectedly, so the server ends");
+            context.stop.cancel();
+        }
+    }
+    tracing::info!("The server has ended");
+    Ok(())
+}
+
+async fn connect(settings: &Settings) -> Result<Cluster> {
+    let options = ConnectOptions {
+        kubeconfig: settings.kubeconfig.clone(),
+        context: settings.context.clone(),
+        user_agent: Some(format!("velero-server/{}", settings.server_version)),
+        qps: settings.client_qps,
+        burst: settings.client_burst,
+        ..ConnectOptions::default()
+    };
+    Ok(Cluster::connect(&options).await?)
+}
+
+async fn context(settings: Settings, cluster: Cluster, stop: CancellationToken) -> Result<SharedContext> {
+    let discovery = cluster.discover().await?;
+    for warning in discovery.warnings() {
+        tracing::warn!(warning, "A part of the cluster's API could not be discovered");
+    }
+    let actions = velero_plugin_core::builtin(&cluster, &discovery, &settings.features)?;
+    let objects = Objects::new(cluster, &settings.namespace);
+    Ok(Arc::new(Context {
+        locations: Locations::new(objects.clone(), settings.resource_timeout.to_std()),
+        objects,
+        metrics: Metrics::new()?,
+        running: Running::default(),
+        queue: tokio::sync::Mutex::default(),
+        plugins: startup::installed_plugins(&actions),
+        settings,
+        stop,
+    }))
+}
+
+async fn start_controllers(context: &SharedContext, tasks: &mut JoinSet<()>) -> Result<()> {
+    let mut controllers = Controllers { context: context.clone(), tasks };
+    controllers.start(BackupStorageLocationReconciler::new(context.clone()));
+    // Its parts are switched off one by one inside.
+    controllers.start_always(BackupsReconciler { context: context.clone() });
+    controllers.start(BackupSyncReconciler { context: context.clone() });
+    controllers.start(BackupDeletionReconciler { context: context.clone() });
+    controllers.start(ScheduleReconciler { context: context.clone() });
+    controllers.start(DownloadRequestReconciler { context: context.clone() });
+    if context.settings.is_enabled(ServerStatusRequestReconciler::NAME) {
+        server_status_request::ensure_kept_request(context).await?;
+        controllers.start(ServerStatusRequestReconciler { context: context.clone() });
+    }
+    tasks.spawn(backups::count_all(context.clone()));
+    Ok(())
+}
+
+struct Controllers<'a> {
+    context: SharedContext,
+    tasks: &'a mut JoinSet<()>,
+}
+
+impl Controllers<'_> {
+    fn start<R: Reconciler>(&mut self, reconciler: R) {
+        if self.context.settings.is_enabled(R::NAME) {
+            self.start_always(reconciler);
+        } else {
+            tracing::info!(controller = R::NAME, "The controller is disabled");
+        }
+    }
+
+    fn start_always<R: Reconciler>(&mut self, reconciler: R) {
+        self.tasks.spawn(drive(reconciler, self.context.objects.clone(), self.context.stop.clone()));
+    }
+}

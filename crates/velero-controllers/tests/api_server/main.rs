@@ -1,0 +1,14 @@
+//! The whole server, run in this process against a real API server and real stores.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod backups;
+mod deletion;
+mod downloads;
+mod locations;
+mod refusals;
+mod restarts;
+mod schedules;
+mod status;
+mod support;
+mod sync;

@@ -1,0 +1,104 @@
+//! Servers that are stopped and started.
+
+use std::fs;
+
+use kube::api::PostParams;
+use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationSpec};
+use velero_controllers::server::Settings;
+use velero_testkit::cluster_test;
+
+use crate::support::{Server, Workload, api, assert_phase, assert_says, install_definitions, settings};
+
+#[test]
+fn a_new_server_fails_what_was_running_and_goes_on_with_what_was_waiting() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster).await;
+        let directory = tempfile::tempdir().unwrap();
+        let workload = Workload::new(&cluster, 1).await;
+        let phases =
+            [("ran", BackupPhase::InProgress), ("waited", BackupPhase::Queued), ("ready", BackupPhase::ReadyToStart)];
+        for (name, phase) in phases {
+            let mut backup = Backup::new(&cluster.namespace, name, workload.spec());
+            backup.spec.storage_location = "default".to_owned();
+            backup.status.phase = Some(phase);
+            api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
+        }
+        let paused = Settings {
+            disabled_controllers: ["backup-queue".to_owned(), "backup".to_owned()].into(),
+            ..settings(&cluster)
+        };
+        let server = Server::start_with(cluster.clone(), paused).await;
+        server.directory_location("default", directory.path()).await;
+        let failed = server.until("ran", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        assert_phase(&failed, &BackupPhase::Failed);
+        assert_says(
+            &[failed.status.failure_reason],
+            "found a backup with status \"InProgress\" during the server starting",
+        );
+        server.stop().await;
+
+        let server = Server::start(cluster.clone()).await;
+        for name in ["waited", "ready"] {
+            let backup = server.until(name, |backup: &Backup| backup.status.phase().is_terminal()).await;
+            assert_phase(&backup, &BackupPhase::Completed);
+        }
+        workload.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_server_that_is_stopped_fails_the_running_backup_and_leaves_no_archive() {
+    cluster_test(|cluster| async move {
+        let directory = tempfile::tempdir().unwrap();
+        let workload = Workload::new(&cluster, 40).await;
+        // One object a page and few requests a second make the backup last.
+        let slow = Settings { client_qps: Some(8.0), client_burst: Some(8), client_page_size: 1, ..settings(&cluster) };
+        let server = Server::start_with(cluster.clone(), slow).await;
+        server.directory_location("default", directory.path()).await;
+        server.create(Backup::new(&cluster.namespace, "cut", workload.spec())).await;
+        server.until("cut", |backup: &Backup| *backup.status.phase() == BackupPhase::InProgress).await;
+        server.stop().await;
+
+        let backup = api::<Backup>(&cluster).get("cut").await.unwrap();
+        assert_phase(&backup, &BackupPhase::Failed);
+        assert_says(&[&backup.status.failure_reason], "the server was stopped");
+        assert!(!directory.path().join("backups/cut/cut.tar.gz").exists());
+        workload.delete().await;
+    });
+}
+
+#[test]
+fn a_backup_that_had_ended_when_its_server_died_keeps_its_end() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster).await;
+        let directory = tempfile::tempdir().unwrap();
+        let mut spec = BackupStorageLocationSpec { provider: "fs".to_owned(), ..Default::default() };
+        spec.object_storage.bucket = directory.path().display().to_string();
+        let location = BackupStorageLocation::new(&cluster.namespace, "default", spec);
+        api::<BackupStorageLocation>(&cluster).create(&PostParams::default(), &location).await.unwrap();
+        for (name, is_stored) in [("ended", true), ("half", false)] {
+            let mut backup = Backup::new(&cluster.namespace, name, Default::default());
+            backup.spec.storage_location = "default".to_owned();
+            backup.status.phase = Some(BackupPhase::InProgress);
+            let mut backup = api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
+            let folder = directory.path().join("backups").join(name);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join(format!("{name}.tar.gz")), "x").unwrap();
+            backup.status.phase = Some(BackupPhase::PartiallyFailed);
+            backup.status.errors = 3;
+            if is_stored {
+                fs::write(folder.join("velero-backup.json"), serde_json::to_vec(&backup).unwrap()).unwrap();
+            }
+        }
+        let server = Server::start(cluster.clone()).await;
+        let ended = server.until("ended", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        assert_phase(&ended, &BackupPhase::PartiallyFailed);
+        assert_eq!(ended.status.errors, 3);
+        let half = server.until("half", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        assert_phase(&half, &BackupPhase::Failed);
+        assert!(directory.path().join("backups/ended").exists());
+        assert!(!directory.path().join("backups/half").exists(), "half a backup must not stay");
+        server.stop().await;
+    });
+}

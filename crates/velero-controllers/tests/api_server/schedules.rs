@@ -1,0 +1,47 @@
+//! Backups made by schedules.
+
+use kube::api::ListParams;
+use velero_api::labels;
+use velero_api::v1::{Backup, BackupPhase, Schedule, SchedulePhase, ScheduleSpec};
+use velero_testkit::cluster_test;
+
+use crate::support::{Server, Workload, assert_phase, assert_says};
+
+#[test]
+fn a_schedule_makes_backups_when_due() {
+    cluster_test(|cluster| async move {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::start(cluster.clone()).await;
+        let workload = Workload::new(&cluster, 1).await;
+        server.directory_location("default", directory.path()).await;
+        let spec = ScheduleSpec { schedule: "@every 2s".to_owned(), template: workload.spec(), ..Default::default() };
+        server.create(Schedule::new(&cluster.namespace, "often", spec)).await;
+        let schedule = server.until("often", |schedule: &Schedule| schedule.status.last_backup.is_some()).await;
+        assert_eq!(*schedule.status.phase(), SchedulePhase::Enabled);
+        let selector = ListParams::default().labels(&format!("{}=often", labels::SCHEDULE_NAME));
+        let made = server.api::<Backup>().list(&selector).await.unwrap().items;
+        let name = made[0].metadata.name.clone().unwrap();
+        assert!(name.starts_with("often-20") && name.len() == "often-".len() + 14, "{name}");
+        let backup = server.until(&name, |backup: &Backup| backup.status.phase().is_terminal()).await;
+        assert_phase(&backup, &BackupPhase::Completed);
+        let metrics = server.http("/metrics").await.unwrap().text();
+        assert!(metrics.contains("velero_backup_attempt_total{schedule=\"often\"}"), "{metrics}");
+
+        server.patch::<Schedule>("often", serde_json::json!({"spec": {"paused": true}})).await;
+        workload.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_schedule_that_cannot_be_read_is_refused() {
+    cluster_test(|cluster| async move {
+        let server = Server::start(cluster.clone()).await;
+        let spec = ScheduleSpec { schedule: "sometimes".to_owned(), ..Default::default() };
+        server.create(Schedule::new(&cluster.namespace, "vague", spec)).await;
+        let refused = |schedule: &Schedule| *schedule.status.phase() == SchedulePhase::FailedValidation;
+        let schedule = server.until("vague", refused).await;
+        assert_says(&schedule.status.validation_errors, "invalid schedule: ");
+        server.stop().await;
+    });
+}

@@ -1,0 +1,237 @@
+//! A server of the test's own, and what tests do with it.
+
+use std::fmt::Debug;
+use std::path::Path;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use velero_api::resource::VeleroResource;
+use velero_api::v1::{Backup, BackupPhase, BackupSpec, BackupStorageLocation, BackupStorageLocationSpec};
+use velero_controllers::server::{Settings, run_until};
+use velero_testkit::TestCluster;
+use velero_testkit::harness::unique_name;
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server and the cluster it serves.
+pub(crate) struct Server {
+    pub(crate) cluster: TestCluster,
+    pub(crate) address: String,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+/// Settings for a server in the test's namespace.
+pub(crate) fn settings(cluster: &TestCluster) -> Settings {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    Settings {
+        namespace: cluster.namespace.clone(),
+        kubeconfig: Some(cluster.test_box.kubeconfig()),
+        metrics_address: format!("127.0.0.1:{port}"),
+        ..Settings::default()
+    }
+}
+
+impl Server {
+    pub(crate) async fn start(cluster: TestCluster) -> Self {
+        let settings = settings(&cluster);
+        Self::start_with(cluster, settings).await
+    }
+
+    pub(crate) async fn start_with(cluster: TestCluster, settings: Settings) -> Self {
+        install_definitions(&cluster).await;
+        let (stop, address) = (CancellationToken::new(), settings.metrics_address.clone());
+        let running = run_until(settings, stop.clone());
+        let task = tokio::spawn(async move { running.await.expect("the server must run") });
+        let server = Self { cluster, address, stop, task };
+        server.until_ready().await;
+        server
+    }
+
+    async fn until_ready(&self) {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while self.http("/readyz").await.is_none_or(|answer| answer.code != 200) {
+            assert!(!self.task.is_finished(), "the server ended");
+            assert!(tokio::time::Instant::now() < deadline, "the server is not ready");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Ends the server as a signal would.
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        tokio::time::timeout(PATIENCE, self.task)
+            .await
+            .expect("the server must end")
+            .expect("the server must not panic");
+    }
+
+    pub(crate) fn api<K: VeleroResource>(&self) -> Api<K> {
+        api(&self.cluster)
+    }
+
+    /// Makes a location in a directory and waits until it has been looked at.
+    pub(crate) async fn directory_location(&self, name: &str, directory: &Path) -> BackupStorageLocation {
+        let mut spec = BackupStorageLocationSpec { provider: "fs".to_owned(), default: true, ..Default::default() };
+        spec.object_storage.bucket = directory.display().to_string();
+        self.location(name, spec).await
+    }
+
+    /// Makes a location and waits until it has been looked at.
+    pub(crate) async fn location(&self, name: &str, spec: BackupStorageLocationSpec) -> BackupStorageLocation {
+        self.create(BackupStorageLocation::new(&self.cluster.namespace, name, spec)).await;
+        self.until(name, |location: &BackupStorageLocation| location.status.phase.is_some()).await
+    }
+
+    pub(crate) async fn create<K: VeleroResource>(&self, object: K) -> K {
+        self.api::<K>().create(&PostParams::default(), &object).await.unwrap()
+    }
+
+    /// Makes a backup and waits for its end.
+    pub(crate) async fn backup(&self, name: &str, spec: BackupSpec) -> Backup {
+        self.create(Backup::new(&self.cluster.namespace, name, spec)).await;
+        self.until(name, |backup: &Backup| backup.status.phase().is_terminal()).await
+    }
+
+    /// Waits until an object is as wanted.
+    pub(crate) async fn until<K: VeleroResource>(&self, name: &str, wanted: impl Fn(&K) -> bool) -> K {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let found = self.api::<K>().get_opt(name).await.unwrap();
+            match found {
+                Some(object) if wanted(&object) => return object,
+                found => assert!(tokio::time::Instant::now() < deadline, "waited in vain: {found:#?}"),
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Waits until an object is gone.
+    pub(crate) async fn until_gone<K: VeleroResource>(&self, name: &str) {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while let Some(object) = self.api::<K>().get_opt(name).await.unwrap() {
+            assert!(tokio::time::Instant::now() < deadline, "still there: {object:#?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Changes an object by a merge patch.
+    pub(crate) async fn patch<K: VeleroResource>(&self, name: &str, patch: serde_json::Value) {
+        self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    pub(crate) async fn http(&self, path: &str) -> Option<Answer> {
+        get(&self.address, path).await
+    }
+}
+
+/// An answer to an HTTP request.
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).unwrap()
+    }
+}
+
+/// Asks an address for a path; `None` when nobody answers.
+pub(crate) async fn get(address: &str, path: &str) -> Option<Answer> {
+    let mut stream = tokio::net::TcpStream::connect(address).await.ok()?;
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.ok()?;
+    let head_end = answer.windows(4).position(|window| window == b"\r\n\r\n")?;
+    let head = String::from_utf8_lossy(&answer[..head_end]).into_owned();
+    let code = head.split(' ').nth(1)?.parse().ok()?;
+    Some(Answer { code, body: answer[head_end + 4..].to_vec() })
+}
+
+pub(crate) fn api<K: VeleroResource>(cluster: &TestCluster) -> Api<K> {
+    Api::namespaced(cluster.client.clone(), &cluster.namespace)
+}
+
+/// Installs Velero's kinds, unless another test has.
+pub(crate) async fn install_definitions(cluster: &TestCluster) {
+    let api: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
+    for definition in velero_api::crd::all() {
+        let definition: CustomResourceDefinition = serde_json::from_value(definition).unwrap();
+        let name = definition.metadata.name.clone().unwrap();
+        match api.create(&PostParams::default(), &definition).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            created => drop(created.unwrap()),
+        }
+        let established = kube::runtime::conditions::is_crd_established();
+        let waited = kube::runtime::wait::await_condition(api.clone(), &name, established);
+        tokio::time::timeout(PATIENCE, waited).await.expect("the definition must be served").unwrap();
+    }
+}
+
+/// A namespace with ConfigMaps in it, to be backed up.
+pub(crate) struct Workload {
+    pub(crate) namespace: String,
+    cluster: TestCluster,
+}
+
+impl Workload {
+    pub(crate) async fn new(cluster: &TestCluster, config_maps: usize) -> Self {
+        let namespace = unique_name("shop");
+        let metadata = ObjectMeta { name: Some(namespace.clone()), ..ObjectMeta::default() };
+        let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
+        namespaces.create(&PostParams::default(), &Namespace { metadata, ..Namespace::default() }).await.unwrap();
+        let api: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), &namespace);
+        for number in 0..config_maps {
+            let object =
+                json!({"metadata": {"name": format!("settings-{number}")}, "data": {"number": number.to_string()}});
+            api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+        }
+        Self { namespace, cluster: cluster.clone() }
+    }
+
+    /// A backup of this namespace.
+    pub(crate) fn spec(&self) -> BackupSpec {
+        BackupSpec { included_namespaces: vec![self.namespace.clone()], ..BackupSpec::default() }
+    }
+
+    pub(crate) async fn delete(self) {
+        let namespaces: Api<Namespace> = Api::all(self.cluster.client.clone());
+        namespaces.delete(&self.namespace, &DeleteParams::default()).await.unwrap();
+    }
+}
+
+/// Makes a Secret with one key in the server's namespace.
+pub(crate) async fn secret(cluster: &TestCluster, name: &str, key: &str, value: &str) {
+    let api: Api<Secret> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let object = json!({"metadata": {"name": name}, "stringData": {key: value}});
+    api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+}
+
+/// Makes a ConfigMap with one key in the server's namespace.
+pub(crate) async fn config_map(cluster: &TestCluster, name: &str, key: &str, value: &str) {
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let object = json!({"metadata": {"name": name}, "data": {key: value}});
+    api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+}
+
+/// Fails unless a backup is in the phase, showing its status.
+#[track_caller]
+pub(crate) fn assert_phase(backup: &Backup, phase: &BackupPhase) {
+    assert_eq!(backup.status.phase(), phase, "{:#?}", backup.status);
+}
+
+/// Fails unless one of the texts holds a piece.
+#[track_caller]
+pub(crate) fn assert_says<T: AsRef<str> + Debug>(texts: &[T], piece: &str) {
+    assert!(texts.iter().any(|text| text.as_ref().contains(piece)), "{piece:?} is not said in {texts:?}");
+}

@@ -1,0 +1,51 @@
+//! Backups found in a bucket.
+
+use std::fs;
+
+use velero_api::GoDuration;
+use velero_api::v1::{Backup, BackupPhase};
+use velero_testkit::cluster_test;
+
+use crate::support::{Server, Workload, assert_phase, settings};
+
+fn store(directory: &std::path::Path, name: &str, phase: BackupPhase) {
+    let mut backup = Backup::new("elsewhere", name, Default::default());
+    backup.metadata.uid = Some("0000".to_owned());
+    backup.metadata.resource_version = Some("1".to_owned());
+    backup.spec.storage_location = "theirs".to_owned();
+    backup.status.phase = Some(phase);
+    let folder = directory.join("backups").join(name);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("velero-backup.json"), serde_json::to_vec(&backup).unwrap()).unwrap();
+}
+
+#[test]
+fn backups_of_the_bucket_come_into_the_cluster_and_go_with_their_files() {
+    cluster_test(|cluster| async move {
+        let directory = tempfile::tempdir().unwrap();
+        store(directory.path(), "done", BackupPhase::Completed);
+        store(directory.path(), "half", BackupPhase::Finalizing);
+        fs::create_dir_all(directory.path().join("backups/unfinished")).unwrap();
+        fs::write(directory.path().join("backups/unfinished/unfinished.tar.gz"), "x").unwrap();
+        fs::create_dir_all(directory.path().join("backups/garbage")).unwrap();
+        fs::write(directory.path().join("backups/garbage/velero-backup.json"), "no JSON").unwrap();
+        let settings =
+            velero_controllers::server::Settings { backup_sync_period: GoDuration::from_secs(1), ..settings(&cluster) };
+        let server = Server::start_with(cluster.clone(), settings).await;
+        let workload = Workload::new(&cluster, 1).await;
+        server.directory_location("ours", directory.path()).await;
+
+        let synced = server.until("done", |_: &Backup| true).await;
+        assert_phase(&synced, &BackupPhase::Completed);
+        assert_eq!(synced.spec.storage_location, "ours");
+        assert_phase(&server.backup("own", workload.spec()).await, &BackupPhase::Completed);
+        for absent in ["half", "unfinished", "garbage"] {
+            assert!(server.api::<Backup>().get_opt(absent).await.unwrap().is_none(), "{absent}");
+        }
+        fs::remove_dir_all(directory.path().join("backups/done")).unwrap();
+        server.until_gone::<Backup>("done").await;
+        assert!(server.api::<Backup>().get_opt("own").await.unwrap().is_some());
+        workload.delete().await;
+        server.stop().await;
+    });
+}

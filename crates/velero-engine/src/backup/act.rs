@@ -1,0 +1,370 @@
+//! Acting on items: hooks, actions, additional items.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, stream};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::Value;
+use tokio::sync::watch;
+use velero_api::annotations;
+use velero_api::records::{BackupOperation, BackupOperationSpec, OperationPhase, OperationStatus, ResourceIdentifier};
+use velero_api::v1::BackupProgress;
+use velero_archive::go_json;
+use velero_plugin::BackupItemOutcome;
+use velero_rules::hooks::HookPhase;
+
+use super::collect::{CollectedPage, LISTS_AHEAD};
+use super::group::{self, BlockItem, ItemBlock};
+use super::ledger::Ledger;
+use super::plan::{NAMESPACES, PODS, Plan, PlannedType};
+use super::pool::{Item, Pool, is_held};
+use super::write::{Body, Record, Records};
+use super::{BackupError, BackupOutcome, BackupRequest};
+use crate::Journal;
+use crate::hooks::{HookRunner, HookedPod};
+
+/// Why an item is not in the archive, in words.
+type ItemResult<T> = Result<T, String>;
+
+/// A backup under way: everything the stages share.
+pub(super) struct Run {
+    pub request: BackupRequest,
+    pub plan: Plan,
+    pub journal: Journal,
+    pub ledger: Ledger,
+    records: Records,
+    /// The rank of the type that is being worked on.
+    position: AtomicUsize,
+    pool: Mutex<Pool>,
+    hooks: HookRunner,
+    operations: Mutex<Vec<BackupOperation>>,
+}
+
+/// What an item became under its actions.
+enum Acted {
+    Unchanged,
+    Changed(Value),
+    Skipped,
+}
+
+impl Run {
+    pub(super) fn new(
+        request: BackupRequest,
+        plan: Plan,
+        journal: Journal,
+        progress: watch::Sender<BackupProgress>,
+        records: Records,
+    ) -> Self {
+        Self {
+            ledger: Ledger::new(plan.types().len(), progress),
+            hooks: HookRunner::new(request.cluster.clone(), journal.clone()),
+            position: AtomicUsize::new(0),
+            pool: Mutex::default(),
+            operations: Mutex::default(),
+            request,
+            plan,
+            journal,
+            records,
+        }
+    }
+
+    /// The items that wait for those they belong to.
+    pub(super) fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes all items that nobody has taken along.
+    pub(super) fn drain_pool(&self) -> Vec<Item> {
+        self.pool().drain()
+    }
+
+    /// Whether all items of a type are still to be listed, so that none of them needs to be asked for.
+    pub(super) fn comes_later(&self, planned: &PlannedType) -> bool {
+        let reached = self.position.load(Ordering::Relaxed) + LISTS_AHEAD;
+        let streamed =
+            planned.listed && planned.order.is_empty() && !is_held(&planned.name) && planned.name != NAMESPACES;
+        streamed && planned.rank > reached && self.plan.selectors.is_empty() && self.plan.filters.is_empty()
+    }
+
+    /// The labels of an item; none when its metadata cannot be read.
+    pub(super) fn labels(&self, item: &Item) -> BTreeMap<String, String> {
+        let pair = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+        item.raw.metadata().map(|metadata| metadata.labels().map(pair).collect()).unwrap_or_default()
+    }
+
+    /// Backs up a page of a list. Items that no action looks at go straight on.
+    pub(super) async fn back_up_page(&self, page: CollectedPage) -> Result<(), BackupError> {
+        self.position.store(page.planned.rank, Ordering::Relaxed);
+        let items = page.items.into_iter().map(|raw| Item::new(&page.planned, raw));
+        if !page.planned.is_plain() {
+            return self.back_up_items(items.collect()).await;
+        }
+        let mut batch = Vec::with_capacity(items.len());
+        for item in items {
+            let (namespace, name) = (item.raw.namespace(), item.raw.name());
+            if self.admits(&item, false) && self.ledger.claim(&item.planned, namespace, name) {
+                self.log_item(&item.planned, namespace, name);
+                batch.push(Record { planned: item.planned, body: Body::Raw(item.raw) });
+            }
+        }
+        self.records.send(batch).await?;
+        self.records.flush().await?;
+        self.ledger.publish();
+        Ok(())
+    }
+
+    /// Backs up items together with what belongs to them.
+    pub(super) async fn back_up_items(&self, items: Vec<Item>) -> Result<(), BackupError> {
+        let mut blocks = stream::iter(group::seeds(self, items))
+            .then(move |seeds| group::block(self, seeds).boxed())
+            .map(move |block| self.back_up_block(block).boxed())
+            .buffer_unordered(self.request.item_block_workers.max(1))
+            .boxed();
+        while let Some(done) = blocks.next().await {
+            done?;
+        }
+        self.records.flush().await
+    }
+
+    async fn back_up_block(&self, mut block: ItemBlock) -> Result<(), BackupError> {
+        let hooked = self.run_pre_hooks(&block).await;
+        let mut batch = Vec::with_capacity(block.len());
+        for place in 0..block.len() {
+            let Some(block_item) = block.take(place) else {
+                continue;
+            };
+            let planned = Arc::clone(&block_item.item.planned);
+            let (namespace, name) = identity(&block_item.item);
+            if let Err(error) = self.back_up_item(block_item, false, &mut block, &mut batch).await {
+                let entry = self.journal.error().object(&planned.name, namespace.as_deref(), &name);
+                entry.error(&error).message("Error backing up item");
+            }
+        }
+        self.records.send(batch).await?;
+        self.ledger.publish();
+        for pod in hooked {
+            // A failure is in the journal already; the pod is stored and nothing is left to stop.
+            let _ = self.hooks.run(&pod, HookPhase::Post).await;
+        }
+        Ok(())
+    }
+
+    /// Runs the pre hooks of the pods of a block; gives those whose post hooks are due. A pod whose hook says that
+    /// failure is final stays out of the backup.
+    async fn run_pre_hooks(&self, block: &ItemBlock) -> Vec<HookedPod> {
+        let mut hooked = Vec::new();
+        for BlockItem { item, value } in block.iter().filter(|block_item| block_item.item.planned.name == PODS) {
+            let Some(pod) = HookedPod::new(&self.plan.hooks, &item.raw, value.as_ref()) else {
+                continue;
+            };
+            match self.hooks.run(&pod, HookPhase::Pre).await {
+                Ok(()) => hooked.push(pod),
+                Err(error) => {
+                    let (namespace, name) = (item.raw.namespace(), item.raw.name());
+                    let entry = self.journal.error().object(PODS, namespace, name).error(&error);
+                    entry.message("Error running pre hooks for pod");
+                    self.ledger.fail(&item.planned, namespace, name);
+                }
+            }
+        }
+        hooked
+    }
+
+    /// Backs up one item, its additional items first. An item that was backed up before, or that the filters leave
+    /// out, is no error.
+    fn back_up_item<'b>(
+        &'b self,
+        block_item: BlockItem,
+        must_include: bool,
+        block: &'b mut ItemBlock,
+        batch: &'b mut Vec<Record>,
+    ) -> BoxFuture<'b, ItemResult<()>> {
+        Box::pin(async move {
+            let BlockItem { item, value } = block_item;
+            let planned = Arc::clone(&item.planned);
+            let (namespace, name) = (item.raw.namespace(), item.raw.name());
+            if !self.admits(&item, must_include) || !self.ledger.claim(&planned, namespace, name) {
+                return Ok(());
+            }
+            let body = match self.act_on(&item, value, block, batch).await {
+                Ok(Acted::Unchanged) => Body::Raw(item.raw.clone()),
+                Ok(Acted::Changed(value)) => changed_body(&value).inspect_err(|_| {
+                    self.ledger.fail(&planned, namespace, name);
+                })?,
+                Ok(Acted::Skipped) => {
+                    self.ledger.skip(&planned, namespace, name);
+                    return Ok(());
+                }
+                Err(error) => {
+                    self.ledger.fail(&planned, namespace, name);
+                    return Err(error);
+                }
+            };
+            self.log_item(&planned, namespace, name);
+            batch.push(Record { planned, body });
+            Ok(())
+        })
+    }
+
+    /// Runs the actions that apply to an item, each on what the one before made of it.
+    async fn act_on(
+        &self,
+        item: &Item,
+        mut value: Option<Value>,
+        block: &mut ItemBlock,
+        batch: &mut Vec<Record>,
+    ) -> ItemResult<Acted> {
+        let (planned, namespace, name) = (&item.planned, item.raw.namespace(), item.raw.name());
+        let mut changed = false;
+        for index in &planned.backup_actions {
+            let resolved = &self.plan.backup_actions[*index];
+            let action = &resolved.action;
+            let off = action.name().starts_with("velero.io/csi-") && !self.request.features.csi();
+            if off || !resolved.applies_to_item(namespace, || self.labels(item)) {
+                continue;
+            }
+            let current = match &mut value {
+                Some(value) => value,
+                empty => empty.insert(item.raw.to_value().map_err(|error| error.to_string())?),
+            };
+            let outcome = action.execute(current, &self.request.backup).await.map_err(|error| {
+                let (resource, namespace) = (&planned.name, namespace.unwrap_or_default());
+                format!("error executing custom action {} (groupResource={resource}, namespace={namespace}, name={name}): {error}", action.name())
+            })?;
+            if let Some(updated) = &outcome.updated_item {
+                current.clone_from(updated);
+                changed = true;
+            }
+            if annotation(current, annotations::SKIP_FROM_BACKUP).is_some() {
+                let entry = self.journal.info().object(&planned.name, namespace, name);
+                entry.message(&format!("Resource is skipped from backup by action {}.", action.name()));
+                return Ok(Acted::Skipped);
+            }
+            let must_include = take_must_include(current, &mut changed);
+            self.record_operation(planned.identifier(namespace, name), action.name(), &outcome);
+            for additional in &outcome.additional_items {
+                self.back_up_additional_item(additional, must_include, block, batch).await?;
+            }
+        }
+        Ok(value.filter(|_| changed).map_or(Acted::Unchanged, Acted::Changed))
+    }
+
+    /// Backs up an item that an action asked for: from the block, from the pool, or else from the cluster.
+    async fn back_up_additional_item(
+        &self,
+        additional: &ResourceIdentifier,
+        must_include: bool,
+        block: &mut ItemBlock,
+        batch: &mut Vec<Record>,
+    ) -> ItemResult<()> {
+        let resource = additional.group_resource();
+        let namespace = Some(additional.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        let name = additional.name.as_str();
+        let Some(planned) = self.plan.preferred(&resource) else {
+            return Err(format!("additional item {resource} {name}: the cluster does not serve its type"));
+        };
+        let not_now = !self.filters_admit(planned, namespace, name) || self.comes_later(planned);
+        if (not_now && !must_include) || self.ledger.is_settled(planned, namespace, name) {
+            return Ok(());
+        }
+        let waiting = block.find(planned, namespace, name);
+        let waiting = waiting.or_else(|| {
+            let item = self.pool().take(planned, namespace, name)?;
+            Some(BlockItem { item, value: None })
+        });
+        let found = match waiting {
+            Some(found) => found,
+            None => {
+                let got = self.request.cluster.get_raw(&planned.resource_type, namespace, name).await;
+                let Some(raw) = got.map_err(|error| error.to_string())? else {
+                    let entry = self.journal.warning().object(&resource, namespace, name);
+                    entry.message("Additional item was not found in Kubernetes API, can't back it up");
+                    return Ok(());
+                };
+                BlockItem { item: Item::new(planned, raw), value: None }
+            }
+        };
+        self.back_up_item(found, must_include, block, batch).await
+    }
+
+    fn record_operation(&self, item: ResourceIdentifier, action: &str, outcome: &BackupItemOutcome) {
+        let Some(operation_id) = outcome.operation_id.clone().filter(|id| !id.is_empty()) else {
+            return;
+        };
+        let metadata = &self.request.backup.metadata;
+        let operation = BackupOperation {
+            spec: BackupOperationSpec {
+                backup_name: metadata.name.clone().unwrap_or_default(),
+                backup_uid: metadata.uid.clone().unwrap_or_default(),
+                backup_item_action: action.to_owned(),
+                resource_identifier: item,
+                operation_id,
+                post_operation_items: outcome.items_to_update.clone(),
+                ..BackupOperationSpec::default()
+            },
+            status: OperationStatus {
+                phase: Some(OperationPhase::New),
+                created: Some(Time(Timestamp::now())),
+                ..OperationStatus::default()
+            },
+        };
+        self.operations.lock().unwrap_or_else(PoisonError::into_inner).push(operation);
+    }
+
+    fn log_item(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) {
+        self.journal.info().object(&planned.name, namespace, name).message("Backed up item");
+    }
+
+    /// Closes the books.
+    pub(super) fn finish(self) -> BackupOutcome {
+        let closing = self.ledger.close(&self.plan);
+        let count = closing.progress.items_backed_up;
+        self.journal.info().field("progress", "").message(&format!("Backed up a total of {count} items"));
+        BackupOutcome {
+            progress: closing.progress,
+            resource_list: closing.resource_list,
+            operations: self.operations.into_inner().unwrap_or_else(PoisonError::into_inner),
+            hook_status: self.hooks.status(),
+            failed_items: closing.failed,
+            skipped_items: closing.skipped,
+        }
+    }
+}
+
+fn identity(item: &Item) -> (Option<String>, String) {
+    (item.raw.namespace().map(str::to_owned), item.raw.name().to_owned())
+}
+
+fn annotation<'v>(item: &'v Value, key: &str) -> Option<&'v str> {
+    item.pointer("/metadata/annotations")?.get(key)?.as_str()
+}
+
+/// Whether an action asks for its additional items whatever the filters say. The annotation is a message to the
+/// engine and does not belong into the archive.
+fn take_must_include(item: &mut Value, changed: &mut bool) -> bool {
+    let annotations = item.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+    let found = annotations.and_then(|all| all.remove(annotations::MUST_INCLUDE_ADDITIONAL_ITEMS));
+    *changed |= found.is_some();
+    found.is_some_and(|value| value == "true")
+}
+
+/// The content of an item that an action changed. Its name and namespace may have changed too.
+fn changed_body(item: &Value) -> ItemResult<Body> {
+    let text = |pointer: &str| item.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let name = text("/metadata/name");
+    if name.is_empty() {
+        return Err("an action returned an item without a name".to_owned());
+    }
+    Ok(Body::Changed {
+        namespace: Some(text("/metadata/namespace")).filter(|namespace| !namespace.is_empty()),
+        name,
+        json: go_json::to_vec(item).map_err(|error| error.to_string())?,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! Listing: pages of raw items, a few lists ahead of the work.
+
+use std::sync::Arc;
+
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt};
+use serde::Deserialize;
+use tokio_util::task::AbortOnDropHandle;
+use velero_cluster::{Page, RawItem};
+use velero_rules::resource_policies::{NamespaceVerdict, ObjectFilter};
+use velero_rules::selector::SelectorSet;
+
+use super::act::Run;
+use super::plan::PlannedType;
+use super::pool::{CLAIMS, Item, VOLUMES};
+
+/// How many lists are begun before their turn. Each holds two pages at most.
+pub(super) const LISTS_AHEAD: usize = 4;
+
+/// From so many claims on, all volumes are listed.
+const MANY_CLAIMS: usize = 20;
+
+/// Items of one type.
+pub(super) struct CollectedPage {
+    pub planned: Arc<PlannedType>,
+    pub items: Vec<RawItem>,
+}
+
+/// One list call.
+struct Call {
+    planned: Arc<PlannedType>,
+    namespace: Option<String>,
+    query: String,
+}
+
+type Pages = BoxStream<'static, velero_cluster::Result<Page>>;
+
+/// Lists types in order. Lists begin a few at a time ahead of their turn; what cannot be listed is an error in the
+/// journal and does not stop the others.
+pub(super) fn pages<'a>(run: &'a Run, types: &[Arc<PlannedType>]) -> BoxStream<'a, CollectedPage> {
+    let calls: Vec<Call> = types.iter().flat_map(|planned| calls(run, planned)).collect();
+    stream::iter(calls)
+        .map(move |call| open(run, call).boxed())
+        .buffered(LISTS_AHEAD)
+        .flat_map(move |(call, first, rest)| read(run, call, first, rest))
+        .boxed()
+}
+
+/// Lists one type to its end.
+pub(super) async fn whole_type(run: &Run, planned: &Arc<PlannedType>) -> Vec<Item> {
+    let mut pages = pages(run, std::slice::from_ref(planned));
+    let mut items = Vec::new();
+    while let Some(page) = pages.next().await {
+        items.extend(page.items.iter().map(|raw| Item::new(&page.planned, raw.detach())));
+    }
+    items
+}
+
+/// Lists types into the pool.
+pub(super) async fn into_pool(run: &Run, types: &[Arc<PlannedType>]) {
+    let mut pages = pages(run, types);
+    while let Some(page) = pages.next().await {
+        let mut pool = run.pool();
+        page.items.iter().for_each(|raw| pool.insert(Item::new(&page.planned, raw.detach())));
+    }
+}
+
+/// Lists the volumes of the claims in the pool where the filters do not list volumes for themselves: one list is
+/// cheaper than a request for each claim.
+pub(super) async fn volumes_of_claims(run: &Run) {
+    let plan = &run.plan;
+    let (Some(claims), Some(volumes)) = (plan.preferred(CLAIMS), plan.preferred(VOLUMES)) else {
+        return;
+    };
+    if volumes.listed || volumes.barred || run.pool().len() < MANY_CLAIMS {
+        return;
+    }
+    let cluster = &run.request.cluster;
+    let mut pages = cluster.list_pages(&volumes.resource_type, None, None, run.request.page_size).boxed();
+    // A list that breaks off is no loss: what it did not bring is asked for one by one.
+    while let Some(Ok(page)) = pages.next().await {
+        let mut pool = run.pool();
+        for raw in &page.items {
+            let claim = claim_of(raw).filter(|claim| pool.contains(claims, Some(&claim.namespace), &claim.name));
+            if claim.is_some() {
+                pool.insert(Item::new(volumes, raw.detach()));
+            }
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Volume {
+    spec: VolumeSpec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct VolumeSpec {
+    claim_ref: Option<ClaimReference>,
+}
+
+#[derive(Deserialize)]
+struct ClaimReference {
+    namespace: String,
+    name: String,
+}
+
+fn claim_of(volume: &RawItem) -> Option<ClaimReference> {
+    serde_json::from_slice::<Volume>(volume.as_bytes()).ok()?.spec.claim_ref
+}
+
+/// The list calls for a type: one for each namespace to list and each label selector.
+fn calls(run: &Run, planned: &Arc<PlannedType>) -> Vec<Call> {
+    let plan = &run.plan;
+    let call = |namespace: &Option<String>, selectors: &SelectorSet| {
+        let queries = selectors.queries().into_iter();
+        let make = |query| Call { planned: Arc::clone(planned), namespace: namespace.clone(), query };
+        queries.map(make).collect::<Vec<_>>()
+    };
+    if !planned.resource_type.namespaced {
+        let own = plan.filters.cluster_scoped(&planned.name);
+        return call(&None, own.map_or(&plan.selectors, |filter| &filter.selectors));
+    }
+    let namespaces = plan.namespaces.to_list();
+    let of_namespace = |namespace: &Option<String>| {
+        let verdict = namespace.as_deref().map(|name| plan.filters.namespaced(name, &planned.name));
+        match verdict {
+            None | Some(NamespaceVerdict::NotGoverned) => call(namespace, &plan.selectors),
+            Some(NamespaceVerdict::Filtered(filter)) => call(namespace, &filter.selectors),
+            Some(NamespaceVerdict::LeftOut) => Vec::new(),
+        }
+    };
+    namespaces.iter().flat_map(of_namespace).collect()
+}
+
+/// Begins a list in a task of its own, so that its first page comes while others are worked on.
+async fn open(run: &Run, call: Call) -> (Call, Option<velero_cluster::Result<Page>>, Pages) {
+    let query = Some(call.query.as_str()).filter(|query| !query.is_empty());
+    let resource_type = &call.planned.resource_type;
+    let cluster = &run.request.cluster;
+    let mut pages: Pages =
+        cluster.list_pages(resource_type, call.namespace.as_deref(), query, run.request.page_size).boxed();
+    let task = AbortOnDropHandle::new(tokio::spawn(async move {
+        let first = pages.next().await;
+        (first, pages)
+    }));
+    match task.await {
+        Ok((first, rest)) => (call, first, rest),
+        Err(error) => {
+            run.journal.error().resource(&call.planned.name).error(&error).message("Error listing items");
+            (call, None, stream::empty().boxed())
+        }
+    }
+}
+
+/// The pages of one list, without the items that the filters leave out.
+fn read<'a>(
+    run: &'a Run,
+    call: Call,
+    first: Option<velero_cluster::Result<Page>>,
+    rest: Pages,
+) -> BoxStream<'a, CollectedPage> {
+    let mut counted = false;
+    let pages = stream::iter(first).chain(rest);
+    let collected = pages.filter_map(move |page| {
+        let collected = match page {
+            Ok(page) => {
+                if !counted {
+                    run.ledger.expect(page.remaining.unwrap_or_default());
+                }
+                // Items of later pages were counted with the first one if the server said how many there are.
+                if !counted || page.remaining.is_none() && !page.restarted {
+                    run.ledger.expect(page.items.len() as u64);
+                }
+                counted |= page.remaining.is_some();
+                Some(select(run, &call, page))
+            }
+            Err(error) => {
+                let entry = run.journal.error().resource(&call.planned.name).namespace(call.namespace.as_deref());
+                entry.error(&error).message("Error listing items");
+                None
+            }
+        };
+        std::future::ready(collected)
+    });
+    collected.boxed()
+}
+
+fn select(run: &Run, call: &Call, page: Page) -> CollectedPage {
+    let mut items = page.items;
+    let found = items.len();
+    let mut current: Option<(String, bool)> = None;
+    items.retain(|item| match item.namespace() {
+        None => true,
+        Some(namespace) => {
+            // Items come sorted by namespace: one question a namespace is enough.
+            if current.as_ref().is_none_or(|(name, _)| name != namespace) {
+                let taken = call.namespace.is_some() || run.plan.namespaces.includes(namespace);
+                if taken && run.plan.filters.is_empty() {
+                    run.plan.namespaces.saw_item_in(namespace);
+                }
+                current = Some((namespace.to_owned(), taken));
+            }
+            current.as_ref().is_some_and(|(_, taken)| *taken) && passes_policies(run, call, namespace, item)
+        }
+    });
+    run.ledger.forget(found - items.len());
+    CollectedPage { planned: Arc::clone(&call.planned), items }
+}
+
+/// What the filter policies of a namespace say about an item that a list of the whole cluster brought.
+fn passes_policies(run: &Run, call: &Call, namespace: &str, item: &RawItem) -> bool {
+    if run.plan.filters.is_empty() {
+        return true;
+    }
+    let passes = call.namespace.is_some()
+        || match run.plan.filters.namespaced(namespace, &call.planned.name) {
+            NamespaceVerdict::NotGoverned => true,
+            NamespaceVerdict::LeftOut => false,
+            NamespaceVerdict::Filtered(filter) => has_labels(filter, item),
+        };
+    if passes {
+        run.plan.namespaces.saw_item_in(namespace);
+    }
+    passes
+}
+
+fn has_labels(filter: &ObjectFilter, item: &RawItem) -> bool {
+    let pair = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+    item.metadata().is_ok_and(|metadata| filter.selectors.matches(&metadata.labels().map(pair).collect()))
+}

@@ -1,0 +1,167 @@
+//! Grouping: items that must be backed up together, between the same hooks.
+
+use std::collections::VecDeque;
+
+use serde_json::Value;
+use velero_api::records::ResourceIdentifier;
+use velero_rules::ordering::put_in_order;
+
+use super::act::Run;
+use super::plan::PlannedType;
+use super::pool::{Item, key};
+
+/// Items that belong together, in the order they are backed up.
+#[derive(Default)]
+pub(super) struct ItemBlock {
+    items: Vec<Option<BlockItem>>,
+}
+
+/// An item of a block, parsed if an action has looked at it.
+pub(super) struct BlockItem {
+    pub item: Item,
+    pub value: Option<Value>,
+}
+
+impl ItemBlock {
+    /// How many items the block was made of.
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// The items that are still in the block.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &BlockItem> {
+        self.items.iter().flatten()
+    }
+
+    /// Takes an item by its place.
+    pub(super) fn take(&mut self, place: usize) -> Option<BlockItem> {
+        self.items.get_mut(place)?.take()
+    }
+
+    /// Takes an item by what it is.
+    pub(super) fn find(&mut self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> Option<BlockItem> {
+        let is_it = |block_item: &BlockItem| {
+            let Item { planned: own, raw } = &block_item.item;
+            own.index == planned.index && raw.name() == name && raw.namespace() == namespace
+        };
+        self.items.iter_mut().find(|slot| slot.as_ref().is_some_and(is_it))?.take()
+    }
+}
+
+/// Splits items into the beginnings of blocks: those that `spec.orderedResources` names form one, all others one each.
+pub(super) fn seeds(run: &Run, items: Vec<Item>) -> Vec<Vec<Item>> {
+    let mut seeds = Vec::with_capacity(items.len());
+    let mut items = items.into_iter().peekable();
+    while let Some(item) = items.next() {
+        if item.planned.order.is_empty() {
+            seeds.push(vec![item]);
+            continue;
+        }
+        let planned = std::sync::Arc::clone(&item.planned);
+        let mut of_type = vec![item];
+        while let Some(next) = items.next_if(|next| next.planned.index == planned.index) {
+            of_type.push(next);
+        }
+        let order: Vec<&str> = planned.order.iter().map(String::as_str).collect();
+        let ordered = put_in_order(of_type, &order, |item| key(item.raw.namespace(), item.raw.name()));
+        for name in &ordered.missing {
+            run.journal.warning().message(&format!("Cannot find resource '{name}'."));
+        }
+        let mut rest = ordered.items;
+        let others = rest.split_off(ordered.named);
+        seeds.push(rest);
+        seeds.extend(others.into_iter().map(|item| vec![item]));
+    }
+    seeds
+}
+
+/// Builds a block: the given items, and all that item block actions name as related to them.
+pub(super) async fn block(run: &Run, seeds: Vec<Item>) -> ItemBlock {
+    let mut block = ItemBlock::default();
+    let mut waiting = VecDeque::new();
+    for item in seeds {
+        enqueue(run, &mut waiting, item);
+    }
+    while let Some(item) = waiting.pop_front() {
+        let mut block_item = BlockItem { item, value: None };
+        for related in related_items(run, &mut block_item).await {
+            if let Some(item) = find_related(run, &related).await {
+                enqueue(run, &mut waiting, item);
+            }
+        }
+        block.items.push(Some(block_item));
+    }
+    block
+}
+
+/// Adds an item unless the filters leave it out or another block has it.
+fn enqueue(run: &Run, waiting: &mut VecDeque<Item>, item: Item) {
+    let (namespace, name) = (item.raw.namespace(), item.raw.name());
+    if run.admits(&item, false) && run.ledger.group(&item.planned, namespace, name) {
+        waiting.push_back(item);
+    }
+}
+
+async fn related_items(run: &Run, block_item: &mut BlockItem) -> Vec<ResourceIdentifier> {
+    let item = &block_item.item;
+    let (planned, namespace, name) = (&item.planned, item.raw.namespace(), item.raw.name());
+    let mut related = Vec::new();
+    for index in &planned.block_actions {
+        let resolved = &run.plan.block_actions[*index];
+        if !resolved.applies_to_item(namespace, || run.labels(item)) {
+            continue;
+        }
+        let value = match &mut block_item.value {
+            Some(value) => value,
+            empty => match item.raw.to_value() {
+                Ok(value) => empty.insert(value),
+                // The item itself will fail for the same reason, and say so.
+                Err(_) => return Vec::new(),
+            },
+        };
+        match resolved.action.related_items(value, &run.request.backup).await {
+            Ok(items) => related.extend(items),
+            Err(error) => run
+                .journal
+                .error()
+                .object(&planned.name, namespace, name)
+                .error(&error)
+                .message(&format!("Error executing ItemBlock action {}", resolved.action.name())),
+        }
+    }
+    related
+}
+
+/// Finds a related item among those collected, or else in the cluster.
+async fn find_related(run: &Run, related: &ResourceIdentifier) -> Option<Item> {
+    let resource = related.group_resource();
+    let namespace = Some(related.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+    let Some(planned) = run.plan.preferred(&resource) else {
+        let entry = run.journal.error().object(&resource, namespace, &related.name);
+        entry.message("Unable to add related item, the cluster does not serve its type");
+        return None;
+    };
+    if run.ledger.is_known(planned, namespace, &related.name) {
+        return None;
+    }
+    if let Some(item) = run.pool().take(planned, namespace, &related.name) {
+        return Some(item);
+    }
+    if !run.filters_admit(planned, namespace, &related.name) || run.comes_later(planned) {
+        return None;
+    }
+    let found = run.request.cluster.get_raw(&planned.resource_type, namespace, &related.name).await;
+    match found {
+        Ok(Some(raw)) => Some(Item::new(planned, raw)),
+        Ok(None) => {
+            let entry = run.journal.warning().object(&resource, namespace, &related.name);
+            entry.message("Related item was not found in Kubernetes API, can't add to item block");
+            None
+        }
+        Err(error) => {
+            let entry = run.journal.error().object(&resource, namespace, &related.name).error(&error);
+            entry.message("Error while trying to get related item from cluster");
+            None
+        }
+    }
+}

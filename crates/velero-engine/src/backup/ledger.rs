@@ -1,0 +1,236 @@
+//! Which items are done, and how many there are to do.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+use velero_api::records::{ResourceIdentifier, ResourceList};
+use velero_api::v1::BackupProgress;
+
+use super::plan::{Plan, PlannedType};
+use super::pool::key;
+
+/// What became of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It is part of a group that is being worked on.
+    Grouped,
+    /// It is in the archive, or on its way.
+    Done,
+    /// It should be in the archive but is not.
+    Failed,
+    /// An action kept it out.
+    Skipped,
+}
+
+/// The state of every item seen so far.
+pub(super) struct Ledger {
+    state: Mutex<LedgerState>,
+    progress: watch::Sender<BackupProgress>,
+}
+
+struct LedgerState {
+    /// By type, then by `namespace/name`: the key serves both to tell items apart and to list them in the end.
+    items: Vec<HashMap<Box<str>, State>>,
+    done: i64,
+    expected: i64,
+}
+
+impl Ledger {
+    pub(super) fn new(types: usize, progress: watch::Sender<BackupProgress>) -> Self {
+        let items = (0..types).map(|_| HashMap::new()).collect();
+        Self { state: Mutex::new(LedgerState { items, done: 0, expected: 0 }), progress }
+    }
+
+    /// Reserves an item for a group; false when it has been seen before.
+    pub(super) fn group(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> bool {
+        let mut state = self.lock();
+        let items = &mut state.items[planned.index];
+        let key = key(namespace, name);
+        if items.contains_key(key.as_str()) {
+            return false;
+        }
+        items.insert(key.into_boxed_str(), State::Grouped);
+        true
+    }
+
+    /// Claims an item for the archive; false when that happened before.
+    pub(super) fn claim(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> bool {
+        let mut state = self.lock();
+        let items = &mut state.items[planned.index];
+        let key = key(namespace, name);
+        match items.get_mut(key.as_str()) {
+            Some(item @ State::Grouped) => *item = State::Done,
+            Some(_) => return false,
+            None => {
+                items.insert(key.into_boxed_str(), State::Done);
+            }
+        }
+        state.done += 1;
+        true
+    }
+
+    /// Whether an item is in a group or settled.
+    pub(super) fn is_known(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> bool {
+        self.lock().items[planned.index].contains_key(key(namespace, name).as_str())
+    }
+
+    /// Whether an item was claimed before.
+    pub(super) fn is_settled(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> bool {
+        let state = self.lock();
+        let found = state.items[planned.index].get(key(namespace, name).as_str());
+        found.is_some_and(|state| *state != State::Grouped)
+    }
+
+    /// Records that an item that should be in the archive is not.
+    pub(super) fn fail(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) {
+        self.settle(planned, namespace, name, State::Failed);
+    }
+
+    /// Records that an action kept an item out.
+    pub(super) fn skip(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) {
+        self.settle(planned, namespace, name, State::Skipped);
+    }
+
+    fn settle(&self, planned: &PlannedType, namespace: Option<&str>, name: &str, settled: State) {
+        let mut state = self.lock();
+        let key = key(namespace, name).into_boxed_str();
+        if state.items[planned.index].insert(key, settled) == Some(State::Done) {
+            state.done -= 1;
+        }
+    }
+
+    /// Adds items that are known to come.
+    pub(super) fn expect(&self, items: u64) {
+        self.lock().expected += i64::try_from(items).unwrap_or(i64::MAX / 2);
+    }
+
+    /// Takes back items that will not come after all.
+    pub(super) fn forget(&self, items: usize) {
+        self.lock().expected -= i64::try_from(items).unwrap_or_default();
+    }
+
+    /// Tells how far the backup is. The total never goes down.
+    pub(super) fn publish(&self) {
+        let (done, expected) = {
+            let state = self.lock();
+            (state.done, state.expected)
+        };
+        self.progress.send_modify(|progress| {
+            progress.items_backed_up = done;
+            progress.total_items = progress.total_items.max(expected).max(done);
+        });
+    }
+
+    /// Whether any item of a type is in the archive.
+    pub(super) fn has_any(&self, planned: &PlannedType) -> bool {
+        self.lock().items[planned.index].values().any(|state| *state == State::Done)
+    }
+
+    /// Tells that all is done and gives the number of items, the list of them, and those that failed or were skipped.
+    pub(super) fn close(&self, plan: &Plan) -> Closing {
+        let mut state = self.lock();
+        let mut closing = Closing::default();
+        for (planned, items) in plan.types().iter().zip(&mut state.items) {
+            let mut done: Vec<String> = Vec::new();
+            for (key, state) in items.drain() {
+                match state {
+                    State::Done => done.push(key.into_string()),
+                    State::Failed => closing.failed.push(identifier(planned, &key)),
+                    State::Skipped => closing.skipped.push(identifier(planned, &key)),
+                    State::Grouped => {}
+                }
+            }
+            done.sort_unstable();
+            if !done.is_empty() {
+                closing.resource_list.insert(planned.kind_key.clone(), done);
+            }
+        }
+        closing.progress.items_backed_up = state.done;
+        closing.progress.total_items = state.done;
+        self.progress.send_replace(closing.progress.clone());
+        closing
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LedgerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the ledger holds in the end.
+#[derive(Default)]
+pub(super) struct Closing {
+    pub progress: BackupProgress,
+    pub resource_list: ResourceList,
+    pub failed: Vec<ResourceIdentifier>,
+    pub skipped: Vec<ResourceIdentifier>,
+}
+
+fn identifier(planned: &PlannedType, key: &str) -> ResourceIdentifier {
+    match key.split_once('/') {
+        Some((namespace, name)) => planned.identifier(Some(namespace), name),
+        None => planned.identifier(None, key),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use velero_cluster::ResourceType;
+
+    use super::*;
+
+    fn pods() -> PlannedType {
+        PlannedType::for_test(0, ResourceType::new("v1", "Pod", "pods", true))
+    }
+
+    fn ledger() -> (Ledger, watch::Receiver<BackupProgress>) {
+        let (sender, receiver) = watch::channel(BackupProgress::default());
+        (Ledger::new(1, sender), receiver)
+    }
+
+    #[test]
+    fn an_item_is_claimed_once_whether_it_was_grouped_or_not() {
+        let (ledger, _) = ledger();
+        let pods = pods();
+        assert!(ledger.group(&pods, Some("shop"), "web"));
+        assert!(!ledger.group(&pods, Some("shop"), "web"));
+        assert!(ledger.is_known(&pods, Some("shop"), "web") && !ledger.is_settled(&pods, Some("shop"), "web"));
+        assert!(ledger.claim(&pods, Some("shop"), "web"));
+        assert!(!ledger.claim(&pods, Some("shop"), "web"));
+        assert!(ledger.claim(&pods, Some("bank"), "web"));
+        assert!(ledger.is_settled(&pods, Some("shop"), "web"));
+    }
+
+    #[test]
+    fn an_item_that_failed_or_was_skipped_does_not_count_and_is_not_tried_again() {
+        let (ledger, receiver) = ledger();
+        let pods = pods();
+        for name in ["good", "failed", "skipped"] {
+            assert!(ledger.claim(&pods, Some("shop"), name));
+        }
+        ledger.fail(&pods, Some("shop"), "failed");
+        ledger.skip(&pods, Some("shop"), "skipped");
+        assert!(!ledger.claim(&pods, Some("shop"), "failed") && !ledger.claim(&pods, Some("shop"), "skipped"));
+        ledger.publish();
+        assert_eq!(receiver.borrow().items_backed_up, 1);
+    }
+
+    #[test]
+    fn the_total_never_goes_down_and_never_lags_behind() {
+        let (ledger, receiver) = ledger();
+        let pods = pods();
+        let totals = || {
+            ledger.publish();
+            let progress = receiver.borrow();
+            (progress.items_backed_up, progress.total_items)
+        };
+        ledger.expect(2);
+        assert_eq!(totals(), (0, 2));
+        ledger.forget(1);
+        assert_eq!(totals(), (0, 2));
+        for name in ["a", "b", "c"] {
+            ledger.claim(&pods, None, name);
+        }
+        assert_eq!(totals(), (3, 3));
+    }
+}

@@ -1,0 +1,134 @@
+//! The backup pipeline.
+//!
+//! ```text
+//! plan ── which namespaces, types and actions
+//!   └─ collect ── pages of raw items, listed ahead
+//!        └─ group ── items that belong together: a pod, its claims, their volumes
+//!             └─ act ── hooks, actions, additional items
+//!                  └─ write ── one thread that fills the archive
+//! ```
+//!
+//! Items stay the bytes the API server sent, from the list call to the archive; only those that an action or a hook
+//! looks at are parsed. Every stage waits for the next one, so no more than a few pages are in memory at any time;
+//! only claims and volumes are held until the pods they belong to have come by.
+
+mod act;
+mod admit;
+mod collect;
+mod custom_resource_definitions;
+mod error;
+mod group;
+mod ledger;
+mod namespaces;
+mod plan;
+mod pool;
+mod write;
+
+use std::io::Write;
+use std::sync::Arc;
+
+use futures::{FutureExt, StreamExt};
+use tokio::sync::watch;
+use velero_api::FeatureFlags;
+use velero_api::records::{BackupOperation, ResourceIdentifier, ResourceList};
+use velero_api::v1::{Backup, BackupProgress, HookStatus};
+use velero_cluster::{Cluster, Discovery};
+use velero_plugin::Actions;
+use velero_rules::resource_policies::ResourcePolicies;
+
+pub use error::BackupError;
+
+use crate::Journal;
+use crate::backup::act::Run;
+
+/// What to back up, and with what. The backup has been completed and validated.
+pub struct BackupRequest {
+    /// The backup, its defaults filled in.
+    pub backup: Backup,
+    /// The cluster to read from.
+    pub cluster: Cluster,
+    /// What the cluster serves.
+    pub discovery: Arc<Discovery>,
+    /// The actions that take part.
+    pub actions: Actions,
+    /// The resource policies the backup refers to.
+    pub policies: Option<ResourcePolicies>,
+    /// The features of the server.
+    pub features: FeatureFlags,
+    /// The most items a page of a list may hold; zero asks for whole lists.
+    pub page_size: u32,
+    /// How many groups of related items are worked on at the same time.
+    pub item_block_workers: usize,
+}
+
+/// What a backup came to. Warnings and errors are in the journal.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct BackupOutcome {
+    /// Items in the archive, and the same number again: nothing is left to do.
+    pub progress: BackupProgress,
+    /// What is in the archive, by `<apiVersion>/<Kind>`.
+    pub resource_list: ResourceList,
+    /// Operations that were started and go on.
+    pub operations: Vec<BackupOperation>,
+    /// How the hooks went.
+    pub hook_status: HookStatus,
+    /// Items that should be in the archive but are not.
+    pub failed_items: Vec<ResourceIdentifier>,
+    /// Items that an action kept out.
+    pub skipped_items: Vec<ResourceIdentifier>,
+}
+
+/// Runs a backup and writes its archive to `sink`, which is given back complete.
+///
+/// What goes wrong with single items is in the journal; an error means that there is no usable archive. Dropping the
+/// future ends the backup and leaves `sink` without a proper end.
+pub async fn run<W: Write + Send + 'static>(
+    request: BackupRequest,
+    sink: W,
+    journal: &Journal,
+    progress: watch::Sender<BackupProgress>,
+) -> Result<(BackupOutcome, W), BackupError> {
+    let (archive, records) = write::start(sink, journal);
+    let outcome = fill(request, journal.clone(), progress, records).await;
+    // Why the archive could not be written matters more than that nobody took the records.
+    match outcome {
+        Err(BackupError::ArchiveClosed) => Err(archive.failure().await),
+        Err(error) => Err(error),
+        Ok(outcome) => Ok((outcome, archive.finish().await?)),
+    }
+}
+
+async fn fill(
+    request: BackupRequest,
+    journal: Journal,
+    progress: watch::Sender<BackupProgress>,
+    records: write::Records,
+) -> Result<BackupOutcome, BackupError> {
+    // Boxed here and below, or the compiler does not see that the whole future can move between threads.
+    let plan = plan::prepare(&request, &journal).boxed().await?;
+    let run = Run::new(request, plan, journal, progress, records);
+    let (held, streamed): (Vec<_>, Vec<_>) = run.plan.listed().partition(|planned| pool::is_held(&planned.name));
+    let (ordered, streamed): (Vec<_>, Vec<_>) = streamed.into_iter().partition(|planned| !planned.order.is_empty());
+
+    collect::into_pool(&run, &held).await;
+    collect::volumes_of_claims(&run).boxed().await;
+    for planned in &ordered {
+        run.back_up_items(collect::whole_type(&run, planned).await).await?;
+    }
+    let mut pages = collect::pages(&run, &streamed);
+    let mut pods_are_done = false;
+    while let Some(page) = pages.next().await {
+        // Claims and volumes that no pod has taken along come right after the pods.
+        if !pods_are_done && page.planned.name != plan::PODS {
+            run.back_up_items(run.drain_pool()).await?;
+            pods_are_done = true;
+        }
+        run.back_up_page(page).await?;
+    }
+    drop(pages);
+    run.back_up_items(run.drain_pool()).await?;
+    run.back_up_items(namespaces::selected(&run)).await?;
+    let definitions = custom_resource_definitions::of_custom_resources(&run).boxed().await;
+    run.back_up_items(definitions).await?;
+    Ok(run.finish())
+}

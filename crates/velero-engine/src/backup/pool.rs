@@ -1,0 +1,113 @@
+//! Items that were collected and wait for the items they belong to.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use velero_cluster::RawItem;
+
+use super::plan::PlannedType;
+
+/// One item on its way into the archive.
+pub(super) struct Item {
+    pub planned: Arc<PlannedType>,
+    pub raw: RawItem,
+}
+
+impl Item {
+    pub(super) fn new(planned: &Arc<PlannedType>, raw: RawItem) -> Self {
+        Self { planned: Arc::clone(planned), raw }
+    }
+}
+
+pub(super) const CLAIMS: &str = "persistentvolumeclaims";
+pub(super) const VOLUMES: &str = "persistentvolumes";
+
+/// Whether items of a type wait for the pods they belong to.
+pub(super) fn is_held(type_name: &str) -> bool {
+    matches!(type_name, CLAIMS | VOLUMES)
+}
+
+/// Items that wait, in the order they came.
+#[derive(Default)]
+pub(super) struct Pool {
+    items: Vec<Option<Item>>,
+    places: HashMap<(usize, Box<str>), usize>,
+}
+
+impl Pool {
+    /// Adds an item; one that is there already is replaced.
+    pub(super) fn insert(&mut self, item: Item) {
+        let key = (item.planned.index, key(item.raw.namespace(), item.raw.name()).into());
+        match self.places.get(&key) {
+            Some(place) => self.items[*place] = Some(item),
+            None => {
+                self.places.insert(key, self.items.len());
+                self.items.push(Some(item));
+            }
+        }
+    }
+
+    /// Takes an item out.
+    pub(super) fn take(&mut self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> Option<Item> {
+        if self.places.is_empty() {
+            return None;
+        }
+        let place = self.places.remove(&(planned.index, key(namespace, name).into()))?;
+        self.items[place].take()
+    }
+
+    /// Whether an item waits here.
+    pub(super) fn contains(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> bool {
+        self.places.contains_key(&(planned.index, key(namespace, name).into()))
+    }
+
+    /// How many items wait here.
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Takes all items out that are left and were selected for themselves, in the order they came.
+    pub(super) fn drain(&mut self) -> Vec<Item> {
+        self.places.clear();
+        let items = std::mem::take(&mut self.items).into_iter().flatten();
+        items.filter(|item| item.planned.listed).collect()
+    }
+}
+
+/// `namespace/name`, or `name` for a cluster-scoped item.
+pub(super) fn key(namespace: Option<&str>, name: &str) -> String {
+    match namespace {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use velero_cluster::ResourceType;
+
+    use super::*;
+
+    fn item(planned: &Arc<PlannedType>, namespace: &str, name: &str) -> Item {
+        let text = format!(r#"{{"metadata":{{"namespace":"{namespace}","name":"{name}"}}}}"#);
+        let raw = RawItem::new(Arc::clone(&planned.resource_type), text.into_bytes().into()).unwrap();
+        Item::new(planned, raw)
+    }
+
+    #[test]
+    fn what_is_taken_does_not_come_again_and_the_rest_keeps_its_order() {
+        let claims = ResourceType::new("v1", "PersistentVolumeClaim", CLAIMS, true);
+        let planned = Arc::new(PlannedType::for_test(3, claims));
+        let mut pool = Pool::default();
+        for name in ["c", "a", "b", "a"] {
+            pool.insert(item(&planned, "shop", name));
+        }
+        assert_eq!(pool.len(), 3);
+        assert!(pool.take(&planned, Some("bank"), "a").is_none());
+        assert!(pool.take(&planned, Some("shop"), "a").is_some());
+        assert!(pool.take(&planned, Some("shop"), "a").is_none());
+        let rest: Vec<String> = pool.drain().iter().map(|item| item.raw.name().to_owned()).collect();
+        assert_eq!(rest, ["c", "b"]);
+        assert!(pool.drain().is_empty());
+    }
+}

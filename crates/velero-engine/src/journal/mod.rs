@@ -1,0 +1,270 @@
+//! The one record of what happened.
+//!
+//! Everything worth telling goes through a [`Journal`]. The log file, the results file and the counts of warnings and
+//! errors are derived from the same entries, so they cannot disagree.
+
+mod line;
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::io::Write;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use jiff::Timestamp;
+use velero_api::records::{Results, ResultsFile};
+
+/// How serious an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// For those who look for a fault.
+    Debug,
+    /// What was done.
+    Info,
+    /// Something is not as it should be; what was asked for was done all the same.
+    Warning,
+    /// Something that was asked for was not done.
+    Error,
+}
+
+impl Level {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// The form of the lines in the log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// `time="…" level=info msg="…" key=value`
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// How many entries of each kind there are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Warnings.
+    pub warnings: i64,
+    /// Errors.
+    pub errors: i64,
+}
+
+/// The record of one backup, restore or deletion. Clones share it.
+#[derive(Clone)]
+pub struct Journal {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    subject: (&'static str, String),
+    format: LogFormat,
+    lowest: Level,
+    state: Mutex<State>,
+}
+
+struct State {
+    log: GzEncoder<Vec<u8>>,
+    line: Vec<u8>,
+    clock: line::Clock,
+    counts: Counts,
+    results: ResultsFile,
+}
+
+impl Journal {
+    /// Opens a journal. Every line carries the subject, for example `backup=velero/nightly`; entries below `lowest`
+    /// are left out of the log.
+    pub fn new(subject_key: &'static str, subject: &str, format: LogFormat, lowest: Level) -> Self {
+        let state = State {
+            log: GzEncoder::new(Vec::new(), Compression::fast()),
+            line: Vec::with_capacity(256),
+            clock: line::Clock::default(),
+            counts: Counts::default(),
+            results: ResultsFile::default(),
+        };
+        let subject = (subject_key, subject.to_owned());
+        Self { shared: Arc::new(Shared { subject, format, lowest, state: Mutex::new(state) }) }
+    }
+
+    /// Opens the journal of a backup.
+    pub fn for_backup(namespace: &str, name: &str, format: LogFormat, lowest: Level) -> Self {
+        Self::new("backup", &format!("{namespace}/{name}"), format, lowest)
+    }
+
+    /// Begins an entry about details.
+    #[track_caller]
+    pub fn debug(&self) -> Entry<'_> {
+        Entry::new(self, Level::Debug)
+    }
+
+    /// Begins an entry about something done.
+    #[track_caller]
+    pub fn info(&self) -> Entry<'_> {
+        Entry::new(self, Level::Info)
+    }
+
+    /// Begins a warning.
+    #[track_caller]
+    pub fn warning(&self) -> Entry<'_> {
+        Entry::new(self, Level::Warning)
+    }
+
+    /// Begins an error.
+    #[track_caller]
+    pub fn error(&self) -> Entry<'_> {
+        Entry::new(self, Level::Error)
+    }
+
+    /// How many warnings and errors there are so far.
+    pub fn counts(&self) -> Counts {
+        self.state().counts
+    }
+
+    /// Warnings and errors as the results file holds them.
+    pub fn results(&self) -> ResultsFile {
+        self.state().results.clone()
+    }
+
+    /// The log up to now, gzip compressed. What is written after this call is in the next one as well.
+    pub fn compressed_log(&self) -> std::io::Result<Vec<u8>> {
+        let mut state = self.state();
+        // A gzip file may consist of several members: ending one now keeps the journal open for more.
+        let member = GzEncoder::new(Vec::new(), Compression::fast());
+        let ended = std::mem::replace(&mut state.log, member).finish()?;
+        state.log.get_mut().extend_from_slice(&ended);
+        Ok(ended)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An entry being put together; [`Entry::message`] records it.
+#[must_use = "an entry is recorded by its message"]
+pub struct Entry<'a> {
+    journal: &'a Journal,
+    level: Level,
+    place: &'static Location<'static>,
+    error: Option<String>,
+    fields: Vec<(&'static str, Cow<'a, str>)>,
+}
+
+impl<'a> Entry<'a> {
+    #[track_caller]
+    fn new(journal: &'a Journal, level: Level) -> Self {
+        Self { journal, level, place: Location::caller(), error: None, fields: Vec::with_capacity(6) }
+    }
+
+    /// The type the entry is about, for example `deployments.apps`.
+    pub fn resource(self, resource: &'a str) -> Self {
+        self.field("resource", resource)
+    }
+
+    /// The name of the object the entry is about.
+    pub fn name(self, name: &'a str) -> Self {
+        self.field("name", name)
+    }
+
+    /// The namespace the entry is about; none for a cluster-scoped object.
+    pub fn namespace(self, namespace: Option<&'a str>) -> Self {
+        self.field("namespace", namespace.unwrap_or_default())
+    }
+
+    /// The object the entry is about.
+    pub fn object(self, resource: &'a str, namespace: Option<&'a str>, name: &'a str) -> Self {
+        self.resource(resource).namespace(namespace).name(name)
+    }
+
+    /// What went wrong.
+    pub fn error(mut self, error: &dyn Display) -> Self {
+        self.error = Some(error.to_string());
+        self
+    }
+
+    /// Any other field.
+    pub fn field(mut self, key: &'static str, value: impl Into<Cow<'a, str>>) -> Self {
+        self.fields.push((key, value.into()));
+        self
+    }
+
+    /// Records the entry.
+    pub fn message(mut self, message: &str) {
+        let shared = &self.journal.shared;
+        let mut state = self.journal.state();
+        let state = &mut *state;
+        match self.level {
+            Level::Warning => {
+                state.counts.warnings += 1;
+                self.add_to(&mut state.results.warnings, message);
+            }
+            Level::Error => {
+                state.counts.errors += 1;
+                self.add_to(&mut state.results.errors, message);
+            }
+            Level::Debug | Level::Info => {}
+        }
+        if self.level < shared.lowest {
+            return;
+        }
+        self.tell(message);
+        let source = format!("{}:{}", self.place.file(), self.place.line());
+        self.fields.push((shared.subject.0, Cow::Borrowed(&shared.subject.1)));
+        self.fields.push(("logSource", Cow::Owned(source)));
+        if let Some(error) = self.error.take() {
+            let key = if shared.format == LogFormat::Json { "error.message" } else { "error" };
+            self.fields.push((key, Cow::Owned(error)));
+        }
+        self.fields.sort_by_key(|(key, _)| *key);
+        let time = state.clock.text(Timestamp::now());
+        state.line.clear();
+        line::write(&mut state.line, shared.format, time, self.level.as_str(), message, &self.fields);
+        // Writing to memory cannot fail.
+        let _ = state.log.write_all(&state.line);
+    }
+
+    fn find(&self, key: &str) -> Option<&str> {
+        self.fields.iter().find(|(field, _)| *field == key).map(|(_, value)| value.as_ref())
+    }
+
+    fn add_to(&self, results: &mut Results, message: &str) {
+        let mut text = String::new();
+        let mut part = |label: &str, value: Option<&str>| {
+            if let Some(value) = value {
+                text.push_str(&format!(" {label}: /{value}"));
+            }
+        };
+        part("resource", self.find("resource"));
+        part("name", self.find("name"));
+        part("message", Some(message));
+        part("error", self.error.as_deref());
+        match self.find("namespace") {
+            Some(namespace) => results.add(namespace, text),
+            None => results.add_velero(text),
+        }
+    }
+
+    /// Warnings and errors also go to the log of the process; everything else would drown it.
+    fn tell(&self, message: &str) {
+        let subject = &self.journal.shared.subject.1;
+        let (resource, name) = (self.find("resource"), self.find("name"));
+        let (namespace, error) = (self.find("namespace"), self.error.as_deref());
+        match self.level {
+            Level::Error => tracing::error!(subject, resource, namespace, name, error, "{message}"),
+            Level::Warning => tracing::warn!(subject, resource, namespace, name, error, "{message}"),
+            Level::Info | Level::Debug => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,19 @@
+//! The pipelines: what a backup does from the first list call to the last byte of the archive.
+//!
+//! The engine moves objects from the cluster through filters, actions and hooks into an archive, and reports what
+//! happened. It writes no status and knows no object store: its caller gives it a place to write to and makes of the
+//! outcome what it wants.
+//!
+//! | module | for |
+//! |---|---|
+//! | [`backup`] | the backup pipeline |
+//! | [`delete`] | actions on the items of a backup that goes away |
+//! | [`journal`] | [`Journal`]: the one record of what happened; log, results and counts derive from it |
+//! | `hooks` | commands in pods, before and after they are stored |
+
+pub mod backup;
+pub mod delete;
+mod hooks;
+pub mod journal;
+
+pub use journal::Journal;

@@ -1,0 +1,95 @@
+//! The traits of actions and what they return.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde_json::Value;
+use velero_api::records::ResourceIdentifier;
+use velero_api::v1::Backup;
+
+use crate::error::{Error, Result};
+use crate::resolve::ResourceSelector;
+
+/// Takes part in the backup of an item: changes it, names items to back up with it, starts an operation.
+#[async_trait]
+pub trait BackupItemAction: Send + Sync {
+    /// The name, such as `velero.io/pod`.
+    fn name(&self) -> &str;
+
+    /// The items it is called for. Asked once a backup.
+    async fn applies_to(&self) -> Result<ResourceSelector>;
+
+    /// Handles an item. An error fails the item, not the backup.
+    async fn execute(&self, item: &Value, backup: &Backup) -> Result<BackupItemOutcome>;
+
+    /// How far an operation is that [`BackupItemAction::execute`] started.
+    async fn progress(&self, operation_id: &str, backup: &Backup) -> Result<OperationProgress> {
+        let _ = (operation_id, backup);
+        Err(Error::AsyncOperationsNotSupported { action: self.name().to_owned() })
+    }
+
+    /// Asks for the end of an operation. One that has ended already, or that cannot be ended, is no error.
+    async fn cancel(&self, operation_id: &str, backup: &Backup) -> Result<()> {
+        let _ = (operation_id, backup);
+        Ok(())
+    }
+}
+
+/// What a [`BackupItemAction`] made of an item.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct BackupItemOutcome {
+    /// The item as it should be stored; `None` leaves it as it is.
+    pub updated_item: Option<Value>,
+    /// Items to back up as well.
+    pub additional_items: Vec<ResourceIdentifier>,
+    /// The operation that was started and goes on after the call.
+    pub operation_id: Option<String>,
+    /// Items to read and store again once the operation has ended.
+    pub items_to_update: Vec<ResourceIdentifier>,
+}
+
+/// How far an operation is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OperationProgress {
+    /// Whether it has ended.
+    pub completed: bool,
+    /// Why it failed; empty unless it did.
+    pub error: String,
+    /// Units done.
+    pub n_completed: i64,
+    /// Units to do.
+    pub n_total: i64,
+    /// What the units are, such as `Bytes`.
+    pub operation_units: String,
+    /// What it is doing, in words.
+    pub description: String,
+    /// When it started.
+    pub started: Option<Timestamp>,
+    /// When there was last news of it.
+    pub updated: Option<Timestamp>,
+}
+
+/// Names the items that must be backed up together with an item, between the same hooks.
+#[async_trait]
+pub trait ItemBlockAction: Send + Sync {
+    /// The name, such as `velero.io/pvc`.
+    fn name(&self) -> &str;
+
+    /// The items it is called for. Asked once a backup.
+    async fn applies_to(&self) -> Result<ResourceSelector>;
+
+    /// The items that belong with this one.
+    async fn related_items(&self, item: &Value, backup: &Backup) -> Result<Vec<ResourceIdentifier>>;
+}
+
+/// Cleans up what the backup of an item left outside of the archive.
+#[async_trait]
+pub trait DeleteItemAction: Send + Sync {
+    /// The name, such as `velero.io/dataupload-delete`.
+    fn name(&self) -> &str;
+
+    /// The items it is called for. Asked once a deletion.
+    async fn applies_to(&self) -> Result<ResourceSelector>;
+
+    /// Handles an item of the archive of a backup that is being deleted.
+    async fn execute(&self, item: &Value, backup: &Backup) -> Result<()>;
+}

@@ -1,0 +1,155 @@
+//! All actions of a server, in the order they run.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::actions::{BackupItemAction, DeleteItemAction, ItemBlockAction};
+use crate::error::{Error, Result};
+
+/// The actions of a server.
+///
+/// One source (the built-in ones, then each plugin binary) brings its actions sorted by name; sources follow each
+/// other as they are appended.
+#[derive(Clone, Default)]
+pub struct Actions {
+    backup_item: Vec<Arc<dyn BackupItemAction>>,
+    item_block: Vec<Arc<dyn ItemBlockAction>>,
+    delete_item: Vec<Arc<dyn DeleteItemAction>>,
+}
+
+impl Actions {
+    /// The actions of one source, in any order.
+    pub fn from_source(
+        mut backup_item: Vec<Arc<dyn BackupItemAction>>,
+        mut item_block: Vec<Arc<dyn ItemBlockAction>>,
+        mut delete_item: Vec<Arc<dyn DeleteItemAction>>,
+    ) -> Result<Self> {
+        backup_item.sort_by(|left, right| left.name().cmp(right.name()));
+        item_block.sort_by(|left, right| left.name().cmp(right.name()));
+        delete_item.sort_by(|left, right| left.name().cmp(right.name()));
+        let mut actions = Self::default();
+        actions.append(Self { backup_item, item_block, delete_item })?;
+        Ok(actions)
+    }
+
+    /// Adds the actions of a further source behind those that are there.
+    pub fn append(&mut self, other: Self) -> Result<()> {
+        self.backup_item.extend(other.backup_item);
+        self.item_block.extend(other.item_block);
+        self.delete_item.extend(other.delete_item);
+        check("BackupItemAction", self.backup_item.iter().map(|action| action.name()))?;
+        check("ItemBlockAction", self.item_block.iter().map(|action| action.name()))?;
+        check("DeleteItemAction", self.delete_item.iter().map(|action| action.name()))
+    }
+
+    /// The backup item actions in the order they run.
+    pub fn backup_item(&self) -> &[Arc<dyn BackupItemAction>] {
+        &self.backup_item
+    }
+
+    /// The item block actions in the order they run.
+    pub fn item_block(&self) -> &[Arc<dyn ItemBlockAction>] {
+        &self.item_block
+    }
+
+    /// The delete item actions in the order they run.
+    pub fn delete_item(&self) -> &[Arc<dyn DeleteItemAction>] {
+        &self.delete_item
+    }
+
+    /// The backup item action of that name. A name without a slash is one of `velero.io`.
+    pub fn backup_item_action(&self, name: &str) -> Option<&Arc<dyn BackupItemAction>> {
+        let full = if name.contains('/') { name.to_owned() } else { format!("velero.io/{name}") };
+        self.backup_item.iter().find(|action| action.name() == full)
+    }
+}
+
+fn check<'a>(kind: &'static str, names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if !is_valid_name(name) {
+            return Err(Error::InvalidName { kind, name: name.to_owned() });
+        }
+        if !seen.insert(name) {
+            return Err(Error::DuplicateName { kind, name: name.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// Whether a name has the form `<DNS subdomain>/<name>`.
+fn is_valid_name(name: &str) -> bool {
+    let label = |part: &str| {
+        let inner = part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+        inner && !part.is_empty() && !part.starts_with('-') && !part.ends_with('-')
+    };
+    match name.split_once('/') {
+        Some((domain, rest)) => domain.split('.').all(label) && !rest.is_empty() && !rest.contains('/'),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use serde_json::Value;
+    use velero_api::v1::Backup;
+
+    use super::*;
+    use crate::{BackupItemOutcome, ResourceSelector};
+
+    struct Named(&'static str);
+
+    #[async_trait]
+    impl BackupItemAction for Named {
+        fn name(&self) -> &str {
+            self.0
+        }
+
+        async fn applies_to(&self) -> Result<ResourceSelector> {
+            Ok(ResourceSelector::default())
+        }
+
+        async fn execute(&self, _: &Value, _: &Backup) -> Result<BackupItemOutcome> {
+            Ok(BackupItemOutcome::default())
+        }
+    }
+
+    fn source(names: &[&'static str]) -> Result<Actions> {
+        let actions = names.iter().map(|name| Arc::new(Named(name)) as Arc<dyn BackupItemAction>);
+        Actions::from_source(actions.collect(), Vec::new(), Vec::new())
+    }
+
+    #[test]
+    fn a_source_is_sorted_and_sources_keep_their_order() {
+        let mut actions = source(&["velero.io/pv", "velero.io/pod"]).unwrap();
+        actions.append(source(&["example.com/b", "example.com/a"]).unwrap()).unwrap();
+        let names: Vec<_> = actions.backup_item().iter().map(|action| action.name()).collect();
+        assert_eq!(names, ["velero.io/pod", "velero.io/pv", "example.com/a", "example.com/b"]);
+        assert!(actions.backup_item_action("pod").is_some());
+        assert!(actions.backup_item_action("example.com/pod").is_none());
+    }
+
+    #[test]
+    fn two_actions_of_one_name_are_refused() {
+        let mut actions = source(&["velero.io/pod"]).unwrap();
+        let error = actions.append(source(&["velero.io/pod"]).unwrap()).unwrap_err();
+        assert!(matches!(error, Error::DuplicateName { .. }));
+    }
+
+    #[test]
+    fn names_have_a_domain_and_one_slash() {
+        for (name, valid) in [
+            ("velero.io/pod", true),
+            ("example.com/my_Action", true),
+            ("pod", false),
+            ("/pod", false),
+            ("velero.io/", false),
+            ("velero.io/a/b", false),
+            ("Velero.io/pod", false),
+            ("-a.io/pod", false),
+        ] {
+            assert_eq!(is_valid_name(name), valid, "{name}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The files of backups and restores in a location.
+//!
+//! A backup exists once its metadata does. It is therefore written last, once, and removed first.
+
+mod download;
+mod restore;
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use velero_api::v1::Backup;
+use velero_archive::keys::TOP_LEVEL_FOLDERS;
+use velero_archive::{BackupFile, ObjectKeys, gzjson};
+
+pub use download::DOWNLOAD_URL_LIFETIME;
+
+use crate::{ByteStream, Error, ObjectStoreHandle, Result, read_all};
+
+/// The largest file read into memory, compressed.
+const LARGEST_FILE: usize = 512 << 20;
+
+/// A location seen as a set of backups and restores.
+#[derive(Clone)]
+pub struct BackupStore {
+    store: ObjectStoreHandle,
+    keys: ObjectKeys,
+}
+
+impl BackupStore {
+    /// The backups below `prefix` of a store.
+    pub fn new(store: ObjectStoreHandle, prefix: &str) -> Self {
+        Self { store, keys: ObjectKeys::new(prefix) }
+    }
+
+    /// The object store underneath.
+    pub fn object_store(&self) -> &ObjectStoreHandle {
+        &self.store
+    }
+
+    /// The object keys of this location.
+    pub fn keys(&self) -> &ObjectKeys {
+        &self.keys
+    }
+
+    /// Checks that the location can be read and holds nothing but what Velero puts there.
+    pub async fn is_valid(&self) -> Result<()> {
+        let found = self.store.list_common_prefixes(self.keys.root()).await?;
+        let names = found.iter().map(|folder| folder_name(self.keys.root(), folder));
+        let foreign: Vec<_> = names.filter(|name| !TOP_LEVEL_FOLDERS.contains(name)).map(str::to_owned).collect();
+        if foreign.is_empty() { Ok(()) } else { Err(Error::ForeignFolders { folders: foreign }) }
+    }
+
+    /// The names of all folders below `backups/`, those without metadata included.
+    pub async fn list_backups(&self) -> Result<Vec<String>> {
+        self.list_names(&self.keys.backups_folder()).await
+    }
+
+    /// The names of folders below `backups/` that have no metadata: uploads that never finished or deletions that
+    /// stopped halfway.
+    pub async fn list_orphans(&self) -> Result<Vec<String>> {
+        let mut orphans = Vec::new();
+        for name in self.list_backups().await? {
+            if !self.backup_exists(&name).await? {
+                orphans.push(name);
+            }
+        }
+        Ok(orphans)
+    }
+
+    async fn list_names(&self, folder: &str) -> Result<Vec<String>> {
+        let found = self.store.list_common_prefixes(folder).await?;
+        Ok(found.iter().map(|prefix| folder_name(folder, prefix).to_owned()).collect())
+    }
+
+    /// Whether a backup's metadata exists.
+    pub async fn backup_exists(&self, backup: &str) -> Result<bool> {
+        self.store.exists(&self.keys.backup_file(backup, BackupFile::Metadata)?).await
+    }
+
+    /// Streams the tarball of a backup into the store.
+    pub async fn put_contents(&self, backup: &str, contents: ByteStream) -> Result<()> {
+        self.store.put_stream(&self.keys.backup_file(backup, BackupFile::Contents)?, contents).await
+    }
+
+    /// Writes one file of a backup; the metadata has its own method.
+    pub async fn put_file(&self, backup: &str, file: BackupFile, content: Bytes) -> Result<()> {
+        let key = self.keys.backup_file(backup, file)?;
+        if file == BackupFile::Metadata {
+            let problem = "the metadata completes a backup and is written by put_metadata".to_owned();
+            return Err(Error::InvalidKey { key, problem });
+        }
+        self.store.put(&key, content).await
+    }
+
+    /// Writes a value as one compressed JSON file of a backup.
+    pub async fn put_json<T: serde::Serialize + ?Sized>(
+        &self,
+        backup: &str,
+        file: BackupFile,
+        value: &T,
+    ) -> Result<()> {
+        self.put_file(backup, file, gzjson::encode(value)?.into()).await
+    }
+
+    /// Writes the metadata, which makes the backup exist; to be called last, and refused a second time.
+    pub async fn put_metadata(&self, backup: &Backup) -> Result<()> {
+        let name = backup.metadata.name.as_deref().unwrap_or_default();
+        let key = self.keys.backup_file(name, BackupFile::Metadata)?;
+        if self.store.exists(&key).await? {
+            return Err(Error::AlreadyExists { key });
+        }
+        let document = serde_json::to_vec_pretty(backup).map_err(velero_archive::Error::Json)?;
+        self.store.put(&key, document.into()).await
+    }
+
+    /// Reads the metadata of a backup.
+    pub async fn get_metadata(&self, backup: &str) -> Result<Backup> {
+        let key = self.keys.backup_file(backup, BackupFile::Metadata)?;
+        let content = read_all(&key, self.store.get_stream(&key).await?, LARGEST_FILE).await?;
+        serde_json::from_slice(&content).map_err(|source| Error::Decode { key, source: source.into() })
+    }
+
+    /// Reads the tarball of a backup as a stream.
+    pub async fn get_contents(&self, backup: &str) -> Result<ByteStream> {
+        self.store.get_stream(&self.keys.backup_file(backup, BackupFile::Contents)?).await
+    }
+
+    /// Reads one file of a backup as it is stored; `None` when there is none.
+    pub async fn get_file(&self, backup: &str, file: BackupFile) -> Result<Option<Bytes>> {
+        self.read_optional(&self.keys.backup_file(backup, file)?).await
+    }
+
+    /// Reads one compressed JSON file of a backup; the default value when there is none or it holds `null`.
+    pub async fn get_json<T: DeserializeOwned + Default>(&self, backup: &str, file: BackupFile) -> Result<T> {
+        self.read_json(&self.keys.backup_file(backup, file)?).await
+    }
+
+    /// Removes everything below the backup's folder and nothing else.
+    ///
+    /// The metadata goes first: a deletion that stops halfway leaves an orphan, never a backup that looks whole.
+    pub async fn delete_backup(&self, backup: &str) -> Result<()> {
+        self.store.delete_object(&self.keys.backup_file(backup, BackupFile::Metadata)?).await?;
+        self.delete_folder(&self.keys.backup_folder(backup)?).await
+    }
+
+    async fn delete_folder(&self, folder: &str) -> Result<()> {
+        let mut found = self.store.list_objects(folder).await?;
+        // A store that lists by prefix in its own way must not make us delete what belongs to another.
+        found.retain(|key| key.starts_with(folder));
+        self.store.delete_objects(&found).await
+    }
+
+    async fn read_optional(&self, key: &str) -> Result<Option<Bytes>> {
+        match self.store.get_stream(key).await {
+            Ok(stream) => read_all(key, stream, LARGEST_FILE).await.map(Some),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn read_json<T: DeserializeOwned + Default>(&self, key: &str) -> Result<T> {
+        let Some(content) = self.read_optional(key).await? else {
+            return Ok(T::default());
+        };
+        let decoded = gzjson::decode::<Option<T>>(&content, gzjson::DEFAULT_LIMIT);
+        let decoded = decoded.map_err(|source| Error::Decode { key: key.to_owned(), source })?;
+        Ok(decoded.unwrap_or_default())
+    }
+}
+
+/// The name of a folder from its full prefix.
+fn folder_name<'a>(parent: &str, folder: &'a str) -> &'a str {
+    folder.strip_prefix(parent).unwrap_or(folder).trim_end_matches('/')
+}

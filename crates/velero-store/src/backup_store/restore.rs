@@ -1,0 +1,46 @@
+//! The files of restores.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use velero_archive::{RestoreFile, gzjson};
+
+use super::BackupStore;
+use crate::Result;
+
+impl BackupStore {
+    /// The names of all folders below `restores/`.
+    pub async fn list_restores(&self) -> Result<Vec<String>> {
+        self.list_names(&self.keys.restores_folder()).await
+    }
+
+    /// Writes one file of a restore.
+    pub async fn put_restore_file(&self, restore: &str, file: RestoreFile, content: Bytes) -> Result<()> {
+        self.store.put(&self.keys.restore_file(restore, file)?, content).await
+    }
+
+    /// Writes a value as one compressed JSON file of a restore.
+    pub async fn put_restore_json<T: Serialize + ?Sized>(
+        &self,
+        restore: &str,
+        file: RestoreFile,
+        value: &T,
+    ) -> Result<()> {
+        self.put_restore_file(restore, file, gzjson::encode(value)?.into()).await
+    }
+
+    /// Reads one file of a restore as it is stored; `None` when there is none.
+    pub async fn get_restore_file(&self, restore: &str, file: RestoreFile) -> Result<Option<Bytes>> {
+        self.read_optional(&self.keys.restore_file(restore, file)?).await
+    }
+
+    /// Reads one compressed JSON file of a restore; the default value when there is none or it holds `null`.
+    pub async fn get_restore_json<T: DeserializeOwned + Default>(&self, restore: &str, file: RestoreFile) -> Result<T> {
+        self.read_json(&self.keys.restore_file(restore, file)?).await
+    }
+
+    /// Removes everything below the restore's folder and nothing else.
+    pub async fn delete_restore(&self, restore: &str) -> Result<()> {
+        self.delete_folder(&self.keys.restore_folder(restore)?).await
+    }
+}

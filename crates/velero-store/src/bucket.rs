@@ -1,0 +1,184 @@
+//! The built-in stores: one bucket reached through the client library, with every upload verified.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backon::{ExponentialBuilder, Retryable};
+use bytes::Bytes;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::signer::{Method, Signer};
+use object_store::{ObjectStore as Client, ObjectStoreExt, PutOptions, TagSet};
+
+use crate::digest::ObjectDigest;
+use crate::transfer::{RESENDS, TransferSettings};
+use crate::upload::{Beginning, Parts, upload};
+use crate::{ByteStream, Error, ObjectStore, Result};
+
+/// What a provider builds: the client, who signs URLs, and what each object is tagged with.
+pub(crate) struct Backend {
+    pub(crate) store: Arc<dyn Client>,
+    /// Who signs download URLs, or why nobody can.
+    pub(crate) signer: Result<Arc<dyn Signer>, String>,
+    pub(crate) tags: TagSet,
+}
+
+/// One bucket of a built-in provider.
+pub(crate) struct BucketStore {
+    backend: Backend,
+    settings: TransferSettings,
+}
+
+impl BucketStore {
+    pub(crate) fn new(backend: Backend, settings: TransferSettings) -> Self {
+        Self { backend, settings }
+    }
+
+    /// Sends an object that is in memory, again if it arrived damaged.
+    async fn put_whole(&self, key: &str, path: &Path, content: &Bytes) -> Result<()> {
+        let send = || async {
+            let options = PutOptions::from(self.backend.tags.clone());
+            let sent = self.backend.store.put_opts(path, content.clone().into(), options).await;
+            sent.map_err(|source| Error::request("upload", key, source))?;
+            self.verify(key, path, &ObjectDigest::whole(content)).await
+        };
+        let pauses = ExponentialBuilder::default().with_min_delay(Duration::from_millis(200)).with_max_times(RESENDS);
+        send.retry(pauses).when(is_worth_sending_again).await
+    }
+
+    /// Compares what the store holds with what was sent, and removes it if it differs.
+    ///
+    /// An ETag made the way S3 makes it is proof enough. Any other ETag says nothing, so the object is read back.
+    async fn verify(&self, key: &str, path: &Path, sent: &ObjectDigest) -> Result<()> {
+        let Some(detail) = self.difference(key, path, sent).await? else {
+            return Ok(());
+        };
+        if let Err(error) = self.backend.store.delete(path).await {
+            tracing::warn!(key, %error, "a damaged object could not be removed");
+        }
+        Err(Error::Damaged { key: key.to_owned(), detail })
+    }
+
+    async fn difference(&self, key: &str, path: &Path, sent: &ObjectDigest) -> Result<Option<String>> {
+        let held = match self.backend.store.head(path).await {
+            Ok(held) => held,
+            Err(object_store::Error::NotFound { .. }) => {
+                return Ok(Some("the store does not have it".to_owned()));
+            }
+            Err(source) => return Err(Error::request("verify", key, source)),
+        };
+        if held.size != sent.size {
+            return Ok(Some(format!("{} bytes were sent and {} are stored", sent.size, held.size)));
+        }
+        if held.e_tag.is_some_and(|etag| sent.is_proven_by(&etag)) {
+            return Ok(None);
+        }
+        let stream = self.get_stream(key).await?;
+        let found = sent.of_stream(stream, self.settings.part_size).await;
+        let found =
+            found.map_err(|source| Error::Request { action: "verify", key: key.to_owned(), source: source.into() })?;
+        Ok((found != *sent).then(|| "the stored bytes are not those that were sent".to_owned()))
+    }
+}
+
+/// A damaged body, or one the store refused as damaged, may arrive whole the next time.
+fn is_worth_sending_again(error: &Error) -> bool {
+    match error {
+        Error::Damaged { .. } => true,
+        Error::Request { source, .. } => {
+            let text = source.to_string();
+            ["BadDigest", "SHA256Mismatch", "InvalidDigest", "Checksum"].iter().any(|code| text.contains(code))
+        }
+        _ => false,
+    }
+}
+
+fn object_path(key: &str) -> Result<Path> {
+    let invalid = |problem: String| Error::InvalidKey { key: key.to_owned(), problem };
+    if key.is_empty() || key.ends_with('/') || key.starts_with('/') {
+        return Err(invalid("it must name an object and have no slash at either end".to_owned()));
+    }
+    Path::parse(key).map_err(|error| invalid(error.to_string()))
+}
+
+fn folder_path(folder: &str) -> Result<Option<Path>> {
+    match folder.trim_end_matches('/') {
+        "" => Ok(None),
+        trimmed => object_path(trimmed).map(Some),
+    }
+}
+
+#[async_trait]
+impl ObjectStore for BucketStore {
+    async fn put_stream(&self, key: &str, content: ByteStream) -> Result<()> {
+        let path = object_path(key)?;
+        let parts = match Parts::begin(key, content, self.settings.part_size).await? {
+            Beginning::Whole(content) => return self.put_whole(key, &path, &content).await,
+            Beginning::More(parts) => parts,
+        };
+        let sent = upload(&self.backend, key, &path, parts, &self.settings).await?;
+        self.verify(key, &path, &sent).await
+    }
+
+    async fn get_stream(&self, key: &str) -> Result<ByteStream> {
+        let path = object_path(key)?;
+        let found = self.backend.store.get(&path).await.map_err(|source| Error::request("read", key, source))?;
+        Ok(found.into_stream().map_err(io::Error::other).boxed())
+    }
+
+    async fn exists(&self, key: &str) -> Result<bool> {
+        let path = object_path(key)?;
+        match self.backend.store.head(&path).await {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(source) => Err(Error::request("look for", key, source)),
+        }
+    }
+
+    async fn list_common_prefixes(&self, folder: &str) -> Result<Vec<String>> {
+        let path = folder_path(folder)?;
+        let listed = self.backend.store.list_with_delimiter(path.as_ref()).await;
+        let listed = listed.map_err(|source| Error::request("list", folder, source))?;
+        let mut folders: Vec<_> = listed.common_prefixes.iter().map(|prefix| format!("{prefix}/")).collect();
+        folders.sort();
+        Ok(folders)
+    }
+
+    async fn list_objects(&self, folder: &str) -> Result<Vec<String>> {
+        let path = folder_path(folder)?;
+        let listed = self.backend.store.list(path.as_ref()).map_ok(|object| object.location.to_string());
+        let listed: Result<Vec<_>, _> = listed.try_collect().await;
+        let mut keys = listed.map_err(|source| Error::request("list", folder, source))?;
+        keys.retain(|key| key.starts_with(folder));
+        keys.sort();
+        Ok(keys)
+    }
+
+    async fn delete_object(&self, key: &str) -> Result<()> {
+        let path = object_path(key)?;
+        match self.backend.store.delete(&path).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(source) => Err(Error::request("delete", key, source)),
+        }
+    }
+
+    async fn delete_objects(&self, keys: &[String]) -> Result<()> {
+        const AT_ONCE: usize = 16;
+        let deletions: Vec<_> = keys.iter().map(|key| self.delete_object(key)).collect();
+        let outcomes: Vec<_> = stream::iter(deletions).buffer_unordered(AT_ONCE).collect().await;
+        outcomes.into_iter().collect()
+    }
+
+    async fn signed_url(&self, key: &str, lifetime: Duration) -> Result<String> {
+        let path = object_path(key)?;
+        let signer = self.backend.signer.as_ref();
+        let signer = signer.map_err(|reason| Error::NotSupported { what: "a signed URL", reason: reason.clone() })?;
+        let url = signer.signed_url(Method::GET, &path, lifetime).await;
+        Ok(url.map_err(|source| Error::request("sign a URL for", key, source))?.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests;

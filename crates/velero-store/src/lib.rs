@@ -1,0 +1,25 @@
+//! The only crate that talks to object stores.
+//!
+//! A [`StoreConfig`] describes a location and opens it as an [`ObjectStoreHandle`]; a [`BackupStore`] knows which
+//! files of a backup or restore live where. Everything is streamed: memory stays at a few upload parts whatever the
+//! size of the backup. An upload only succeeds once the store was seen to hold the bytes that were sent.
+
+mod backup_store;
+mod bucket;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod digest;
+mod error;
+mod location;
+mod pipe;
+mod providers;
+mod store;
+mod transfer;
+mod upload;
+
+pub use backup_store::{BackupStore, DOWNLOAD_URL_LIFETIME};
+pub use error::{Error, Result};
+pub use location::{Credentials, CustomerKey, PROVIDERS, StoreConfig, is_built_in};
+pub use pipe::{PipeWriter, blocking_reader, pipe};
+pub use store::{ByteStream, ObjectStore, ObjectStoreHandle, read_all};
+pub use transfer::TransferSettings;

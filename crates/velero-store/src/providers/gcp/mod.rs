@@ -1,0 +1,17 @@
+//! Google Cloud Storage, with the config keys of Velero's GCP plugin.
+
+mod builder;
+mod credential;
+
+use std::sync::Arc;
+
+use crate::bucket::Backend;
+use crate::{Result, StoreConfig};
+
+const PROVIDER: &str = "gcp";
+
+/// Opens a bucket.
+pub(crate) async fn open(config: &StoreConfig) -> Result<Backend> {
+    let store = Arc::new(builder::build(config).await?);
+    Ok(Backend { store: store.clone(), signer: Ok(store), tags: object_store::TagSet::default() })
+}

@@ -1,0 +1,73 @@
+//! The trait every object store satisfies, built in or behind a plugin.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+
+use crate::{Error, Result};
+
+/// Bytes that arrive piece by piece; an error ends the stream.
+pub type ByteStream = BoxStream<'static, io::Result<Bytes>>;
+
+/// A shared object store.
+pub type ObjectStoreHandle = Arc<dyn ObjectStore>;
+
+/// One bucket of an object store.
+///
+/// Keys are full keys, the location's prefix included. A `folder` is empty or ends in a slash.
+#[async_trait]
+pub trait ObjectStore: Send + Sync + 'static {
+    /// Stores an object from a stream and replaces one that exists.
+    ///
+    /// Either all bytes are stored as sent or an error is returned and no partial object is left behind.
+    async fn put_stream(&self, key: &str, content: ByteStream) -> Result<()>;
+
+    /// Stores an object from memory and replaces one that exists.
+    async fn put(&self, key: &str, content: Bytes) -> Result<()> {
+        self.put_stream(key, stream::once(async { Ok(content) }).boxed()).await
+    }
+
+    /// Reads an object as a stream; [`Error::NotFound`] when it does not exist.
+    async fn get_stream(&self, key: &str) -> Result<ByteStream>;
+
+    /// Whether an object exists.
+    async fn exists(&self, key: &str) -> Result<bool>;
+
+    /// The folders directly below a folder, as full keys that end in a slash, in order.
+    async fn list_common_prefixes(&self, folder: &str) -> Result<Vec<String>>;
+
+    /// The keys of all objects below a folder, at any depth, in order.
+    async fn list_objects(&self, folder: &str) -> Result<Vec<String>>;
+
+    /// Removes an object; one that does not exist is no error.
+    async fn delete_object(&self, key: &str) -> Result<()>;
+
+    /// Removes several objects, trying all of them before the first error is returned.
+    async fn delete_objects(&self, keys: &[String]) -> Result<()> {
+        let mut outcome = Ok(());
+        for key in keys {
+            outcome = outcome.and(self.delete_object(key).await);
+        }
+        outcome
+    }
+
+    /// A URL from which anyone may read the object until its lifetime ends.
+    async fn signed_url(&self, key: &str, lifetime: Duration) -> Result<String>;
+}
+
+/// Reads a whole stream into memory, refusing more than `limit` bytes.
+pub async fn read_all(key: &str, mut stream: ByteStream, limit: usize) -> Result<Bytes> {
+    let failed = |source: io::Error| Error::Request { action: "read", key: key.to_owned(), source: source.into() };
+    let mut content = BytesMut::new();
+    while let Some(chunk) = stream.try_next().await.map_err(failed)? {
+        if content.len() + chunk.len() > limit {
+            return Err(failed(io::Error::other(format!("it has more than the {limit} bytes allowed"))));
+        }
+        content.extend_from_slice(&chunk);
+    }
+    Ok(content.freeze())
+}

@@ -1,0 +1,162 @@
+//! A proxy between a client and a real S3 store that misbehaves on command: it refuses, breaks off or damages requests.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Mutex;
+
+/// A request as seen by the proxy.
+pub struct Request {
+    /// The method.
+    pub method: String,
+    /// The number of bytes in the body.
+    pub length: usize,
+    head: Vec<u8>,
+}
+
+impl Request {
+    /// Whether it carries an object or a part of one.
+    pub fn is_upload(&self) -> bool {
+        self.method == "PUT" && self.length > 0
+    }
+}
+
+/// What the proxy does to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Pass it on.
+    Forward,
+    /// Answer that the service is unavailable.
+    Unavailable,
+    /// Close the connection after this many bytes of the body.
+    Cut(usize),
+    /// Change the byte at this place of the body.
+    Flip(usize),
+}
+
+type Rule = Arc<dyn Fn(&Request) -> Action + Send + Sync>;
+
+/// Starts a proxy in front of `upstream` (a URL, or `host:port`) on loopback and gives its own URL. It lives as long as
+/// the runtime it is started in.
+pub async fn start(upstream: &str, rule: impl Fn(&Request) -> Action + Send + Sync + 'static) -> Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.context("no port for the proxy")?;
+    let url = format!("http://{}", listener.local_addr()?);
+    let (upstream, rule): (_, Rule) = (upstream.trim_start_matches("http://").to_owned(), Arc::new(rule));
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let (upstream, rule) = (upstream.clone(), rule.clone());
+            tokio::spawn(async move {
+                let _ = serve(client, &upstream, &rule).await;
+            });
+        }
+    });
+    Ok(url)
+}
+
+/// A rule that does this to the first `count` uploads.
+pub fn first_uploads(count: usize, action: Action) -> impl Fn(&Request) -> Action {
+    let seen = std::sync::atomic::AtomicUsize::new(0);
+    move |request| {
+        let chosen = request.is_upload() && seen.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < count;
+        if chosen { action } else { Action::Forward }
+    }
+}
+
+/// A rule that does this to every request, from the first upload on and for that long.
+pub fn outage(length: Duration, action: Action) -> impl Fn(&Request) -> Action {
+    let begin = std::sync::OnceLock::new();
+    move |request| {
+        if request.is_upload() {
+            begin.get_or_init(Instant::now);
+        }
+        let lasts = begin.get().is_some_and(|begin| begin.elapsed() < length);
+        if lasts { action } else { Action::Forward }
+    }
+}
+
+async fn serve(client: TcpStream, upstream: &str, rule: &Rule) -> io::Result<()> {
+    let (from_client, to_client) = client.into_split();
+    let (from_store, mut to_store) = TcpStream::connect(upstream).await?.into_split();
+    let (mut from_client, to_client) = (BufReader::new(from_client), Mutex::new(to_client));
+    let requests = async {
+        while let Some(request) = read_head(&mut from_client).await? {
+            let action = rule(&request);
+            if !pass(request, action, &mut from_client, &mut to_store, &to_client).await? {
+                break;
+            }
+        }
+        Ok(())
+    };
+    // Whichever side ends first ends the other: a client must not wait for a store that has hung up.
+    tokio::select! {
+        ended = requests => ended,
+        ended = relay(from_store, &to_client) => ended,
+    }
+}
+
+async fn relay(mut store: OwnedReadHalf, client: &Mutex<OwnedWriteHalf>) -> io::Result<()> {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match store.read(&mut buffer).await? {
+            0 => return Ok(()),
+            count => client.lock().await.write_all(&buffer[..count]).await?,
+        }
+    }
+}
+
+async fn read_head(client: &mut BufReader<OwnedReadHalf>) -> io::Result<Option<Request>> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        if client.read_until(b'\n', &mut head).await? == 0 {
+            return Ok(None);
+        }
+    }
+    let text = String::from_utf8_lossy(&head).to_ascii_lowercase();
+    let length = text.lines().find_map(|line| line.strip_prefix("content-length:"));
+    let length = length.and_then(|value| value.trim().parse().ok()).unwrap_or(0);
+    let method = text.split(' ').next().unwrap_or_default().to_ascii_uppercase();
+    Ok(Some(Request { method, length, head }))
+}
+
+/// Treats one request; `false` ends the connection.
+async fn pass(
+    request: Request,
+    action: Action,
+    client: &mut BufReader<OwnedReadHalf>,
+    store: &mut OwnedWriteHalf,
+    answers: &Mutex<OwnedWriteHalf>,
+) -> io::Result<bool> {
+    let mut body = vec![0; request.length];
+    match action {
+        Action::Cut(length) => {
+            store.write_all(&request.head).await?;
+            let length = length.min(request.length);
+            client.read_exact(&mut body[..length]).await?;
+            store.write_all(&body[..length]).await?;
+            return Ok(false);
+        }
+        Action::Unavailable => {
+            client.read_exact(&mut body).await?;
+            let answer = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
+            answers.lock().await.write_all(answer).await?;
+            return Ok(true);
+        }
+        Action::Flip(place) => {
+            client.read_exact(&mut body).await?;
+            if let Some(last) = request.length.checked_sub(1) {
+                body[place.min(last)] ^= 1;
+            }
+        }
+        Action::Forward => {
+            client.read_exact(&mut body).await?;
+        }
+    }
+    store.write_all(&request.head).await?;
+    store.write_all(&body).await?;
+    Ok(true)
+}

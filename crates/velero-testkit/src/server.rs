@@ -1,0 +1,254 @@
+//! A Velero server in a box: the original, or ours. Both are installed, started and asked in the same way; that they can
+//! be is part of what "drop-in" means.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::install::{self, PEER_VERSION};
+use crate::machine::{Machine, wait_until};
+use crate::parts::{ACCESS_KEY, Azurite, BUCKET, Certificates, Part, SECRET_KEY};
+use crate::test_box::{BoxKind, TestBox};
+
+/// Which Velero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edition {
+    /// The original Velero with its AWS plugin: the reference we compare with.
+    Peer,
+    /// Ours, built for tests.
+    Ours,
+    /// Ours, built for speed.
+    OursReleased,
+}
+
+impl Edition {
+    /// The binary, built if needed.
+    pub fn binary(self) -> Result<PathBuf> {
+        match self {
+            Self::Peer => {
+                let version = format!("-X github.com/vmware-tanzu/velero/pkg/buildinfo.Version={PEER_VERSION}");
+                install::go_binary("velero", ".", &version)
+            }
+            Self::Ours => install::our_binary("dev"),
+            Self::OursReleased => install::our_binary("release"),
+        }
+    }
+
+    /// Builds what this edition runs from.
+    pub fn install(self) -> Result<()> {
+        self.binary()?;
+        if self == Self::Peer { aws_plugin().map(drop) } else { Ok(()) }
+    }
+
+    /// The name of the server's process in a box.
+    fn process(self) -> &'static str {
+        if self == Self::Peer { "peer" } else { "velero" }
+    }
+
+    /// Ports apart, so that both can serve side by side in one box.
+    fn ports(self) -> [&'static str; 2] {
+        match self {
+            Self::Peer => ["--metrics-address=:8085", "--profiler-address=localhost:6060"],
+            _ => ["--metrics-address=:8086", "--profiler-address=localhost:6061"],
+        }
+    }
+}
+
+fn aws_plugin() -> Result<PathBuf> {
+    let package = "github.com/vmware-tanzu/velero-plugin-for-aws/velero-plugin-for-aws";
+    install::go_binary("velero-plugin-for-aws", package, "")
+}
+
+/// Gets everything a whole box, both editions and the tests run from.
+pub fn install_all() -> Result<()> {
+    TestBox::install(BoxKind::Whole)?;
+    Azurite.install()?;
+    Edition::Peer.install()
+}
+
+/// How a server is to run.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// The namespace it serves.
+    pub namespace: String,
+    /// The bucket its default location uses; it is made if missing.
+    pub bucket: String,
+    /// The prefix in that bucket.
+    pub prefix: String,
+    /// Further flags of the server.
+    pub flags: Vec<String>,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self { namespace: "velero".into(), bucket: BUCKET.into(), prefix: String::new(), flags: Vec::new() }
+    }
+}
+
+/// A Velero server that runs inside a box, and its command line.
+pub struct VeleroServer {
+    machine: Machine,
+    edition: Edition,
+    options: ServerOptions,
+}
+
+impl VeleroServer {
+    /// Installs the server's resources into the box and starts it there.
+    pub fn up(test_box: &TestBox, edition: Edition, options: ServerOptions) -> Result<Self> {
+        let server = Self { machine: test_box.machine().clone(), edition, options };
+        server.install_resources()?;
+        server.start()?;
+        server.wait_for_location("default")?;
+        Ok(server)
+    }
+
+    /// Stops the server of that edition in a box; its resources stay.
+    pub fn down(test_box: &TestBox, edition: Edition) -> Result<()> {
+        test_box.machine().stop(edition.process())
+    }
+
+    /// Stops the server; its resources stay.
+    pub fn stop(&self) -> Result<()> {
+        self.machine.stop(self.edition.process())
+    }
+
+    /// Starts the server.
+    pub fn start(&self) -> Result<()> {
+        let folder = self.machine.folder(self.edition.process())?;
+        let plugins = self.machine.folder(&format!("{}/plugins", self.edition.process()))?;
+        if self.edition == Edition::Peer {
+            fs::copy(aws_plugin()?, plugins.join("velero-plugin-for-aws"))?;
+        }
+        let credentials = folder.join("cloud");
+        fs::write(&credentials, credentials_file())?;
+        let mut shell = self.machine.command("sh");
+        shell
+            .env("KUBECONFIG", Certificates::kubeconfig(&self.machine))
+            .env("AWS_SHARED_CREDENTIALS_FILE", &credentials)
+            .env("VELERO_NAMESPACE", &self.options.namespace)
+            .env("HOME", &folder)
+            .env("TMPDIR", &folder);
+        let mut arguments = vec!["server".to_owned(), format!("--namespace={}", self.options.namespace)];
+        arguments.push(format!("--plugin-dir={}", plugins.display()));
+        arguments.extend(self.edition.ports().map(str::to_owned));
+        arguments.extend(self.options.flags.iter().cloned());
+        self.machine.start_command(self.edition.process(), shell, self.edition.binary()?, arguments)
+    }
+
+    /// Waits until a storage location of this server is available.
+    pub fn wait_for_location(&self, location: &str) -> Result<()> {
+        let log = self.log();
+        wait_until("the storage location", Duration::from_secs(60), || {
+            let phase = "-o=jsonpath={.status.phase}";
+            let namespace = &self.options.namespace;
+            let phase = self.machine.kubectl(&["-n", namespace, "get", "backupstoragelocation", location, phase])?;
+            ensure!(phase == "Available", "{location} is {phase:?}, the server's log: {}", log.display());
+            Ok(())
+        })
+        .or_else(|reason| {
+            let ended = !self.machine.is_running(self.edition.process());
+            if ended { bail!("the server ended, log: {}", log.display()) } else { Err(reason) }
+        })
+    }
+
+    /// Runs this edition's command line against this server and gives what it printed; a failure is an error.
+    pub fn velero(&self, arguments: &[&str]) -> Result<String> {
+        self.velero_of(self.edition, arguments)
+    }
+
+    /// Runs the command line of any edition against this server and gives what it printed; a failure is an error.
+    pub fn velero_of(&self, edition: Edition, arguments: &[&str]) -> Result<String> {
+        let output = self.command(edition)?.args(arguments).output()?;
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "velero {} of {edition:?}: {stdout}{stderr}", arguments.join(" "));
+        Ok(stdout)
+    }
+
+    /// The command line of any edition inside the box, pointed at this server's namespace.
+    pub fn command(&self, edition: Edition) -> Result<Command> {
+        let mut command = self.machine.command(edition.binary()?);
+        command
+            .args(["--namespace", &self.options.namespace, "--colorized=false"])
+            .env("KUBECONFIG", Certificates::kubeconfig(&self.machine))
+            .env("HOME", self.machine.state());
+        Ok(command)
+    }
+
+    /// The namespace the server serves.
+    pub fn namespace(&self) -> &str {
+        &self.options.namespace
+    }
+
+    /// The machine it runs on.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The number of its process on this host, to read its memory.
+    pub fn process(&self) -> Result<u32> {
+        self.machine.host_process(self.edition.process())
+    }
+
+    /// The log of the server.
+    pub fn log(&self) -> PathBuf {
+        self.machine.log(self.edition.process())
+    }
+
+    fn install_resources(&self) -> Result<()> {
+        TestBox::make_bucket(&self.options.bucket)?;
+        // Ours for both: they equal the peer's (tests/peer_custom_resources.rs) and add what only we write.
+        for definition in velero_api::crd::all() {
+            self.machine.apply(&definition.to_string()).context("cannot install the custom resource definitions")?;
+        }
+        let kinds = ["crd", "backups.velero.io", "restores.velero.io", "backupstoragelocations.velero.io"];
+        self.machine.kubectl(&[&["wait", "--for=condition=Established", "--timeout=30s"], &kinds[..]].concat())?;
+        let namespace = &self.options.namespace;
+        let namespace_object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        for object in [namespace_object, deployment(namespace), location(&self.options)] {
+            self.machine.apply(&object.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+/// Credentials for the store in the form of Velero's AWS plugin.
+pub fn credentials_file() -> String {
+    format!("[default]\naws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\n")
+}
+
+/// The original wants a Deployment of its name in its namespace, or every restore has an error; it need not run.
+fn deployment(namespace: &str) -> Value {
+    let labels = json!({"deploy": "velero"});
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "velero", "namespace": namespace, "labels": {"component": "velero"}},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "velero", "image": format!("velero/velero:{PEER_VERSION}")}]},
+            },
+        },
+    })
+}
+
+fn location(options: &ServerOptions) -> Value {
+    json!({
+        "apiVersion": "velero.io/v1",
+        "kind": "BackupStorageLocation",
+        "metadata": {"name": "default", "namespace": options.namespace},
+        "spec": {
+            "provider": "aws",
+            "default": true,
+            "objectStorage": {"bucket": options.bucket, "prefix": options.prefix},
+            "config": {"region": "us-east-1", "s3ForcePathStyle": "true", "s3Url": TestBox::store_url()},
+        },
+    })
+}

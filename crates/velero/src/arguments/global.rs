@@ -1,0 +1,85 @@
+//! Flags every command takes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::values::{OptionalBool, StringList};
+
+/// Flags every command takes.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct GlobalArguments {
+    /// Path to the kubeconfig file; by default $KUBECONFIG, then the in-cluster configuration
+    #[arg(long, global = true)]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig file to use; by default its current one
+    #[arg(long, global = true)]
+    pub(crate) kubecontext: Option<String>,
+
+    /// The namespace in which Velero should operate [default: velero]
+    #[arg(short, long, global = true)]
+    pub(crate) namespace: Option<String>,
+
+    /// Comma separated list of features to enable, on top of those in the client configuration file
+    // `install` has a flag of the same name that means the server's features.
+    #[arg(long, global = true)]
+    pub(crate) features: Option<StringList>,
+
+    /// Show colored output, or not; overrides the client configuration file
+    #[arg(long, global = true, value_name = "BOOL")]
+    pub(crate) colorized: Option<OptionalBool>,
+
+    #[command(flatten)]
+    pub(crate) logging: LoggingArguments,
+}
+
+/// Flags of the logging library the original uses. All but the verbosity are accepted and mean nothing here.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct LoggingArguments {
+    /// Number for the log level verbosity
+    #[arg(short, long = "v", global = true, value_name = "LEVEL")]
+    pub(crate) verbosity: Option<i32>,
+
+    #[arg(long = "add_dir_header", global = true, hide = true)]
+    add_dir_header: bool,
+
+    #[arg(long, global = true, hide = true)]
+    alsologtostderr: bool,
+
+    #[arg(long, global = true, hide = true)]
+    alsologtostderrthreshold: Option<String>,
+
+    #[arg(long = "legacy_stderr_threshold_behavior", global = true, hide = true)]
+    legacy_stderr_threshold_behavior: bool,
+
+    #[arg(long = "log_backtrace_at", global = true, hide = true)]
+    log_backtrace_at: Option<String>,
+
+    #[arg(long = "log_dir", global = true, hide = true)]
+    log_dir: Option<String>,
+
+    #[arg(long = "log_file", global = true, hide = true)]
+    log_file: Option<String>,
+
+    #[arg(long = "log_file_max_size", global = true, hide = true)]
+    log_file_max_size: Option<u64>,
+
+    #[arg(long, global = true, hide = true)]
+    logtostderr: bool,
+
+    #[arg(long = "one_output", global = true, hide = true)]
+    one_output: bool,
+
+    #[arg(long = "skip_headers", global = true, hide = true)]
+    skip_headers: bool,
+
+    #[arg(long = "skip_log_headers", global = true, hide = true)]
+    skip_log_headers: bool,
+
+    #[arg(long, global = true, hide = true)]
+    stderrthreshold: Option<String>,
+
+    #[arg(long, global = true, hide = true)]
+    vmodule: Option<String>,
+}

@@ -1,0 +1,134 @@
+//! `velero restore …`
+
+use clap::{ArgAction, Args, Subcommand};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use velero_api::GoDuration;
+
+use super::shared::{DeleteArguments, DescribeArguments, GetArguments, LogsArguments, OutputArguments};
+use super::values::{KeyValues, Mappings, OptionalBool, OrSelectors, StringList, parse_selector};
+
+/// The commands on restores.
+#[derive(Subcommand, Debug)]
+pub(crate) enum RestoreCommand {
+    /// Create a restore
+    Create(Box<RestoreCreateArguments>),
+    /// Get restores
+    Get(GetArguments),
+    /// Get restore logs
+    Logs(LogsArguments),
+    /// Describe restores
+    Describe(DescribeArguments),
+    /// Delete restores
+    Delete(DeleteArguments),
+}
+
+/// `velero restore create`
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  velero restore create restore-1 --from-backup backup-1
+  velero restore create --from-backup backup-1 --namespace-mappings web:web-copy
+  velero restore create --from-schedule daily --allow-partially-failed
+  velero restore create --from-backup backup-2 --include-resources persistentvolumeclaims,persistentvolumes")]
+pub(crate) struct RestoreCreateArguments {
+    /// Name of the restore; by default the backup or schedule and the time
+    pub(crate) name: Option<String>,
+
+    /// Backup to restore from
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) from_backup: String,
+
+    /// Schedule to restore from: its latest backup
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) from_schedule: String,
+
+    /// Namespaces to include in the restore (use '*' for all namespaces)
+    #[arg(long, default_value = "*")]
+    pub(crate) include_namespaces: StringList,
+
+    /// Namespaces to exclude from the restore
+    #[arg(long)]
+    pub(crate) exclude_namespaces: Option<StringList>,
+
+    /// Other names for namespaces, from the name in the backup to the restored name: src1:dst1,src2:dst2
+    #[arg(long, action = ArgAction::Append)]
+    pub(crate) namespace_mappings: Vec<Mappings>,
+
+    /// Labels to apply to the restore
+    #[arg(long, action = ArgAction::Append)]
+    pub(crate) labels: Vec<KeyValues>,
+
+    /// Annotations to apply to the restore
+    #[arg(long, action = ArgAction::Append)]
+    pub(crate) annotations: Vec<KeyValues>,
+
+    /// Resources to include, as resource.group (use '*' for all)
+    #[arg(long)]
+    pub(crate) include_resources: Option<StringList>,
+
+    /// Resources to exclude, as resource.group
+    #[arg(long)]
+    pub(crate) exclude_resources: Option<StringList>,
+
+    /// What to do with objects that exist already: none or update
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) existing_resource_policy: String,
+
+    /// Resources whose status is restored, as resource.group
+    #[arg(long)]
+    pub(crate) status_include_resources: Option<StringList>,
+
+    /// Resources whose status is not restored, as resource.group
+    #[arg(long)]
+    pub(crate) status_exclude_resources: Option<StringList>,
+
+    /// Only restore resources matching this label selector
+    #[arg(short = 'l', long, value_parser = parse_selector)]
+    pub(crate) selector: Option<LabelSelector>,
+
+    /// Restore resources matching at least one of the label selectors, separated by ' or '
+    #[arg(long)]
+    pub(crate) or_selector: Option<OrSelectors>,
+
+    /// How long to wait for async plugin operations before timeout
+    #[arg(long, default_value = "0s", hide_default_value = true)]
+    pub(crate) item_operation_timeout: GoDuration,
+
+    /// Whether to restore volumes from snapshots
+    #[arg(long, default_value = "")]
+    pub(crate) restore_volumes: OptionalBool,
+
+    /// Whether to preserve nodeports of Services when restoring
+    #[arg(long, default_value = "")]
+    pub(crate) preserve_nodeports: OptionalBool,
+
+    /// Include cluster-scoped resources in the restore
+    #[arg(long, default_value = "")]
+    pub(crate) include_cluster_resources: OptionalBool,
+
+    /// With --from-schedule, consider PartiallyFailed backups too
+    #[arg(long, default_value = "")]
+    pub(crate) allow_partially_failed: OptionalBool,
+
+    /// Wait for the operation to complete
+    #[arg(short, long)]
+    pub(crate) wait: bool,
+
+    /// ConfigMap with the changes to make to objects
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) resource_modifier_configmap: String,
+
+    /// ConfigMap with the resource policies of the restore
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) resource_policies_configmap: String,
+
+    /// Whether to write sparse files during restoring volumes
+    #[arg(long, default_value = "")]
+    pub(crate) write_sparse_files: OptionalBool,
+
+    /// Number of files downloaded at the same time; 0 means one for each CPU of the node
+    #[arg(long, default_value = "0", allow_negative_numbers = true)]
+    pub(crate) parallel_files_download: i64,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}

@@ -1,0 +1,46 @@
+//! `velero backup delete`
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use velero_api::labels;
+use velero_api::v1::{Backup, DeleteBackupRequest, DeleteBackupRequestSpec};
+
+use crate::arguments::DeleteArguments;
+use crate::commands::select::{aggregate, confirm_deletion, name_of, select};
+use crate::session::Session;
+
+/// Asks the server to delete backups with all their data.
+pub(crate) async fn delete(session: &Session, arguments: &DeleteArguments) -> Result<()> {
+    if !confirm_deletion(session, arguments, "backup")? {
+        return Ok(());
+    }
+    let selected = select::<Backup>(session, &arguments.select).await?;
+    if selected.items.is_empty() {
+        return session.printer.line("No backups found");
+    }
+    let mut errors = selected.missing;
+    for backup in &selected.items {
+        let name = name_of(backup);
+        match session.create(&deletion_request(session.namespace(), backup)).await {
+            Err(error) => errors.push(error),
+            Ok(_) => session.printer.line(format_args!(
+                "Request to delete backup {name:?} submitted successfully.\nThe backup will be fully deleted after all associated data (disk snapshots, backup files, restores) are removed."
+            ))?,
+        }
+    }
+    aggregate(&errors)
+}
+
+fn deletion_request(namespace: &str, backup: &Backup) -> DeleteBackupRequest {
+    let name = name_of(backup);
+    let spec = DeleteBackupRequestSpec { backup_name: name.to_owned(), ..DeleteBackupRequestSpec::default() };
+    let mut request = DeleteBackupRequest { spec, ..DeleteBackupRequest::default() };
+    request.metadata.namespace = Some(namespace.to_owned());
+    request.metadata.generate_name = Some(format!("{name}-"));
+    request.metadata.labels = Some(BTreeMap::from([
+        (labels::BACKUP_NAME.to_owned(), labels::valid_value(name)),
+        (labels::BACKUP_UID.to_owned(), backup.metadata.uid.clone().unwrap_or_default()),
+    ]));
+    request
+}

@@ -1,0 +1,42 @@
+//! `velero backup logs`
+
+use std::io;
+
+use anyhow::{Result, anyhow, bail};
+use velero_api::v1::{Backup, BackupPhase, DownloadTargetKind};
+
+use crate::arguments::LogsArguments;
+use crate::download::Downloader;
+use crate::session::Session;
+
+/// Prints the log of a backup.
+pub(crate) async fn logs(session: &Session, arguments: &LogsArguments) -> Result<()> {
+    let name = &arguments.name;
+    let found = session.find::<Backup>(name).await;
+    let found = found.map_err(|error| anyhow!("error checking for backup {name:?}: {error:#}"))?;
+    let backup = found.ok_or_else(|| anyhow!("backup {name:?} does not exist"))?;
+    if !has_log(backup.status.phase()) {
+        bail!(
+            "logs for backup {name:?} are not available until it's finished processing, please wait until the backup has a \
+             phase of Completed or Failed and try again"
+        );
+    }
+    let downloader = Downloader::new(session, &arguments.download, &backup.spec.storage_location).await?;
+    downloader.stream(DownloadTargetKind::BackupLog, name, arguments.timeout.to_std(), &mut io::stdout()).await?;
+    Ok(())
+}
+
+/// Whether the log has been stored by then.
+fn has_log(phase: &BackupPhase) -> bool {
+    use BackupPhase::*;
+    matches!(
+        phase,
+        Completed
+            | PartiallyFailed
+            | Failed
+            | WaitingForPluginOperations
+            | WaitingForPluginOperationsPartiallyFailed
+            | Finalizing
+            | FinalizingPartiallyFailed
+    )
+}

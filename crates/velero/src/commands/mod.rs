@@ -1,0 +1,140 @@
+//! What commands do: one module a noun, one function a verb.
+
+mod backup;
+mod backup_location;
+mod client_config;
+mod completion;
+mod install;
+mod plugin;
+mod repository;
+mod restore;
+mod schedule;
+mod select;
+mod server;
+mod server_status;
+mod snapshot_location;
+mod version;
+mod wait;
+
+use anyhow::Result;
+
+use crate::arguments::{
+    BackupCommand, BackupLocationCommand, ClientCommand, Command, CreateCommand, DeleteCommand, DescribeCommand,
+    GetCommand, PluginCommand, RepositoryCommand, RestoreCommand, ScheduleCommand, SnapshotLocationCommand,
+};
+use crate::printer::Printer;
+use crate::session::Session;
+use crate::settings::Settings;
+
+/// Runs a command.
+pub(crate) async fn run(command: Command, settings: Settings, printer: Printer) -> Result<()> {
+    let connect = || Session::connect(&settings, printer);
+    match command {
+        Command::Client(ClientCommand::Config(command)) => client_config::run(command, printer),
+        Command::Completion(arguments) => completion::completion(&arguments, printer),
+        Command::Install(arguments) => install::install(&arguments, &settings, printer).await,
+        Command::Server(arguments) => server::server(*arguments, settings).await,
+        Command::Version(arguments) => version::version(&arguments, &settings, printer).await,
+        Command::Plugin(PluginCommand::Get(arguments)) => plugin::get(&connect().await?, &arguments).await,
+        Command::Repo(RepositoryCommand::Get(arguments)) => repository::get(&connect().await?, &arguments).await,
+        Command::Backup(command) => run_backup(command, &connect().await?).await,
+        Command::Restore(command) => run_restore(command, &connect().await?).await,
+        Command::Schedule(command) => run_schedule(command, &connect().await?).await,
+        Command::BackupLocation(command) => run_backup_location(command, &settings, printer).await,
+        Command::SnapshotLocation(command) => run_snapshot_location(command, &settings, printer).await,
+        Command::Get(command) => run_get(command, &connect().await?).await,
+        Command::Create(command) => run_create(command, &settings, printer).await,
+        Command::Describe(command) => run_describe(command, &connect().await?).await,
+        Command::Delete(command) => run_delete(command, &connect().await?).await,
+    }
+}
+
+async fn run_backup(command: BackupCommand, session: &Session) -> Result<()> {
+    match command {
+        BackupCommand::Create(arguments) => backup::create(session, *arguments).await,
+        BackupCommand::Get(arguments) => backup::get(session, &arguments).await,
+        BackupCommand::Logs(arguments) => backup::logs(session, &arguments).await,
+        BackupCommand::Describe(arguments) => backup::describe(session, &arguments).await,
+        BackupCommand::Download(arguments) => backup::download(session, &arguments).await,
+        BackupCommand::Delete(arguments) => backup::delete(session, &arguments).await,
+    }
+}
+
+async fn run_restore(command: RestoreCommand, session: &Session) -> Result<()> {
+    match command {
+        RestoreCommand::Create(arguments) => restore::create(session, *arguments).await,
+        RestoreCommand::Get(arguments) => restore::get(session, &arguments).await,
+        RestoreCommand::Logs(arguments) => restore::logs(session, &arguments).await,
+        RestoreCommand::Describe(arguments) => restore::describe(session, &arguments).await,
+        RestoreCommand::Delete(arguments) => restore::delete(session, &arguments).await,
+    }
+}
+
+async fn run_schedule(command: ScheduleCommand, session: &Session) -> Result<()> {
+    match command {
+        ScheduleCommand::Create(arguments) => schedule::create(session, *arguments).await,
+        ScheduleCommand::Get(arguments) => schedule::get(session, &arguments).await,
+        ScheduleCommand::Describe(arguments) => schedule::describe(session, &arguments).await,
+        ScheduleCommand::Delete(arguments) => schedule::delete(session, &arguments).await,
+        ScheduleCommand::Pause(arguments) => schedule::pause(session, &arguments, true).await,
+        ScheduleCommand::Unpause(arguments) => schedule::pause(session, &arguments, false).await,
+    }
+}
+
+async fn run_backup_location(command: BackupLocationCommand, settings: &Settings, printer: Printer) -> Result<()> {
+    let connect = || Session::connect(settings, printer);
+    match command {
+        BackupLocationCommand::Create(arguments) => backup_location::create(settings, printer, *arguments).await,
+        BackupLocationCommand::Get(arguments) => backup_location::get(&connect().await?, &arguments).await,
+        BackupLocationCommand::Set(arguments) => backup_location::set(&connect().await?, &arguments).await,
+        BackupLocationCommand::Delete(arguments) => backup_location::delete(&connect().await?, &arguments).await,
+    }
+}
+
+async fn run_snapshot_location(command: SnapshotLocationCommand, settings: &Settings, printer: Printer) -> Result<()> {
+    let connect = || Session::connect(settings, printer);
+    match command {
+        SnapshotLocationCommand::Create(arguments) => snapshot_location::create(settings, printer, arguments).await,
+        SnapshotLocationCommand::Get(arguments) => snapshot_location::get(&connect().await?, &arguments).await,
+        SnapshotLocationCommand::Set(arguments) => snapshot_location::set(&connect().await?, &arguments).await,
+    }
+}
+
+async fn run_get(command: GetCommand, session: &Session) -> Result<()> {
+    match command {
+        GetCommand::Backups(arguments) => backup::get(session, &arguments).await,
+        GetCommand::Schedules(arguments) => schedule::get(session, &arguments).await,
+        GetCommand::Restores(arguments) => restore::get(session, &arguments).await,
+        GetCommand::BackupLocations(arguments) => backup_location::get(session, &arguments).await,
+        GetCommand::SnapshotLocations(arguments) => snapshot_location::get(session, &arguments).await,
+        GetCommand::Plugins(arguments) => plugin::get(session, &arguments).await,
+    }
+}
+
+async fn run_create(command: CreateCommand, settings: &Settings, printer: Printer) -> Result<()> {
+    let connect = || Session::connect(settings, printer);
+    match command {
+        CreateCommand::Backup(arguments) => backup::create(&connect().await?, *arguments).await,
+        CreateCommand::Schedule(arguments) => schedule::create(&connect().await?, *arguments).await,
+        CreateCommand::Restore(arguments) => restore::create(&connect().await?, *arguments).await,
+        CreateCommand::BackupLocation(arguments) => backup_location::create(settings, printer, *arguments).await,
+        CreateCommand::SnapshotLocation(arguments) => snapshot_location::create(settings, printer, arguments).await,
+    }
+}
+
+async fn run_describe(command: DescribeCommand, session: &Session) -> Result<()> {
+    match command {
+        DescribeCommand::Backups(arguments) => backup::describe(session, &arguments).await,
+        DescribeCommand::Schedules(arguments) => schedule::describe(session, &arguments).await,
+        DescribeCommand::Restores(arguments) => restore::describe(session, &arguments).await,
+    }
+}
+
+async fn run_delete(command: DeleteCommand, session: &Session) -> Result<()> {
+    match command {
+        DeleteCommand::Backup(arguments) => backup::delete(session, &arguments).await,
+        DeleteCommand::BackupLocation(arguments) => backup_location::delete(session, &arguments).await,
+        DeleteCommand::Restore(arguments) => restore::delete(session, &arguments).await,
+        DeleteCommand::Schedule(arguments) => schedule::delete(session, &arguments).await,
+    }
+}

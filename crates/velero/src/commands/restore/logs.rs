@@ -1,0 +1,43 @@
+//! `velero restore logs`
+
+use std::io;
+
+use anyhow::{Result, anyhow, bail};
+use velero_api::v1::{DownloadTargetKind, Restore, RestorePhase};
+
+use crate::arguments::LogsArguments;
+use crate::download::{Downloader, location_of_restore};
+use crate::session::Session;
+
+/// Prints the log of a restore.
+pub(crate) async fn logs(session: &Session, arguments: &LogsArguments) -> Result<()> {
+    let name = &arguments.name;
+    let found = session.find::<Restore>(name).await;
+    let found = found.map_err(|error| anyhow!("error checking for restore {name:?}: {error:#}"))?;
+    let restore = found.ok_or_else(|| anyhow!("restore {name:?} does not exist"))?;
+    if !has_log(restore.status.phase()) {
+        bail!(
+            "logs for restore {name:?} are not available until it's finished processing, please wait until the restore has \
+             a phase of Completed or Failed and try again"
+        );
+    }
+    let location = location_of_restore(session, &restore).await?;
+    let downloader = Downloader::new(session, &arguments.download, &location).await?;
+    downloader.stream(DownloadTargetKind::RestoreLog, name, arguments.timeout.to_std(), &mut io::stdout()).await?;
+    Ok(())
+}
+
+/// Whether the log has been stored by then.
+fn has_log(phase: &RestorePhase) -> bool {
+    use RestorePhase::*;
+    matches!(
+        phase,
+        Completed
+            | PartiallyFailed
+            | Failed
+            | WaitingForPluginOperations
+            | WaitingForPluginOperationsPartiallyFailed
+            | Finalizing
+            | FinalizingPartiallyFailed
+    )
+}

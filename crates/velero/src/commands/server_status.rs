@@ -1,0 +1,33 @@
+//! Asking the server who it is.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use tokio::time::{Instant, sleep};
+use velero_api::v1::{ServerStatusRequest, ServerStatusRequestPhase};
+
+use crate::session::Session;
+
+/// How often the answer is looked for.
+const POLL: Duration = Duration::from_millis(250);
+
+/// Asks the server and waits for its answer.
+pub(super) async fn server_status(session: &Session, timeout: Duration) -> Result<ServerStatusRequest> {
+    let mut request = ServerStatusRequest::default();
+    request.metadata.namespace = Some(session.namespace().to_owned());
+    request.metadata.generate_name = Some("velero-cli-".to_owned());
+    let created = session.create(&request).await?;
+    let name = created.metadata.name.unwrap_or_default();
+    let deadline = Instant::now() + timeout;
+    loop {
+        // A failed look is as good as no answer yet.
+        let found = session.find::<ServerStatusRequest>(&name).await.ok().flatten();
+        if let Some(status) = found.filter(|request| *request.status.phase() == ServerStatusRequestPhase::Processed) {
+            return Ok(status);
+        }
+        if Instant::now() + POLL > deadline {
+            bail!("the server did not answer within {timeout:?}: is it running in namespace {}?", session.namespace());
+        }
+        sleep(POLL).await;
+    }
+}

@@ -1,0 +1,220 @@
+//! Fetching files of backups and restores from the object store.
+//!
+//! The server is asked for an address; the file is fetched from there. When the store cannot be reached from this
+//! machine, the server hands the file out itself, through the proxy of the API server.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Error, Result, anyhow};
+use flate2::write::MultiGzDecoder;
+use futures::{Stream, StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::ListParams;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use velero_api::v1::{DownloadRequest, DownloadRequestSpec, DownloadTarget, DownloadTargetKind};
+use velero_cluster::ProxyTarget;
+use velero_controllers::{DOWNLOAD_TOKEN_ANNOTATION, SERVER_URL_SCHEME};
+
+use crate::arguments::DownloadArguments;
+use crate::output::describe::{FetchError, Fetched};
+use crate::session::{Session, api_error};
+
+mod certificates;
+
+pub(crate) use certificates::location_of_restore;
+
+/// How long one file of a description may take.
+const DESCRIPTION_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often the server's answer is looked for.
+const POLL: Duration = Duration::from_millis(25);
+/// A store that cannot be connected to by then is out of reach.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a download may be silent.
+const SILENCE: Duration = Duration::from_secs(60);
+/// The port on which the server hands out files.
+const SERVER_PORT: u16 = 8085;
+/// What is said when the server does not answer.
+const NO_ADDRESS: &str = "download request download url timeout, check velero server logs for errors. backup storage location may not be available";
+
+/// Why a download failed.
+#[derive(Debug)]
+pub(crate) enum DownloadError {
+    /// The store does not have the file.
+    NotFound,
+    /// Something else.
+    Failed(Error),
+}
+
+impl From<Error> for DownloadError {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<DownloadError> for Error {
+    fn from(error: DownloadError) -> Self {
+        match error {
+            DownloadError::NotFound => anyhow!("file not found"),
+            DownloadError::Failed(error) => error,
+        }
+    }
+}
+
+type Body = std::pin::Pin<Box<dyn Stream<Item = Result<Vec<u8>>> + Send>>;
+
+/// Fetches files for one backup or restore.
+pub(crate) struct Downloader<'a> {
+    session: &'a Session,
+    client: reqwest::Client,
+    /// Set once the store turned out to be out of reach, so that the next file does not try it again.
+    store_out_of_reach: AtomicBool,
+}
+
+impl<'a> Downloader<'a> {
+    /// Prepares for files of this location, trusting the certificates of the flags, the configuration file or the
+    /// location.
+    pub(crate) async fn new(session: &'a Session, arguments: &DownloadArguments, location: &str) -> Result<Self> {
+        let file: Option<PathBuf> = arguments.cacert.clone().or_else(|| session.settings.cacert.clone());
+        let mut builder = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).read_timeout(SILENCE);
+        if arguments.insecure_skip_tls_verify {
+            builder = builder.tls_danger_accept_invalid_certs(true);
+        }
+        let bundle = certificates::bundle(session, file, location).await?;
+        if !bundle.is_empty() {
+            builder = builder.tls_certs_merge(bundle);
+        }
+        let client = builder.build().context("cannot set up the connection to the object store")?;
+        Ok(Self { session, client, store_out_of_reach: AtomicBool::new(false) })
+    }
+
+    /// Writes a file; all but the archive are decompressed. The timeout covers the time until the file begins.
+    pub(crate) async fn stream(
+        &self,
+        kind: DownloadTargetKind,
+        name: &str,
+        timeout: Duration,
+        output: &mut (impl Write + Send),
+    ) -> Result<(), DownloadError> {
+        let compressed = kind != DownloadTargetKind::BackupContents;
+        let mut body = self.open(kind, name, timeout).await?;
+        let mut decoder = MultiGzDecoder::new(output);
+        while let Some(piece) = body.try_next().await? {
+            let written = if compressed { decoder.write_all(&piece) } else { decoder.get_mut().write_all(&piece) };
+            written.context("cannot write the file")?;
+        }
+        if compressed {
+            decoder.finish().context("the file ends too early")?;
+        }
+        Ok(())
+    }
+
+    /// Reads a JSON file for a description.
+    pub(crate) async fn fetch<T: DeserializeOwned>(&self, kind: DownloadTargetKind, name: &str) -> Fetched<T> {
+        let mut bytes = Vec::new();
+        match self.stream(kind, name, DESCRIPTION_TIMEOUT, &mut bytes).await {
+            Ok(()) => serde_json::from_slice(&bytes).map_err(|error| FetchError::Unreadable(error.to_string())),
+            Err(DownloadError::NotFound) => Err(FetchError::NotFound),
+            Err(DownloadError::Failed(error)) => Err(FetchError::Failed(format!("{error:#}"))),
+        }
+    }
+
+    async fn open(&self, kind: DownloadTargetKind, name: &str, patience: Duration) -> Result<Body, DownloadError> {
+        let deadline = Instant::now() + patience;
+        let request = self.request(kind, name, deadline).await?;
+        let url = &request.status.download_url;
+        let known = self.store_out_of_reach.load(Ordering::Relaxed) && token(&request).is_some();
+        if known || url.starts_with(SERVER_URL_SCHEME) {
+            return self.open_at_server(&request, patience).await;
+        }
+        let answer = timeout_at(deadline, self.client.get(url).send()).await;
+        let unreachable = match answer {
+            Ok(Ok(response)) => return body_of(response).await,
+            Ok(Err(error)) => Error::new(error.without_url()),
+            Err(_) => anyhow!("the object store did not answer within {patience:?}"),
+        };
+        let reason = unreachable.context("cannot reach the object store; --cacert names a certificate bundle to trust");
+        // Only a server that knows this way out leaves a token.
+        if token(&request).is_none() {
+            return Err(reason.into());
+        }
+        self.store_out_of_reach.store(true, Ordering::Relaxed);
+        self.session.printer.note(format_args!("{reason:#}; fetching the file through the Kubernetes API server"));
+        self.open_at_server(&request, patience).await
+    }
+
+    /// Asks the server for the address of a file and waits for it.
+    async fn request(&self, kind: DownloadTargetKind, name: &str, deadline: Instant) -> Result<DownloadRequest> {
+        let target = DownloadTarget { kind, name: name.to_owned(), ..DownloadTarget::default() };
+        let spec = DownloadRequestSpec { target, ..DownloadRequestSpec::default() };
+        let request_name = format!("{name}-{}", uuid::Uuid::new_v4());
+        self.session.create(&DownloadRequest::new(self.session.namespace(), &request_name, spec)).await?;
+        while Instant::now() < deadline {
+            sleep(POLL).await;
+            let request: DownloadRequest = self.session.get(&request_name).await?;
+            if !request.status.download_url.is_empty() {
+                return Ok(request);
+            }
+        }
+        Err(anyhow!(NO_ADDRESS))
+    }
+
+    /// Fetches a file from the server's own port, through the API server.
+    async fn open_at_server(&self, request: &DownloadRequest, patience: Duration) -> Result<Body, DownloadError> {
+        let name = request.metadata.name.as_deref().unwrap_or_default();
+        let token = token(request)
+            .ok_or_else(|| anyhow!("download request {name} has no token, is the server of another version?"))?;
+        let target = ProxyTarget::Pod {
+            namespace: self.session.namespace().to_owned(),
+            name: self.server_pod().await?,
+            port: SERVER_PORT,
+        };
+        let path = format!("/downloads/{name}?token={token}");
+        let answer = timeout(patience, self.session.cluster.proxy_get(&target, &path)).await;
+        let answer = answer.map_err(|_| anyhow!("the Velero server did not hand out the file within {patience:?}"))?;
+        match answer {
+            Ok(body) => Ok(Box::pin(body.map(|piece| Ok(piece?.to_vec())))),
+            Err(velero_cluster::Error::NotFound(_)) => Err(DownloadError::NotFound),
+            Err(error) => {
+                Err(Error::new(error).context("cannot fetch the file through the Kubernetes API server").into())
+            }
+        }
+    }
+
+    async fn server_pod(&self) -> Result<String> {
+        let namespace = self.session.namespace();
+        let pods: Api<Pod> = Api::namespaced(self.session.cluster.client().clone(), namespace);
+        let found = pods.list(&ListParams::default().labels("deploy=velero")).await.map_err(api_error)?;
+        let pod = found.items.into_iter().find(serves).and_then(|pod| pod.metadata.name);
+        pod.ok_or_else(|| anyhow!("no running Velero server in namespace {namespace}: no pod with label deploy=velero"))
+    }
+}
+
+/// Whether a pod runs and is to go on running.
+fn serves(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    phase == Some("Running") && pod.metadata.deletion_timestamp.is_none()
+}
+
+fn token(request: &DownloadRequest) -> Option<&str> {
+    request.metadata.annotations.as_ref()?.get(DOWNLOAD_TOKEN_ANNOTATION).map(String::as_str)
+}
+
+async fn body_of(response: reqwest::Response) -> Result<Body, DownloadError> {
+    match response.status() {
+        status if status.is_success() => {}
+        reqwest::StatusCode::NOT_FOUND => return Err(DownloadError::NotFound),
+        _ => {
+            let text = response.text().await.context("request failed: unable to decode response body")?;
+            return Err(anyhow!("request failed: {text}").into());
+        }
+    }
+    let pieces = response.bytes_stream();
+    Ok(Box::pin(
+        pieces.map(|piece| Ok(piece.map_err(|error| error.without_url()).context("the download broke off")?.to_vec())),
+    ))
+}

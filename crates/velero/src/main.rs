@@ -1,0 +1,59 @@
+//! The velero command: the command line, and the server behind it.
+//!
+//! A command is three things in three places: its flags (`arguments`), what flags, environment and file say together
+//! (`settings`), and what it does (`commands`, a function a verb). What it prints is made in `output`.
+
+mod arguments;
+mod client_config;
+mod commands;
+mod download;
+mod output;
+mod printer;
+mod session;
+mod settings;
+mod version;
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::arguments::{Cli, with_go_flags};
+use crate::client_config::ClientConfig;
+use crate::printer::{Printer, Style};
+use crate::settings::Settings;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    velero_cluster::install_crypto_provider();
+    let cli = match parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    let config = ClientConfig::load(&client_config::path());
+    let settings = Settings::resolve(cli.global, config.as_ref().unwrap_or(&ClientConfig::default()));
+    let printer = Printer { style: Style { colorized: settings.colorized } };
+    if let Err(error) = config {
+        printer.note(format_args!("WARNING: Error reading config file: {error:#}"));
+    }
+    match commands::run(cli.command, settings, printer).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            printer.note(format_args!("velero: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse() -> Result<Cli, clap::Error> {
+    let mut command = with_go_flags(Cli::command());
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// Shows help that was asked for, or what is wrong with the command line. All errors exit with 1.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let _ = error.print(); // a closed terminal cannot be told
+    let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand);
+    if is_help { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

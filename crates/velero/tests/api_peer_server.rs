@@ -1,0 +1,50 @@
+//! This command line drives the original's server: a backup is made, awaited, described, read and fetched.
+
+use std::process::{Command, Output};
+
+use velero_testkit::{Edition, ServerOptions, TestCluster, VeleroServer, cluster_test};
+
+fn velero(cluster: &TestCluster, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_velero"))
+        .args(["--namespace", &cluster.namespace, "--kubeconfig"])
+        .arg(cluster.test_box.kubeconfig())
+        .args(arguments)
+        .env("HOME", "/nonexistent")
+        .output()
+        .expect("the program must start")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_backup_of_the_original_server_is_awaited_described_read_and_fetched() {
+    cluster_test(async |cluster| {
+        let options = ServerOptions {
+            namespace: cluster.namespace.clone(),
+            prefix: cluster.namespace.clone(),
+            ..ServerOptions::default()
+        };
+        let server = VeleroServer::up(&cluster.test_box, Edition::Peer, options).expect("the server must start");
+        let created =
+            velero(&cluster, &["backup", "create", "b1", "--include-namespaces", &cluster.namespace, "--wait"]);
+        assert!(stdout(&created).contains("\nBackup completed with status: Completed."), "{created:?}");
+        let log = velero(&cluster, &["backup", "logs", "b1"]);
+        assert!(stdout(&log).contains("level=info"), "{log:?}");
+        let details = ["backup", "describe", "b1", "--details", "--colorized=false"];
+        let theirs = server.velero_of(Edition::Peer, &details).expect("the peer must describe");
+        assert_eq!(stdout(&velero(&cluster, &details)), theirs);
+        let folder = tempfile::tempdir().expect("a folder");
+        let archive = folder.path().join("b1.tar.gz");
+        let downloaded = velero(&cluster, &["backup", "download", "b1", "-o", &archive.display().to_string()]);
+        assert!(downloaded.status.success(), "{downloaded:?}");
+        assert_eq!(std::fs::read(&archive).expect("the archive")[..2], [0x1f, 0x8b]);
+        let version = velero(&cluster, &["version"]);
+        assert!(stdout(&version).contains("Server:\n\tVersion: v1.18.3\n"), "{version:?}");
+        let plugins = ["plugin", "get"];
+        let theirs = server.velero_of(Edition::Peer, &plugins).expect("the peer must list");
+        assert_eq!(stdout(&velero(&cluster, &plugins)), theirs);
+        server.stop().expect("the server must stop");
+    });
+}
