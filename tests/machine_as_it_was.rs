@@ -34,7 +34,21 @@ fn two_boxes_share_a_bucket_and_leave_the_machine_as_it_was() {
         let url = format!("{}/velero/{name}", TestBox::store_url_for_pods());
         let keys = "velero-box:velero-box-secret";
         let sign = ["--silent", "--fail", "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", keys];
-        test_box.machine().run("curl", sign.iter().chain(&["--request", "PUT", "--data-binary", name, &url])).unwrap();
+        test_box
+            .machine()
+            .run(
+                "curl",
+                sign.iter().chain(&[
+                    "--header",
+                    "x-amz-content-sha256: UNSIGNED-PAYLOAD",
+                    "--request",
+                    "PUT",
+                    "--data-binary",
+                    name,
+                    &url,
+                ]),
+            )
+            .unwrap();
         sign.iter().map(|word| (*word).to_owned()).chain([url]).collect::<Vec<_>>()
     };
     let read_first = put("from-first", &first);
