@@ -32,7 +32,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 fn show(test_box: &TestBox) -> Result<()> {
     application(test_box.machine())?;
     title("Velero starts; its default location is a bucket of the box's S3 store");
-    let velero = VeleroServer::up(test_box, Edition::Ours, ServerOptions::default())?;
+    let velero =
+        VeleroServer::up(test_box, Edition::Ours, ServerOptions { prefix: BOX.into(), ..ServerOptions::default() })?;
     shown(&velero, &["backup-location", "get"])?;
     title("A backup of the shop");
     shown(&velero, &["backup", "create", NAMESPACE, "--include-namespaces", NAMESPACE, "--wait"])?;
