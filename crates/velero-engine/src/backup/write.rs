@@ -3,8 +3,7 @@
 //! Records come through a short channel: when the archive cannot keep up, the whole pipeline waits.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -126,12 +125,8 @@ impl<W> Archive<W> {
 
 fn write_all<W: Write>(sink: W, mut receiver: mpsc::Receiver<Message>, journal: &Journal) -> Result<W, BackupError> {
     let modified = u64::try_from(Timestamp::now().as_second()).unwrap_or_default();
-    let open = Arc::new(AtomicBool::new(true));
-    let sink = Guarded { sink, open: Arc::clone(&open) };
     let archive = ArchiveWriter::new(sink, modified).map_err(BackupError::Archive)?;
     let mut writer = Writer { archive, path: String::new(), body: Vec::new() };
-    // Declared after the writer and so dropped before it.
-    let _closing = Closing(open);
     while let Some(message) = receiver.blocking_recv() {
         match message {
             Message::Batch(batch) => {
@@ -139,43 +134,11 @@ fn write_all<W: Write>(sink: W, mut receiver: mpsc::Receiver<Message>, journal: 
                     writer.write(record, journal)?;
                 }
             }
-            Message::End => {
-                let finished = writer.archive.finish().map_err(BackupError::Archive)?;
-                return Ok(finished.sink);
-            }
+            Message::End => return writer.archive.finish().map_err(BackupError::Archive),
         }
     }
-    // All senders are gone without an end: the backup was given up, and its archive must not look complete.
+    // All senders are gone without an end: the backup was given up. A writer dropped unfinished leaves no whole archive.
     Err(BackupError::ArchiveClosed)
-}
-
-/// A sink that takes nothing more once it is closed. A compressor that is dropped writes an end all the same, which
-/// would make half an archive look like a whole one.
-struct Guarded<W> {
-    sink: W,
-    open: Arc<AtomicBool>,
-}
-
-impl<W: Write> Write for Guarded<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if !self.open.load(Ordering::Relaxed) {
-            return Err(io::Error::other("the backup was given up"));
-        }
-        self.sink.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.sink.flush()
-    }
-}
-
-/// Closes a [`Guarded`] sink when dropped.
-struct Closing(Arc<AtomicBool>);
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
 }
 
 struct Writer<W: Write> {
