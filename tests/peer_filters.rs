@@ -130,11 +130,15 @@ fn filters() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// The filters, with the fixture's namespaces included.
+/// The filters, with the fixture's namespaces included but for the one that asks not to be backed up.
 fn within_fixture(mut filters: Value) -> Value {
-    filters["includedNamespaces"] = json!(fixture::NAMESPACES);
+    let namespaces: Vec<_> = fixture::NAMESPACES.iter().filter(|name| **name != "hidden").collect();
+    filters["includedNamespaces"] = json!(namespaces);
     filters
 }
+
+/// The one filter that both servers have to refuse.
+const REFUSED: &str = "namespace-that-is-hidden";
 
 /// What changes between two backups of the same cluster, whoever takes them.
 fn changes_by_itself(path: &str) -> bool {
@@ -183,19 +187,19 @@ fn both_servers_choose_the_same_items_for_every_filter() {
         let ours = server(Edition::Ours, "velero-ours");
         let peer = server(Edition::Peer, "velero");
         let filters = filters();
+        let mut wrong = Vec::new();
         for (name, spec) in &filters {
+            // One after the other: the peer's queue has been seen to stand still with backups waiting in it.
             backups::create(&peer, name, spec).unwrap();
             backups::create(&ours, name, spec).unwrap();
-        }
-        let mut wrong = Vec::new();
-        for (name, _) in &filters {
             let phase =
                 |server| backups::ended(server, name, Duration::from_secs(300)).unwrap()["status"]["phase"].clone();
             let (our_phase, their_phase) = (phase(&ours), phase(&peer));
             if our_phase != their_phase {
                 wrong.push(format!("{name}: ours is {our_phase}, the peer's {their_phase}"));
             }
-            if their_phase == "FailedValidation" {
+            assert_eq!(their_phase == "FailedValidation", *name == REFUSED, "{name} compares nothing");
+            if *name == REFUSED {
                 continue;
             }
             let files = |namespace: &str| {
