@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::HeaderValue;
 use http::header::USER_AGENT;
@@ -48,6 +49,7 @@ impl Default for ConnectOptions {
 #[derive(Clone)]
 pub struct Cluster {
     client: Client,
+    refusals_for_load: Arc<AtomicU64>,
 }
 
 impl Cluster {
@@ -63,24 +65,31 @@ impl Cluster {
         // Our own policy replaces the built-in one, which also repeats writes that may have been carried out.
         config.default_retry = false;
         config.disable_compression |= is_near(&config);
+        let refusals_for_load = Arc::new(AtomicU64::new(0));
+        let policy = RetryPolicy::new(options.retries, Arc::clone(&refusals_for_load));
         let bucket = options.qps.and_then(|qps| TokenBucket::new(qps, options.burst));
         let builder = ClientBuilder::try_from(config)
             .map_err(|error| Error::Configuration { message: error.to_string() })?
             .with_layer(&TimeoutLayer::new(LONGEST_SILENCE))
             .with_layer(&BufferLayer::new(QUEUE))
             .with_layer(&RateLimitLayer(bucket.map(Arc::new)))
-            .with_layer(&RetryLayer::new(RetryPolicy::new(options.retries)));
-        Ok(Self::from_client(builder.build()))
+            .with_layer(&RetryLayer::new(policy));
+        Ok(Self { client: builder.build(), refusals_for_load })
     }
 
     /// Uses a client that was made elsewhere.
     pub fn from_client(client: Client) -> Self {
-        Self { client }
+        Self { client, refusals_for_load: Arc::default() }
     }
 
     /// The client, for typed access and controllers.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// How often the server has asked for fewer requests (status 429) so far.
+    pub fn refusals_for_load(&self) -> u64 {
+        self.refusals_for_load.load(Ordering::Relaxed)
     }
 
     /// The namespace of the context or of the service account; `default` when neither says.

@@ -47,16 +47,19 @@ impl Cluster {
         self.get_raw(resource_type, namespace, name).await?.map(|item| item.to_value()).transpose()
     }
 
-    /// Creates an object from JSON text; gives what the server made of it.
+    /// Creates an object from JSON text; gives what the server made of it. Its fields belong to the field manager, or
+    /// to this program when none is given.
     pub async fn create_raw(
         &self,
         resource_type: &ResourceType,
         namespace: Option<&str>,
         name: &str,
         body: Vec<u8>,
+        field_manager: Option<&str>,
     ) -> Result<RawItem> {
         let collection = Request::new(resource_type.home_path(namespace)?);
-        let built = collection.create(&PostParams::default(), body);
+        let parameters = PostParams { field_manager: field_manager.map(str::to_owned), ..PostParams::default() };
+        let built = collection.create(&parameters, body);
         let bytes = self.call("create", resource_type, namespace, name, built).await?;
         RawItem::new(Arc::new(resource_type.clone()), bytes)
     }
@@ -65,7 +68,7 @@ impl Cluster {
     pub async fn create(&self, resource_type: &ResourceType, namespace: Option<&str>, object: &Value) -> Result<Value> {
         let name = name_of(object);
         let body = encode("create", resource_type, namespace, name, object)?;
-        self.create_raw(resource_type, namespace, name, body).await?.to_value()
+        self.create_raw(resource_type, namespace, name, body, None).await?.to_value()
     }
 
     /// Replaces an object. With `metadata.resourceVersion` in it, a change made in between is a conflict.

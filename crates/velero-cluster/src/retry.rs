@@ -4,6 +4,8 @@
 //! any passing trouble. A write is sent again only when the server cannot have carried it out: it refused for load, or
 //! the connection was never made.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode, header};
@@ -23,15 +25,16 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(30);
 pub(crate) struct RetryPolicy {
     backoff: ExponentialBackoff,
     retries_left: u32,
+    refusals_for_load: Arc<AtomicU64>,
 }
 
 impl RetryPolicy {
-    /// A policy that sends a request again at most `retries` times.
-    pub(crate) fn new(retries: u32) -> Self {
+    /// A policy that sends a request again at most `retries` times, and counts how often the server asked for fewer.
+    pub(crate) fn new(retries: u32, refusals_for_load: Arc<AtomicU64>) -> Self {
         let backoff = ExponentialBackoffMaker::new(FIRST_DELAY, LONGEST_DELAY, 0.5, HasherRng::new())
             .unwrap_or_default()
             .make_backoff();
-        Self { backoff, retries_left: retries }
+        Self { backoff, retries_left: retries, refusals_for_load }
     }
 }
 
@@ -46,6 +49,9 @@ impl<B> Policy<Request<Body>, Response<B>, BoxError> for RetryPolicy {
         let read = is_read(request);
         let retry_after = match result {
             Ok(response) => {
+                if response.status() == StatusCode::TOO_MANY_REQUESTS {
+                    self.refusals_for_load.fetch_add(1, Ordering::Relaxed);
+                }
                 let retry_after = retry_after(response);
                 may_retry_status(read, response.status(), retry_after.is_some()).then_some(retry_after)?
             }
@@ -106,6 +112,10 @@ fn never_connected(error: &(dyn std::error::Error + 'static)) -> bool {
 mod tests {
     use super::*;
 
+    fn policy(retries: u32) -> RetryPolicy {
+        RetryPolicy::new(retries, Arc::default())
+    }
+
     fn request(method: Method) -> Request<Body> {
         let mut request = Request::new(Body::empty());
         *request.method_mut() = method;
@@ -119,7 +129,7 @@ mod tests {
     }
 
     fn retries(method: Method, status: u16) -> bool {
-        RetryPolicy::new(3).retry(&mut request(method), &mut answer(status)).is_some()
+        policy(3).retry(&mut request(method), &mut answer(status)).is_some()
     }
 
     #[tokio::test]
@@ -138,12 +148,12 @@ mod tests {
     async fn an_upgrade_is_not_a_read() {
         let mut exec = request(Method::GET);
         exec.headers_mut().insert(header::UPGRADE, header::HeaderValue::from_static("websocket"));
-        assert!(RetryPolicy::new(3).retry(&mut exec, &mut answer(500)).is_none());
+        assert!(policy(3).retry(&mut exec, &mut answer(500)).is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_servers_delay_is_honoured_within_reason() {
-        let mut policy = RetryPolicy::new(3);
+        let mut policy = policy(3);
         let now = tokio::time::Instant::now();
         for (asked, given) in [("1", 1), ("7", 7), ("86400", 30)] {
             let mut result = answer(429);
@@ -156,7 +166,7 @@ mod tests {
 
     #[tokio::test]
     async fn retries_end() {
-        let mut policy = RetryPolicy::new(2);
+        let mut policy = policy(2);
         let mut request = request(Method::GET);
         assert!(policy.retry(&mut request, &mut answer(503)).is_some());
         assert!(policy.retry(&mut request, &mut answer(503)).is_some());
@@ -166,7 +176,7 @@ mod tests {
     #[tokio::test]
     async fn a_broken_connection_repeats_reads_only() {
         let broken = || Err::<Response<()>, BoxError>("connection reset".into());
-        assert!(RetryPolicy::new(1).retry(&mut request(Method::GET), &mut broken()).is_some());
-        assert!(RetryPolicy::new(1).retry(&mut request(Method::POST), &mut broken()).is_none());
+        assert!(policy(1).retry(&mut request(Method::GET), &mut broken()).is_some());
+        assert!(policy(1).retry(&mut request(Method::POST), &mut broken()).is_none());
     }
 }

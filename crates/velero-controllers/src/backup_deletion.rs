@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use kube::api::{DeleteParams, ListParams};
-use velero_api::finalizers::RESTORE_EXTERNAL_RESOURCES;
 use velero_api::labels;
 use velero_api::records::BackupVolumeInfo;
 use velero_api::v1::{
@@ -19,6 +18,7 @@ use crate::driver::{Next, Reconciler};
 use crate::error::{Error, Result, describe};
 use crate::garbage_collection::selector;
 use crate::objects::{label, name, uid};
+use crate::restore_deletion::disclaim;
 
 /// How long a request that was dealt with is kept.
 const LONGEST_LIFE: Duration = Duration::from_secs(24 * 3600);
@@ -201,7 +201,9 @@ async fn owns_volume_data(store: &BackupStore, backup: &str) -> Result<bool> {
 async fn delete_restores(context: &Context, backup: &Backup, store: &BackupStore) -> Result<()> {
     for restore in restores_of(context, backup).await? {
         store.delete_restore(&restore).await?;
-        release(context, &restore).await?;
+        if let Some(held) = context.objects.get::<Restore>(&restore).await? {
+            disclaim(context, &held).await?;
+        }
         context.objects.delete::<Restore>(&restore).await?;
     }
     let deadline = tokio::time::Instant::now() + RESTORES_DEADLINE;
@@ -213,17 +215,6 @@ async fn delete_restores(context: &Context, backup: &Backup, store: &BackupStore
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-}
-
-/// Takes back the claim on a restore's files, which are gone.
-async fn release(context: &Context, restore: &str) -> Result<()> {
-    let Some(held) = context.objects.get::<Restore>(restore).await? else { return Ok(()) };
-    let mut released = held.clone();
-    if let Some(finalizers) = &mut released.metadata.finalizers {
-        finalizers.retain(|finalizer| finalizer != RESTORE_EXTERNAL_RESOURCES);
-    }
-    context.objects.force(&held, &released).await?;
-    Ok(())
 }
 
 async fn restores_of(context: &Context, backup: &Backup) -> Result<Vec<String>> {

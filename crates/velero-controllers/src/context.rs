@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use velero_api::resource::VeleroResource;
 use velero_api::v1::PluginInfo;
 
+use crate::error::{Error, Result, describe};
 use crate::locations::Locations;
 use crate::metrics::Metrics;
-use crate::objects::Objects;
+use crate::objects::{Objects, name};
 use crate::settings::Settings;
 
 /// What all reconcilers share.
@@ -24,6 +27,30 @@ pub(crate) struct Context {
     pub(crate) plugins: Vec<PluginInfo>,
     /// Cancelled when the process is to end.
     pub(crate) stop: CancellationToken,
+}
+
+impl Context {
+    /// Writes how a backup or restore ended, for as long as a single object may take; `None` when it was deleted while
+    /// it ran.
+    pub(crate) async fn write_end<K: VeleroResource>(&self, before: &K, after: &K) -> Result<Option<K>> {
+        let deadline = tokio::time::Instant::now() + self.settings.resource_timeout.to_std();
+        let mut pause = Duration::from_secs(1);
+        let (kind, name) = (K::KIND, name(before));
+        loop {
+            match self.objects.force(before, after).await {
+                Err(Error::Cluster(error)) if error.is_not_found() => {
+                    tracing::warn!(kind, name, "The object was deleted while its work ran");
+                    return Ok(None);
+                }
+                Err(error) if tokio::time::Instant::now() < deadline && !self.stop.is_cancelled() => {
+                    tracing::warn!(kind, name, error = describe(&error), "The end of the work could not be written");
+                }
+                outcome => return outcome.map(Some),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(30));
+        }
+    }
 }
 
 /// A shared context.

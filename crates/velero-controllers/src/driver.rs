@@ -13,7 +13,7 @@ use kube::api::PartialObjectMeta;
 use kube::runtime::controller::{Action, Config, Error as ControllerError};
 use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::{Controller, WatchStreamExt, watcher};
-use kube::{Api, ResourceExt};
+use kube::{Api, Resource, ResourceExt};
 use tokio_util::sync::CancellationToken;
 use velero_api::resource::VeleroResource;
 
@@ -76,15 +76,32 @@ pub(crate) async fn drive<R: Reconciler>(reconciler: R, objects: Objects, stop: 
         .reflect(writer)
         .touched_objects();
     let driver = Arc::new(Driver { reconciler, objects, failures: Mutex::default() });
+    let (seen, told) = (reader.clone(), stop.clone());
     let outcomes = Controller::for_stream(changes, reader)
         .with_config(Config::default().concurrency(R::CONCURRENCY))
-        .graceful_shutdown_on(async move { stop.cancelled().await })
+        .graceful_shutdown_on(async move { told.cancelled().await })
         .run(
             |object, driver| async move { driver.step(&object.name_any()).await },
             pause_after_failure,
             driver.clone(),
         );
-    outcomes.for_each(async |outcome| driver.note(outcome)).await;
+    tokio::select! {
+        () = outcomes.for_each(async |outcome| driver.note(outcome)) => {}
+        () = stopped_before_all_was_seen(&seen, &stop) => {}
+    }
+}
+
+/// Ends only if the server is told to end before the first list is complete. Until then nothing is reconciled, and the
+/// controller would wait for that list for ever.
+async fn stopped_before_all_was_seen<K>(seen: &reflector::Store<PartialObjectMeta<K>>, stop: &CancellationToken)
+where
+    PartialObjectMeta<K>: Resource<DynamicType = ()> + Clone + 'static,
+{
+    tokio::select! {
+        biased;
+        _ = seen.wait_until_ready() => std::future::pending().await,
+        () = stop.cancelled() => {}
+    }
 }
 
 fn keep_the_name_only<K>(object: &mut PartialObjectMeta<K>) {

@@ -11,6 +11,8 @@
 //! | `garbage_collection` | | asks for its deletion when its time is over |
 //! | `backup_deletion` | DeleteBackupRequests | deletes it with all it owns |
 //! | `backup_sync` | BackupStorageLocations | brings backups of the bucket into the cluster |
+//! | `restores` | Restores | hands each to the module of its phase |
+//! | `restore`, `restore_finalizer`, `restore_deletion` | | run it, end it, remove its files |
 //! | `schedule` | Schedules | makes backups when due |
 //! | `download_request` | DownloadRequests | hands out files |
 //! | `server_status_request` | ServerStatusRequests | tells version and readiness |
@@ -34,6 +36,12 @@ mod locations;
 mod logging;
 mod metrics;
 mod objects;
+mod progress;
+mod restore;
+mod restore_deletion;
+mod restore_finalizer;
+mod restore_phase;
+mod restores;
 mod schedule;
 pub mod server;
 mod server_status_request;
@@ -43,3 +51,4 @@ mod store_message;
 
 pub use download_request::{DOWNLOAD_TOKEN_ANNOTATION, SERVER_URL_SCHEME};
 pub use error::{Error, ErrorClass, Result};
+pub use restore::{PreparedRestore, prepare_restore};

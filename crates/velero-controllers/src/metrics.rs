@@ -2,7 +2,7 @@
 
 use prometheus::core::Collector;
 use prometheus::{CounterVec, Encoder, Gauge, GaugeVec, HistogramOpts, HistogramVec, Opts, Registry, TextEncoder};
-use velero_api::v1::{BackupPhase, BackupStatus};
+use velero_api::v1::{BackupPhase, BackupStatus, RestorePhase, RestoreStatus};
 
 use crate::error::Result;
 
@@ -206,6 +206,17 @@ impl Metrics {
         }
     }
 
+    /// Notes how a restore ended.
+    pub(crate) fn restore_ended(&self, schedule: &str, status: &RestoreStatus) {
+        let counter = match status.phase() {
+            RestorePhase::Completed => "restore_success_total",
+            RestorePhase::PartiallyFailed => "restore_partial_failure_total",
+            RestorePhase::FailedValidation => "restore_validation_failed_total",
+            _ => "restore_failed_total",
+        };
+        self.count(counter, schedule);
+    }
+
     pub(crate) fn last_successful(&self, schedule: &str, seconds: i64) {
         self.last_successful.with_label_values(&[schedule]).set(seconds as f64);
     }
@@ -300,6 +311,21 @@ mod tests {
     }
 
     #[test]
+    fn a_restore_is_counted_where_its_status_says() {
+        let metrics = Metrics::new().unwrap();
+        for (phase, counter) in [
+            (RestorePhase::Completed, "restore_success_total"),
+            (RestorePhase::PartiallyFailed, "restore_partial_failure_total"),
+            (RestorePhase::FailedValidation, "restore_validation_failed_total"),
+            (RestorePhase::Failed, "restore_failed_total"),
+        ] {
+            metrics.restore_ended("daily", &RestoreStatus { phase: Some(phase), ..Default::default() });
+            let line = format!("velero_{counter}{{schedule=\"daily\"}} 1");
+            assert!(text(&metrics).contains(&line), "{line}");
+        }
+    }
+
+    #[test]
     fn the_series_of_a_removed_schedule_vanish() {
         let metrics = Metrics::new().unwrap();
         metrics.begin_schedule("daily");
@@ -310,7 +336,7 @@ mod tests {
 
     #[test]
     fn every_counter_that_is_counted_exists() {
-        for name in ["backup_attempt_total", "backup_deletion_attempt_total", "backup_warning_total"] {
+        for name in ["backup_attempt_total", "backup_deletion_attempt_total", "restore_attempt_total"] {
             assert!(position(name).is_some(), "{name}");
         }
     }

@@ -19,13 +19,15 @@ use crate::error::{Error, Result};
 use crate::locations::Locations;
 use crate::metrics::Metrics;
 use crate::objects::Objects;
+use crate::restores::RestoresReconciler;
 use crate::schedule::ScheduleReconciler;
 use crate::server_status_request::{self, ServerStatusRequestReconciler};
 use crate::{http, logging, startup};
 
 pub use crate::settings::{DISABLEABLE_CONTROLLERS, LogFormat, Settings};
 
-/// Runs the server until the process is told to end; a backup that runs then becomes Failed and says why.
+/// Runs the server until the process is told to end; a backup or restore that runs then becomes Failed and
+/// says why.
 pub async fn run(settings: Settings) -> Result<()> {
     settings.validate()?;
     let level = logging::level(&settings.log_level);
@@ -96,7 +98,7 @@ async fn context(settings: Settings, cluster: Cluster, stop: CancellationToken) 
     for warning in discovery.warnings() {
         tracing::warn!(warning, "A part of the cluster's API could not be discovered");
     }
-    let actions = velero_plugin_core::builtin(&cluster, &discovery, &settings.features)?;
+    let actions = velero_plugin_core::builtin(&cluster, &discovery, &settings.features, &settings.namespace)?;
     let objects = Objects::new(cluster, &settings.namespace);
     Ok(Arc::new(Context {
         locations: Locations::new(objects.clone(), settings.resource_timeout.to_std()),
@@ -117,6 +119,7 @@ async fn start_controllers(context: &SharedContext, tasks: &mut JoinSet<()>) -> 
     controllers.start_always(BackupsReconciler { context: context.clone() });
     controllers.start(BackupSyncReconciler { context: context.clone() });
     controllers.start(BackupDeletionReconciler { context: context.clone() });
+    controllers.start(RestoresReconciler::new(context.clone()));
     controllers.start(ScheduleReconciler { context: context.clone() });
     controllers.start(DownloadRequestReconciler { context: context.clone() });
     if context.settings.is_enabled(ServerStatusRequestReconciler::NAME) {

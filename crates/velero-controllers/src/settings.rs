@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use velero_api::{DEFAULT_NAMESPACE, FeatureFlags, GoDuration, labels};
+use velero_engine::journal;
+use velero_rules::ordering::{OrderingError, Priorities};
 
 use crate::error::{Error, Result};
 
@@ -201,6 +203,7 @@ impl Settings {
         if self.concurrent_backups == 0 {
             return Err(setting("concurrent-backups", "it must be at least 1".to_owned()));
         }
+        self.priorities()?;
         crate::logging::level(&self.log_level).map_err(|problem| setting("log-level", problem))?;
         Ok(())
     }
@@ -209,6 +212,30 @@ impl Settings {
     pub fn is_enabled(&self, controller: &str) -> bool {
         let off = self.restore_only && OFF_WHEN_RESTORE_ONLY.contains(&controller);
         !off && !self.disabled_controllers.contains(controller)
+    }
+
+    /// The form and the lowest level of the logs of backups and restores.
+    pub(crate) fn journal_form(&self) -> (journal::LogFormat, journal::Level) {
+        let format = match self.log_format {
+            LogFormat::Text => journal::LogFormat::Text,
+            LogFormat::Json => journal::LogFormat::Json,
+        };
+        let level = match self.log_level.to_ascii_lowercase().as_str() {
+            "trace" | "debug" => journal::Level::Debug,
+            "warn" | "warning" => journal::Level::Warning,
+            "error" | "fatal" | "panic" => journal::Level::Error,
+            _ => journal::Level::Info,
+        };
+        (format, level)
+    }
+
+    /// The order in which types are restored.
+    pub(crate) fn priorities(&self) -> Result<Priorities> {
+        if self.restore_resource_priorities.is_empty() {
+            return Ok(Priorities::default());
+        }
+        let parsed = self.restore_resource_priorities.parse();
+        parsed.map_err(|error: OrderingError| setting("restore-resource-priorities", error.to_string()))
     }
 
     /// How often backups that could not be collected are looked at again.
@@ -241,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_setting_that_cannot_work_is_named() {
-        let cases: [(Settings, &str); 5] = [
+        let cases: [(Settings, &str); 6] = [
             (
                 Settings { disabled_controllers: ["nope".to_owned()].into(), ..Settings::default() },
                 "disable-controllers",
@@ -249,6 +276,10 @@ mod tests {
             (Settings { uploader_type: "restic".to_owned(), ..Settings::default() }, "uploader-type"),
             (Settings { client_burst: Some(0), ..Settings::default() }, "client-burst"),
             (Settings { concurrent_backups: 0, ..Settings::default() }, "concurrent-backups"),
+            (
+                Settings { restore_resource_priorities: "a,-,b,-,c".to_owned(), ..Settings::default() },
+                "restore-resource-priorities",
+            ),
             (Settings { log_level: "loud".to_owned(), ..Settings::default() }, "log-level"),
         ];
         for (settings, flag) in cases {

@@ -19,6 +19,7 @@ use crate::clock;
 use crate::context::Context;
 use crate::error::{Error, Result, describe};
 use crate::objects::{name, uid};
+use crate::restore_phase;
 
 /// How long a store may take to tell what an interrupted backup left in it.
 const STORE_PATIENCE: Duration = Duration::from_secs(30);
@@ -113,7 +114,7 @@ async fn fail_interrupted_restores(context: &Context) -> Result<()> {
         .await?;
     for restore in restores {
         let mut failed = restore.clone();
-        failed.status.phase = Some(RestorePhase::Failed);
+        restore_phase::move_to(&mut failed, RestorePhase::Failed)?;
         failed.status.failure_reason = interrupted("restore");
         failed.status.completion_timestamp = Some(clock::now_time());
         context.objects.force(&restore, &failed).await?;
@@ -185,7 +186,8 @@ pub(crate) fn installed_plugins(actions: &Actions) -> Vec<PluginInfo> {
     let backup = actions.backup_item().iter().map(|action| plugin(action.name(), "BackupItemAction"));
     let delete = actions.delete_item().iter().map(|action| plugin(action.name(), "DeleteItemAction"));
     let block = actions.item_block().iter().map(|action| plugin(action.name(), "ItemBlockAction"));
-    backup.chain(delete).chain(block).chain(stores).collect()
+    let restore = actions.restore_item().iter().map(|action| plugin(action.name(), "RestoreItemAction"));
+    backup.chain(restore).chain(delete).chain(block).chain(stores).collect()
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let discovery = Arc::new(cluster.discover().await?);
     let discovered = start.elapsed();
     let request = BackupRequest {
-        actions: velero_plugin_core::builtin(&cluster, &discovery, &features)?,
+        actions: velero_plugin_core::builtin(&cluster, &discovery, &features, "velero")?,
         backup,
         cluster,
         discovery,

@@ -1,4 +1,5 @@
-//! The pipelines: what a backup does from the first list call to the last byte of the archive.
+//! The pipelines: what a backup does from the first list call to the last byte of the archive, and a restore on the
+//! way back.
 //!
 //! The engine moves objects from the cluster through filters, actions and hooks into an archive, and reports what
 //! happened. It writes no status and knows no object store: its caller gives it a place to write to and makes of the
@@ -7,6 +8,7 @@
 //! | module | for |
 //! |---|---|
 //! | [`backup`] | the backup pipeline |
+//! | [`restore`] | the restore pipeline, and the preview of one |
 //! | [`delete`] | actions on the items of a backup that goes away |
 //! | [`journal`] | [`Journal`]: the one record of what happened; log, results and counts derive from it |
 //! | `hooks` | commands in pods, before and after they are stored |
@@ -15,5 +17,6 @@ pub mod backup;
 pub mod delete;
 mod hooks;
 pub mod journal;
+pub mod restore;
 
 pub use journal::Journal;

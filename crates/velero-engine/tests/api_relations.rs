@@ -12,7 +12,7 @@ use support::{Scene, claims, pods, service_accounts, volumes};
 use velero_api::records::ResourceIdentifier;
 use velero_api::v1::{Backup, BackupSpec};
 use velero_cluster::ResourceType;
-use velero_plugin::{Actions, BackupItemAction, BackupItemOutcome, Error, ResourceSelector, Result};
+use velero_plugin::{ActionSource, Actions, BackupItemAction, BackupItemOutcome, Error, ResourceSelector, Result};
 use velero_testkit::cluster_test;
 
 fn pod(name: &str, claim: &str) -> Value {
@@ -210,7 +210,9 @@ impl BackupItemAction for ByName {
 fn actions_change_skip_and_fail_items_and_bring_others() {
     cluster_test(|test| async move {
         let mut scene = Scene::new(&test).await;
-        scene.extra_actions = Actions::from_source(vec![Arc::new(ByName)], Vec::new(), Vec::new()).unwrap();
+        scene.extra_actions =
+            Actions::from_source(ActionSource { backup_item: vec![Arc::new(ByName)], ..ActionSource::default() })
+                .unwrap();
         for name in ["broken", "skipped", "changed", "plain"] {
             scene.config_map(name, json!({})).await;
         }

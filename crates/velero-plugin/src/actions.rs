@@ -1,10 +1,12 @@
 //! The traits of actions and what they return.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
 use velero_api::records::ResourceIdentifier;
-use velero_api::v1::Backup;
+use velero_api::v1::{Backup, Restore};
 
 use crate::error::{Error, Result};
 use crate::resolve::ResourceSelector;
@@ -92,4 +94,64 @@ pub trait DeleteItemAction: Send + Sync {
 
     /// Handles an item of the archive of a backup that is being deleted.
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<()>;
+}
+
+/// Takes part in the restore of an item: changes it, keeps it out, names items to restore before it, starts an
+/// operation.
+#[async_trait]
+pub trait RestoreItemAction: Send + Sync {
+    /// The name, such as `velero.io/service`.
+    fn name(&self) -> &str;
+
+    /// The items it is called for. Asked once a restore.
+    async fn applies_to(&self) -> Result<ResourceSelector>;
+
+    /// Handles an item. An error fails the item, not the restore.
+    async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome>;
+
+    /// How far an operation is that [`RestoreItemAction::execute`] started.
+    async fn progress(&self, operation_id: &str, restore: &Restore) -> Result<OperationProgress> {
+        let _ = (operation_id, restore);
+        Err(Error::AsyncOperationsNotSupported { action: self.name().to_owned() })
+    }
+
+    /// Asks for the end of an operation. One that has ended already, or that cannot be ended, is no error.
+    async fn cancel(&self, operation_id: &str, restore: &Restore) -> Result<()> {
+        let _ = (operation_id, restore);
+        Ok(())
+    }
+
+    /// Whether the additional items the action asked to wait for can be used.
+    async fn are_additional_items_ready(&self, items: &[ResourceIdentifier], restore: &Restore) -> Result<bool> {
+        let _ = (items, restore);
+        Ok(true)
+    }
+}
+
+/// What a [`RestoreItemAction`] is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct RestoreItemInput<'a> {
+    /// The item as the actions before left it; its status and what the old cluster gave it are gone.
+    pub item: &'a Value,
+    /// The item as it stands in the backup.
+    pub item_from_backup: &'a Value,
+    /// The restore.
+    pub restore: &'a Restore,
+}
+
+/// What a [`RestoreItemAction`] made of an item.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RestoreItemOutcome {
+    /// The item as it should be restored; `None` leaves it as it is.
+    pub updated_item: Option<Value>,
+    /// Items of the backup to restore first, under the namespaces they have there.
+    pub additional_items: Vec<ResourceIdentifier>,
+    /// Whether the item stays out.
+    pub skip_restore: bool,
+    /// The operation that was started and goes on after the call.
+    pub operation_id: Option<String>,
+    /// Whether the item has to wait until its additional items can be used.
+    pub wait_for_additional_items: bool,
+    /// How long to wait at most; the server's default when `None`.
+    pub additional_items_ready_timeout: Option<Duration>,
 }

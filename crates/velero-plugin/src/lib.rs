@@ -1,6 +1,6 @@
-//! Actions: the code that takes part in the backup of an item, built in or from elsewhere.
+//! Actions: the code that takes part in the backup and restore of an item, built in or from elsewhere.
 //!
-//! The engine knows actions only through the traits of this crate. It asks each one once a backup what it applies to
+//! The engine knows actions only through the traits of this crate. It asks each one once a run what it applies to
 //! ([`ResourceSelector`]), and calls it for the items that match.
 //!
 //! | module | for |
@@ -15,7 +15,11 @@ mod error;
 mod registry;
 mod resolve;
 
-pub use actions::{BackupItemAction, BackupItemOutcome, DeleteItemAction, ItemBlockAction, OperationProgress};
+pub use actions::{
+    BackupItemAction, BackupItemOutcome, DeleteItemAction, ItemBlockAction, OperationProgress, RestoreItemAction,
+    RestoreItemInput, RestoreItemOutcome,
+};
 pub use error::{Error, Result};
-pub use registry::Actions;
+pub use registry::{ActionSource, Actions};
 pub use resolve::{Resolved, ResourceSelector, resolve};
+pub use velero_rules::restore_hooks;

@@ -3,8 +3,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::actions::{BackupItemAction, DeleteItemAction, ItemBlockAction};
+use crate::actions::{BackupItemAction, DeleteItemAction, ItemBlockAction, RestoreItemAction};
 use crate::error::{Error, Result};
+
+/// The actions one source brings, in any order.
+#[derive(Clone, Default)]
+pub struct ActionSource {
+    /// Actions on items that are backed up.
+    pub backup_item: Vec<Arc<dyn BackupItemAction>>,
+    /// Actions that say what belongs together.
+    pub item_block: Vec<Arc<dyn ItemBlockAction>>,
+    /// Actions on items that are restored.
+    pub restore_item: Vec<Arc<dyn RestoreItemAction>>,
+    /// Actions on items of a backup that goes away.
+    pub delete_item: Vec<Arc<dyn DeleteItemAction>>,
+}
 
 /// The actions of a server.
 ///
@@ -12,55 +25,58 @@ use crate::error::{Error, Result};
 /// other as they are appended.
 #[derive(Clone, Default)]
 pub struct Actions {
-    backup_item: Vec<Arc<dyn BackupItemAction>>,
-    item_block: Vec<Arc<dyn ItemBlockAction>>,
-    delete_item: Vec<Arc<dyn DeleteItemAction>>,
+    all: ActionSource,
 }
 
 impl Actions {
-    /// The actions of one source, in any order.
-    pub fn from_source(
-        mut backup_item: Vec<Arc<dyn BackupItemAction>>,
-        mut item_block: Vec<Arc<dyn ItemBlockAction>>,
-        mut delete_item: Vec<Arc<dyn DeleteItemAction>>,
-    ) -> Result<Self> {
-        backup_item.sort_by(|left, right| left.name().cmp(right.name()));
-        item_block.sort_by(|left, right| left.name().cmp(right.name()));
-        delete_item.sort_by(|left, right| left.name().cmp(right.name()));
+    /// The actions of one source.
+    pub fn from_source(mut source: ActionSource) -> Result<Self> {
+        source.backup_item.sort_by(|left, right| left.name().cmp(right.name()));
+        source.item_block.sort_by(|left, right| left.name().cmp(right.name()));
+        source.restore_item.sort_by(|left, right| left.name().cmp(right.name()));
+        source.delete_item.sort_by(|left, right| left.name().cmp(right.name()));
         let mut actions = Self::default();
-        actions.append(Self { backup_item, item_block, delete_item })?;
+        actions.append(Self { all: source })?;
         Ok(actions)
     }
 
     /// Adds the actions of a further source behind those that are there.
     pub fn append(&mut self, other: Self) -> Result<()> {
-        self.backup_item.extend(other.backup_item);
-        self.item_block.extend(other.item_block);
-        self.delete_item.extend(other.delete_item);
-        check("BackupItemAction", self.backup_item.iter().map(|action| action.name()))?;
-        check("ItemBlockAction", self.item_block.iter().map(|action| action.name()))?;
-        check("DeleteItemAction", self.delete_item.iter().map(|action| action.name()))
+        let all = &mut self.all;
+        all.backup_item.extend(other.all.backup_item);
+        all.item_block.extend(other.all.item_block);
+        all.restore_item.extend(other.all.restore_item);
+        all.delete_item.extend(other.all.delete_item);
+        check("BackupItemAction", all.backup_item.iter().map(|action| action.name()))?;
+        check("ItemBlockAction", all.item_block.iter().map(|action| action.name()))?;
+        check("RestoreItemAction", all.restore_item.iter().map(|action| action.name()))?;
+        check("DeleteItemAction", all.delete_item.iter().map(|action| action.name()))
     }
 
     /// The backup item actions in the order they run.
     pub fn backup_item(&self) -> &[Arc<dyn BackupItemAction>] {
-        &self.backup_item
+        &self.all.backup_item
     }
 
     /// The item block actions in the order they run.
     pub fn item_block(&self) -> &[Arc<dyn ItemBlockAction>] {
-        &self.item_block
+        &self.all.item_block
+    }
+
+    /// The restore item actions in the order they run.
+    pub fn restore_item(&self) -> &[Arc<dyn RestoreItemAction>] {
+        &self.all.restore_item
     }
 
     /// The delete item actions in the order they run.
     pub fn delete_item(&self) -> &[Arc<dyn DeleteItemAction>] {
-        &self.delete_item
+        &self.all.delete_item
     }
 
     /// The backup item action of that name. A name without a slash is one of `velero.io`.
     pub fn backup_item_action(&self, name: &str) -> Option<&Arc<dyn BackupItemAction>> {
         let full = if name.contains('/') { name.to_owned() } else { format!("velero.io/{name}") };
-        self.backup_item.iter().find(|action| action.name() == full)
+        self.all.backup_item.iter().find(|action| action.name() == full)
     }
 }
 
@@ -117,7 +133,7 @@ mod tests {
 
     fn source(names: &[&'static str]) -> Result<Actions> {
         let actions = names.iter().map(|name| Arc::new(Named(name)) as Arc<dyn BackupItemAction>);
-        Actions::from_source(actions.collect(), Vec::new(), Vec::new())
+        Actions::from_source(ActionSource { backup_item: actions.collect(), ..ActionSource::default() })
     }
 
     #[test]

@@ -13,8 +13,8 @@ use crate::includes_excludes::IncludesExcludes;
 use crate::selector::{Selector, SelectorError};
 
 const PODS: &str = "pods";
-const FROM_ANNOTATION: &str = "<from-annotation>";
-const DEFAULT_TIMEOUT: GoDuration = GoDuration::from_secs(30);
+pub(crate) const FROM_ANNOTATION: &str = "<from-annotation>";
+pub(crate) const DEFAULT_TIMEOUT: GoDuration = GoDuration::from_secs(30);
 
 /// When a hook runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -109,7 +109,7 @@ fn refusal(pod: &Value, containers: &[&str], container: &str, command: &[String]
     command.is_empty().then_some(HookError::NoCommand)
 }
 
-fn names_of(containers: &Value, is_target: impl Fn(&Value) -> bool) -> Vec<&str> {
+pub(crate) fn names_of(containers: &Value, is_target: impl Fn(&Value) -> bool) -> Vec<&str> {
     let targets = containers.as_array().into_iter().flatten().filter(|container| is_target(container));
     targets.filter_map(|container| container["name"].as_str()).collect()
 }
@@ -119,12 +119,18 @@ pub fn has_ended(pod: &Value) -> bool {
     matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
 }
 
+/// Which pods the hooks of a spec are for.
+#[derive(Debug, Clone)]
+pub(crate) struct HookSelector {
+    pub(crate) namespaces: IncludesExcludes,
+    pub(crate) resources: IncludesExcludes,
+    pub(crate) labels: Selector,
+}
+
 #[derive(Debug, Clone)]
 struct HookRule {
     name: String,
-    namespaces: IncludesExcludes,
-    resources: IncludesExcludes,
-    selector: Selector,
+    pods: HookSelector,
     pre: Vec<BackupResourceHook>,
     post: Vec<BackupResourceHook>,
 }
@@ -150,13 +156,15 @@ impl HookRules {
         let rule = |hooks: &BackupResourceHookSpec| {
             Ok(HookRule {
                 name: hooks.name.clone(),
-                namespaces: IncludesExcludes::new(&hooks.included_namespaces, &hooks.excluded_namespaces),
-                resources: IncludesExcludes::of_resources(
-                    &hooks.included_resources,
-                    &hooks.excluded_resources,
-                    &resolve,
-                ),
-                selector: hooks.label_selector.as_ref().map(Selector::try_from).transpose()?.unwrap_or_default(),
+                pods: HookSelector {
+                    namespaces: IncludesExcludes::new(&hooks.included_namespaces, &hooks.excluded_namespaces),
+                    resources: IncludesExcludes::of_resources(
+                        &hooks.included_resources,
+                        &hooks.excluded_resources,
+                        &resolve,
+                    ),
+                    labels: hooks.label_selector.as_ref().map(Selector::try_from).transpose()?.unwrap_or_default(),
+                },
                 pre: hooks.pre_hooks.clone(),
                 post: hooks.post_hooks.clone(),
             })
@@ -173,7 +181,7 @@ impl HookRules {
         }
         let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
         let labels = text_map(&pod["metadata"]["labels"]);
-        let applicable = self.rules.iter().filter(|rule| rule.is_for_pod(namespace, &labels));
+        let applicable = self.rules.iter().filter(|rule| rule.pods.selects(namespace, &labels));
         let hooks = applicable.flat_map(|rule| {
             let hooks = if phase == HookPhase::Pre { &rule.pre } else { &rule.post };
             let of_rule = hooks.iter().enumerate();
@@ -183,15 +191,13 @@ impl HookRules {
     }
 }
 
-impl HookRule {
-    fn is_for_pod(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
-        self.namespaces.should_include(namespace)
-            && self.resources.should_include(PODS)
-            && self.selector.matches(labels)
+impl HookSelector {
+    pub(crate) fn selects(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
+        self.namespaces.should_include(namespace) && self.resources.should_include(PODS) && self.labels.matches(labels)
     }
 }
 
-fn text_map(value: &Value) -> BTreeMap<String, String> {
+pub(crate) fn text_map(value: &Value) -> BTreeMap<String, String> {
     let pairs = value.as_object().into_iter().flatten();
     pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }

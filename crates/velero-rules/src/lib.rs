@@ -4,6 +4,7 @@
 //! the cluster holds and what time it is. The crate stands between `velero-api`, which describes the data, and the
 //! engine and controllers, which act on the decisions.
 
+pub mod api_versions;
 pub mod backup_sync;
 pub mod cron;
 pub mod hooks;
@@ -14,9 +15,13 @@ pub mod phases;
 pub mod quantity;
 pub mod queue;
 pub mod resource_filter;
+pub mod resource_modifiers;
 pub mod resource_policies;
+pub mod restore_hooks;
+pub mod restore_validation;
 pub mod retention;
 pub mod schedule;
 pub mod selector;
+pub mod strategic_merge;
 pub mod validation;
 pub mod wildcard;

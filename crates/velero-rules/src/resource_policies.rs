@@ -128,7 +128,7 @@ struct ActionDocument {
     parameters: BTreeMap<String, serde_json::Value>,
 }
 
-fn null_as_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(crate) fn null_as_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,
     T: Default + Deserialize<'de>,

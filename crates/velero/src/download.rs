@@ -3,12 +3,14 @@
 //! The server is asked for an address; the file is fetched from there. When the store cannot be reached from this
 //! machine, the server hands the file out itself, through the proxy of the API server.
 
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Error, Result, anyhow};
+use bytes::Bytes;
 use flate2::write::MultiGzDecoder;
 use futures::{Stream, StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Pod;
@@ -19,6 +21,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use velero_api::v1::{DownloadRequest, DownloadRequestSpec, DownloadTarget, DownloadTargetKind};
 use velero_cluster::ProxyTarget;
 use velero_controllers::{DOWNLOAD_TOKEN_ANNOTATION, SERVER_URL_SCHEME};
+use velero_store::blocking_reader;
 
 use crate::arguments::DownloadArguments;
 use crate::output::describe::{FetchError, Fetched};
@@ -73,6 +76,8 @@ pub(crate) struct Downloader<'a> {
     client: reqwest::Client,
     /// Set once the store turned out to be out of reach, so that the next file does not try it again.
     store_out_of_reach: AtomicBool,
+    /// What the server was asked for.
+    requests: Mutex<Vec<String>>,
 }
 
 impl<'a> Downloader<'a> {
@@ -89,7 +94,28 @@ impl<'a> Downloader<'a> {
             builder = builder.tls_certs_merge(bundle);
         }
         let client = builder.build().context("cannot set up the connection to the object store")?;
-        Ok(Self { session, client, store_out_of_reach: AtomicBool::new(false) })
+        Ok(Self { session, client, store_out_of_reach: AtomicBool::new(false), requests: Mutex::default() })
+    }
+
+    /// A file as it is stored, to be read by blocking code while it arrives.
+    pub(crate) async fn reader(
+        &self,
+        kind: DownloadTargetKind,
+        name: &str,
+        timeout: Duration,
+    ) -> Result<impl Read + Send + 'static, DownloadError> {
+        let body = self.open(kind, name, timeout).await?;
+        let pieces = body.map(|piece| piece.map(Bytes::from).map_err(|error| io::Error::other(format!("{error:#}"))));
+        Ok(blocking_reader(pieces.boxed()))
+    }
+
+    /// Removes what the server was asked for; it would do so itself after a while.
+    pub(crate) async fn remove_requests(self) {
+        let requests = self.requests.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for request in requests {
+            // What is left expires.
+            let _ = self.session.delete::<DownloadRequest>(&request).await;
+        }
     }
 
     /// Writes a file; all but the archive are decompressed. The timeout covers the time until the file begins.
@@ -153,6 +179,7 @@ impl<'a> Downloader<'a> {
         let spec = DownloadRequestSpec { target, ..DownloadRequestSpec::default() };
         let request_name = format!("{name}-{}", uuid::Uuid::new_v4());
         self.session.create(&DownloadRequest::new(self.session.namespace(), &request_name, spec)).await?;
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request_name.clone());
         while Instant::now() < deadline {
             sleep(POLL).await;
             let request: DownloadRequest = self.session.get(&request_name).await?;

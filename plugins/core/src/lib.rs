@@ -8,24 +8,27 @@
 //! | `velero.io/crd-remap-version` | CRDs | stores one made through v1beta1 as v1beta1 |
 //!
 //! The item block actions `velero.io/pod`, `velero.io/pvc` and `velero.io/service-account` follow the same relations.
-//! Relations that can only be found by looking at all objects are [`indexes`] built once a backup.
+//! Relations that can only be found by looking at all objects are [`indexes`] built once a backup. The actions on items
+//! that are restored are in [`restore`].
 
 pub mod indexes;
 pub mod persistent_volume_claim;
 pub mod pod;
 pub mod remap_crd_version;
+pub mod restore;
 pub mod service_account;
 
 use std::sync::Arc;
 
 use velero_api::FeatureFlags;
 use velero_cluster::{Cluster, Discovery};
-use velero_plugin::{Actions, BackupItemAction, ItemBlockAction, Result};
+use velero_plugin::{ActionSource, Actions, BackupItemAction, ItemBlockAction, Result};
 
 use crate::indexes::{BindingIndex, ClaimGroupIndex, MountIndex};
 
-/// The built-in actions for one backup; their indexes are filled when first needed and live as long as they do.
-pub fn builtin(cluster: &Cluster, discovery: &Discovery, features: &FeatureFlags) -> Result<Actions> {
+/// The built-in actions for one backup or one restore; what they look up in the cluster is looked up when first needed
+/// and kept as long as they live. `namespace` is Velero's own, where plugin configs are.
+pub fn builtin(cluster: &Cluster, discovery: &Discovery, features: &FeatureFlags, namespace: &str) -> Result<Actions> {
     let bindings = Arc::new(BindingIndex::new(cluster, discovery));
     let mut backup_item: Vec<Arc<dyn BackupItemAction>> = vec![
         Arc::new(persistent_volume_claim::BackupAction),
@@ -39,7 +42,8 @@ pub fn builtin(cluster: &Cluster, discovery: &Discovery, features: &FeatureFlags
     let claims = persistent_volume_claim::BlockAction::new(MountIndex::new(cluster), ClaimGroupIndex::new(cluster));
     let item_block: Vec<Arc<dyn ItemBlockAction>> =
         vec![Arc::new(pod::BlockAction), Arc::new(claims), Arc::new(service_account::BlockAction::new(bindings))];
-    Actions::from_source(backup_item, item_block, Vec::new())
+    let restore_item = restore::actions(cluster, namespace);
+    Actions::from_source(ActionSource { backup_item, item_block, restore_item, ..ActionSource::default() })
 }
 
 /// A text inside an item; empty when it is missing or no text.

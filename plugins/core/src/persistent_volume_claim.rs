@@ -86,7 +86,7 @@ impl ItemBlockAction for BlockAction {
 }
 
 /// The volume of a claim that is bound.
-fn bound_volume(claim: &Value) -> Option<ResourceIdentifier> {
+pub(crate) fn bound_volume(claim: &Value) -> Option<ResourceIdentifier> {
     let volume = text(claim, "/spec/volumeName");
     (text(claim, "/status/phase") == "Bound" && !volume.is_empty()).then(|| ResourceIdentifier {
         group: String::new(),

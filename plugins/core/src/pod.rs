@@ -47,26 +47,31 @@ impl ItemBlockAction for BlockAction {
 }
 
 fn related(pod: &Value) -> Vec<ResourceIdentifier> {
+    priority_class(pod).into_iter().chain(claims(pod)).collect()
+}
+
+/// The priority class of a pod.
+pub(crate) fn priority_class(pod: &Value) -> Option<ResourceIdentifier> {
+    let name = text(pod, "/spec/priorityClassName");
+    (!name.is_empty()).then(|| ResourceIdentifier {
+        group: "scheduling.k8s.io".to_owned(),
+        resource: "priorityclasses".to_owned(),
+        namespace: String::new(),
+        name: name.to_owned(),
+    })
+}
+
+/// The claims a pod mounts.
+pub(crate) fn claims(pod: &Value) -> impl Iterator<Item = ResourceIdentifier> {
     let namespace = text(pod, "/metadata/namespace");
-    let priority_class = text(pod, "/spec/priorityClassName");
-    let mut items = Vec::new();
-    if !priority_class.is_empty() {
-        items.push(ResourceIdentifier {
-            group: "scheduling.k8s.io".to_owned(),
-            resource: "priorityclasses".to_owned(),
-            namespace: String::new(),
-            name: priority_class.to_owned(),
-        });
-    }
     let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array);
-    let claims = volumes.into_iter().flatten().map(|volume| text(volume, "/persistentVolumeClaim/claimName"));
-    items.extend(claims.filter(|claim| !claim.is_empty()).map(|claim| ResourceIdentifier {
+    let names = volumes.into_iter().flatten().map(|volume| text(volume, "/persistentVolumeClaim/claimName"));
+    names.filter(|name| !name.is_empty()).map(move |name| ResourceIdentifier {
         group: String::new(),
         resource: "persistentvolumeclaims".to_owned(),
         namespace: namespace.to_owned(),
-        name: claim.to_owned(),
-    }));
-    items
+        name: name.to_owned(),
+    })
 }
 
 #[cfg(test)]

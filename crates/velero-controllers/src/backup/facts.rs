@@ -11,7 +11,7 @@ use velero_rules::validation::SnapshotLocation;
 use super::prepare::Facts;
 use crate::context::Context;
 use crate::error::{Result, describe};
-use crate::objects::name;
+use crate::objects::{Objects, name};
 
 /// Reads what a backup is prepared with.
 pub(super) async fn gather(context: &Context, backup: &Backup) -> Result<Facts> {
@@ -46,14 +46,19 @@ pub(super) async fn policies(context: &Context, backup: &Backup) -> Result<Optio
     if !reference.kind.eq_ignore_ascii_case("configmap") {
         return Err(format!("spec.resourcePolicy.kind is {:?}, only configmap is supported", reference.kind));
     }
-    let namespace = context.objects.namespace();
-    let found = context.objects.config_map(&reference.name).await.map_err(|error| describe(&error))?;
+    read_policies(&context.objects, &reference.name).await.map(Some)
+}
+
+/// The policies of a ConfigMap, or why they cannot be used.
+pub(crate) async fn read_policies(objects: &Objects, config_map: &str) -> Result<ResourcePolicies, String> {
+    let namespace = objects.namespace();
+    let found = objects.config_map(config_map).await.map_err(|error| describe(&error))?;
     let found = found.ok_or_else(|| {
         format!(
-            "configmap {:?} does not exist in namespace {namespace:?}; create it or change spec.resourcePolicy",
-            reference.name
+            "configmap {config_map:?} does not exist in namespace {namespace:?}; create it or change \
+             spec.resourcePolicy"
         )
     })?;
     let policies = ResourcePolicies::from_config_map(&found.data.unwrap_or_default());
-    policies.map(Some).map_err(|error| format!("configmap {:?}: {error}", reference.name))
+    policies.map_err(|error| format!("configmap {config_map:?}: {error}"))
 }

@@ -5,7 +5,6 @@
 
 mod facts;
 mod prepare;
-mod progress;
 mod report;
 mod transfer;
 
@@ -15,6 +14,8 @@ use velero_engine::Journal;
 use velero_engine::backup::BackupOutcome;
 use velero_rules::resource_policies::ResourcePolicies;
 use velero_store::BackupStore;
+
+pub(crate) use facts::read_policies;
 
 use crate::backup_finalizer::report as report_end;
 use crate::context::{Context, SharedContext};
@@ -75,8 +76,8 @@ async fn execute(
         Ok(ended) => ended,
         Err(failure) => report::failed(context, backup, &journal, failure).await?,
     };
-    let ended = report::write_patiently(context, backup, &ended).await?;
-    report_end(context, &ended);
+    let written = context.write_end(backup, &ended).await?;
+    report_end(context, &written.unwrap_or(ended));
     Ok(())
 }
 

@@ -7,17 +7,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use velero_api::v1::{Backup, BackupPhase};
 use velero_engine::Journal;
 use velero_engine::backup::BackupOutcome;
-use velero_engine::journal::{Level, LogFormat};
 use velero_rules::phases::backup_phase_after_run;
 use velero_store::BackupStore;
 
 use super::{Failure, transfer};
 use crate::backup_finalizer::{clean_up, end_phase};
 use crate::backup_phase::move_to;
+use crate::clock;
 use crate::context::Context;
-use crate::error::{Error, Result, describe};
+use crate::error::{Result, describe};
 use crate::objects::name;
-use crate::{clock, settings};
 
 /// How long the files of a failed backup may take to be removed and explained.
 const EXPLANATION: Duration = Duration::from_secs(60);
@@ -27,16 +26,7 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// Opens the journal of a backup.
 pub(super) fn journal(context: &Context, backup: &Backup) -> Journal {
-    let format = match context.settings.log_format {
-        settings::LogFormat::Text => LogFormat::Text,
-        settings::LogFormat::Json => LogFormat::Json,
-    };
-    let level = match context.settings.log_level.to_ascii_lowercase().as_str() {
-        "trace" | "debug" => Level::Debug,
-        "warn" | "warning" => Level::Warning,
-        "error" | "fatal" | "panic" => Level::Error,
-        _ => Level::Info,
-    };
+    let (format, level) = context.settings.journal_form();
     Journal::for_backup(context.objects.namespace(), name(backup), format, level)
 }
 
@@ -117,33 +107,10 @@ async fn leave_explanation(store: &BackupStore, failed: &Backup, journal: &Journ
     }
 }
 
-/// Writes how a backup ended, for as long as a single object may take.
-pub(super) async fn write_patiently(context: &Context, before: &Backup, after: &Backup) -> Result<Backup> {
-    let deadline = tokio::time::Instant::now() + context.settings.resource_timeout.to_std();
-    let mut pause = Duration::from_secs(1);
-    loop {
-        match context.objects.force(before, after).await {
-            Err(Error::Cluster(error)) if error.is_not_found() => {
-                tracing::warn!(backup = name(before), "The backup was deleted while it ran");
-                return Ok(after.clone());
-            }
-            Err(error) if tokio::time::Instant::now() < deadline && !context.stop.is_cancelled() => {
-                tracing::warn!(
-                    backup = name(before),
-                    error = describe(&error),
-                    "The end of a backup could not be written"
-                );
-            }
-            outcome => return outcome,
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(Duration::from_secs(30));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use velero_api::v1::BackupProgress;
+    use velero_engine::journal::{Level, LogFormat};
 
     use super::*;
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -14,14 +15,18 @@ use velero_engine::backup::{self, BackupOutcome, BackupRequest};
 use velero_rules::resource_policies::ResourcePolicies;
 use velero_store::{BackupStore, Error as StoreError, PipeWriter, pipe};
 
-use super::{Failure, progress};
+use super::Failure;
 use crate::context::Context;
 use crate::error::{Result, describe};
 use crate::objects::name;
+use crate::progress;
 use crate::store_message::explain;
 
 /// How many pieces of 256 KiB may wait between the archive and the upload.
 const WAITING_PIECES: usize = 4;
+
+/// How long it is at least from one report of progress to the next.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Makes the archive and uploads it at the same time; gives the size of what was stored.
 pub(super) async fn contents(
@@ -48,7 +53,8 @@ pub(super) async fn contents(
         made
     };
     let upload = store.put_contents(name(backup), Box::pin(stream));
-    let report = progress::write(context, backup, receiver, done.clone());
+    let put = |backup: &mut Backup, progress: &BackupProgress| backup.status.progress = Some(progress.clone());
+    let report = progress::write(context, backup, PAUSE, receiver, done.clone(), put);
     let (made, uploaded, ()): (Result<_, String>, _, _) = tokio::join!(make, upload, report);
     match (made, uploaded) {
         (Ok(outcome), Ok(())) => Ok((outcome, size.load(Ordering::Relaxed))),
@@ -85,7 +91,7 @@ async fn request(context: &Context, backup: &Backup, policies: Option<ResourcePo
     let settings = &context.settings;
     Ok(BackupRequest {
         backup: backup.clone(),
-        actions: velero_plugin_core::builtin(&cluster, &discovery, &settings.features)?,
+        actions: velero_plugin_core::builtin(&cluster, &discovery, &settings.features, &settings.namespace)?,
         cluster,
         discovery,
         policies,

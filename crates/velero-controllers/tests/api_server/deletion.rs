@@ -2,13 +2,15 @@
 
 use std::fs;
 
+use kube::api::DeleteParams;
 use velero_api::GoDuration;
 use velero_api::v1::{
     Backup, BackupPhase, BackupSpec, DeleteBackupRequest, DeleteBackupRequestPhase, DeleteBackupRequestSpec, Restore,
+    RestorePhase, RestoreSpec,
 };
 use velero_testkit::cluster_test;
 
-use crate::support::{Server, Workload, assert_phase, assert_says};
+use crate::support::{Server, Workload, assert_phase, assert_restore_phase, assert_says};
 
 fn request(namespace: &str, backup: &str) -> DeleteBackupRequest {
     let spec = DeleteBackupRequestSpec { backup_name: backup.to_owned(), ..Default::default() };
@@ -25,14 +27,10 @@ fn a_deleted_backup_takes_its_files_and_restores_along_and_nothing_else() {
         for name in ["first", "first-neighbour"] {
             assert_phase(&server.backup(name, workload.spec()).await, &BackupPhase::Completed);
         }
-        let restore = |name: &str, backup: &str| {
-            let mut restore = Restore::new(&cluster.namespace, name, Default::default());
-            restore.spec.backup_name = backup.to_owned();
-            restore.metadata.finalizers = Some(vec![velero_api::finalizers::RESTORE_EXTERNAL_RESOURCES.to_owned()]);
-            restore
-        };
-        server.create(restore("of-first", "first")).await;
-        server.create(restore("of-neighbour", "first-neighbour")).await;
+        for (name, backup) in [("of-first", "first"), ("of-neighbour", "first-neighbour")] {
+            let spec = RestoreSpec { backup_name: backup.to_owned(), ..Default::default() };
+            assert_restore_phase(&server.restore(name, spec).await, &RestorePhase::Completed);
+        }
 
         server.create(request(&cluster.namespace, "first")).await;
         server.until_gone::<Backup>("first").await;
@@ -40,11 +38,14 @@ fn a_deleted_backup_takes_its_files_and_restores_along_and_nothing_else() {
         assert!(server.api::<Restore>().get_opt("of-first").await.unwrap().is_none());
         assert!(server.api::<Restore>().get_opt("of-neighbour").await.unwrap().is_some());
         assert!(!directory.path().join("backups/first").exists());
+        assert!(!directory.path().join("restores/of-first").exists());
+        assert!(directory.path().join("restores/of-neighbour").exists());
         assert!(directory.path().join("backups/first-neighbour/velero-backup.json").exists());
         let metrics = server.http("/metrics").await.unwrap().text();
         assert!(metrics.contains("velero_backup_deletion_success_total{schedule=\"\"} 1"), "{metrics}");
 
-        server.patch::<Restore>("of-neighbour", serde_json::json!({"metadata": {"finalizers": null}})).await;
+        server.api::<Restore>().delete("of-neighbour", &DeleteParams::default()).await.unwrap();
+        server.until_gone::<Restore>("of-neighbour").await;
         workload.delete().await;
         server.stop().await;
     });

@@ -102,3 +102,12 @@ fn a_backup_that_had_ended_when_its_server_died_keeps_its_end() {
         server.stop().await;
     });
 }
+
+#[test]
+fn a_server_that_is_stopped_as_soon_as_it_is_ready_ends() {
+    cluster_test(|cluster| async move {
+        for _ in 0..5 {
+            Server::start(cluster.clone()).await.stop().await;
+        }
+    });
+}

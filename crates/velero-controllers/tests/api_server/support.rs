@@ -13,7 +13,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use velero_api::resource::VeleroResource;
-use velero_api::v1::{Backup, BackupPhase, BackupSpec, BackupStorageLocation, BackupStorageLocationSpec};
+use velero_api::v1::{
+    Backup, BackupPhase, BackupSpec, BackupStorageLocation, BackupStorageLocationSpec, Restore, RestorePhase,
+    RestoreSpec,
+};
 use velero_controllers::server::{Settings, run_until};
 use velero_testkit::TestCluster;
 use velero_testkit::harness::unique_name;
@@ -99,6 +102,12 @@ impl Server {
     pub(crate) async fn backup(&self, name: &str, spec: BackupSpec) -> Backup {
         self.create(Backup::new(&self.cluster.namespace, name, spec)).await;
         self.until(name, |backup: &Backup| backup.status.phase().is_terminal()).await
+    }
+
+    /// Makes a restore and waits for its end.
+    pub(crate) async fn restore(&self, name: &str, spec: RestoreSpec) -> Restore {
+        self.create(Restore::new(&self.cluster.namespace, name, spec)).await;
+        self.until(name, |restore: &Restore| restore.status.phase().is_terminal()).await
     }
 
     /// Waits until an object is as wanted.
@@ -205,9 +214,13 @@ impl Workload {
     }
 
     pub(crate) async fn delete(self) {
-        let namespaces: Api<Namespace> = Api::all(self.cluster.client.clone());
-        namespaces.delete(&self.namespace, &DeleteParams::default()).await.unwrap();
+        delete_namespace(&self.cluster, &self.namespace).await;
     }
+}
+
+pub(crate) async fn delete_namespace(cluster: &TestCluster, namespace: &str) {
+    let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
+    namespaces.delete(namespace, &DeleteParams::default()).await.unwrap();
 }
 
 /// Makes a Secret with one key in the server's namespace.
@@ -228,6 +241,12 @@ pub(crate) async fn config_map(cluster: &TestCluster, name: &str, key: &str, val
 #[track_caller]
 pub(crate) fn assert_phase(backup: &Backup, phase: &BackupPhase) {
     assert_eq!(backup.status.phase(), phase, "{:#?}", backup.status);
+}
+
+/// Fails unless a restore is in the phase, showing its status.
+#[track_caller]
+pub(crate) fn assert_restore_phase(restore: &Restore, phase: &RestorePhase) {
+    assert_eq!(restore.status.phase(), phase, "{:#?}", restore.status);
 }
 
 /// Fails unless one of the texts holds a piece.

@@ -109,29 +109,30 @@ impl HookRunner {
             command: hook.command.clone(),
             timeout: (hook.timeout > GoDuration::ZERO).then(|| hook.timeout.to_std()),
         };
-        let tell = |output: &ExecOutput| {
-            about().message(&format!("stdout: {}", output.stdout));
-            about().message(&format!("stderr: {}", output.stderr));
-        };
-        match self.cluster.exec(&request).await {
-            Ok(output) => {
-                tell(&output);
-                Ok(())
-            }
-            Err(Error::Exec(failure)) => {
-                tell(&failure.output);
-                Err(match failure.reason {
-                    ExecReason::TimedOut(_) => format!("timed out after {}", hook.timeout),
-                    ExecReason::ExitCode(code) => format!("command terminated with exit code {code}"),
-                    ExecReason::Failed(_) => failure.to_string(),
-                })
-            }
-            Err(error) => Err(error.to_string()),
-        }
+        let (output, outcome) = execute(&self.cluster, &request).await;
+        about().message(&format!("stdout: {}", output.stdout));
+        about().message(&format!("stderr: {}", output.stderr));
+        outcome
     }
 
     fn entry_about<'e>(&self, pod: &'e HookedPod, entry: Entry<'e>) -> Entry<'e> {
         entry.object("pods", Some(&pod.namespace), &pod.name)
+    }
+}
+
+/// Runs a command in a pod; gives what it wrote, and why it failed if it did.
+pub(crate) async fn execute(cluster: &Cluster, request: &ExecRequest) -> (ExecOutput, Result<(), String>) {
+    match cluster.exec(request).await {
+        Ok(output) => (output, Ok(())),
+        Err(Error::Exec(failure)) => {
+            let reason = match failure.reason {
+                ExecReason::TimedOut(limit) => format!("timed out after {}", GoDuration::from(limit)),
+                ExecReason::ExitCode(code) => format!("command terminated with exit code {code}"),
+                ExecReason::Failed(_) => failure.to_string(),
+            };
+            (failure.output, Err(reason))
+        }
+        Err(error) => (ExecOutput::default(), Err(error.to_string())),
     }
 }
 

@@ -16,6 +16,8 @@ use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use velero_api::records::{Results, ResultsFile};
 
+const RESTORE: &str = "restore";
+
 /// How serious an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -67,6 +69,8 @@ pub struct Journal {
 
 struct Shared {
     subject: (&'static str, String),
+    /// Whether results name type and object in front of the message; those of a restore say it in the message.
+    names_objects: bool,
     format: LogFormat,
     lowest: Level,
     state: Mutex<State>,
@@ -91,13 +95,19 @@ impl Journal {
             counts: Counts::default(),
             results: ResultsFile::default(),
         };
+        let names_objects = subject_key != RESTORE;
         let subject = (subject_key, subject.to_owned());
-        Self { shared: Arc::new(Shared { subject, format, lowest, state: Mutex::new(state) }) }
+        Self { shared: Arc::new(Shared { subject, names_objects, format, lowest, state: Mutex::new(state) }) }
     }
 
     /// Opens the journal of a backup.
     pub fn for_backup(namespace: &str, name: &str, format: LogFormat, lowest: Level) -> Self {
         Self::new("backup", &format!("{namespace}/{name}"), format, lowest)
+    }
+
+    /// Opens the journal of a restore.
+    pub fn for_restore(namespace: &str, name: &str, format: LogFormat, lowest: Level) -> Self {
+        Self::new(RESTORE, &format!("{namespace}/{name}"), format, lowest)
     }
 
     /// Begins an entry about details.
@@ -238,6 +248,16 @@ impl<'a> Entry<'a> {
 
     fn add_to(&self, results: &mut Results, message: &str) {
         let mut text = String::new();
+        if !self.journal.shared.names_objects {
+            text.push_str(message);
+            if let Some(error) = &self.error {
+                text.push_str(&format!(": {error}"));
+            }
+            return match self.find("namespace") {
+                Some(namespace) => results.add(namespace, text),
+                None => results.add_velero(text),
+            };
+        }
         let mut part = |label: &str, value: Option<&str>| {
             if let Some(value) = value {
                 text.push_str(&format!(" {label}: /{value}"));

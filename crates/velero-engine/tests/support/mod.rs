@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
+pub mod restore;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +73,8 @@ impl Scene {
         let mut backup = Backup::new("velero", "b1", spec);
         let problems = velero_rules::resource_filter::validate_and_complete(&mut backup.spec);
         assert!(problems.is_empty(), "{problems:?}");
-        let mut actions = velero_plugin_core::builtin(&self.cluster, &self.discovery, &self.features).unwrap();
+        let mut actions =
+            velero_plugin_core::builtin(&self.cluster, &self.discovery, &self.features, "velero").unwrap();
         actions.append(self.extra_actions.clone()).unwrap();
         BackupRequest {
             backup,

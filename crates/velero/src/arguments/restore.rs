@@ -27,6 +27,7 @@ pub(crate) enum RestoreCommand {
 #[command(after_help = "Examples:
   velero restore create restore-1 --from-backup backup-1
   velero restore create --from-backup backup-1 --namespace-mappings web:web-copy
+  velero restore create --from-backup backup-1 --existing-resource-policy update --dry-run
   velero restore create --from-schedule daily --allow-partially-failed
   velero restore create --from-backup backup-2 --include-resources persistentvolumeclaims,persistentvolumes")]
 pub(crate) struct RestoreCreateArguments {
@@ -112,6 +113,10 @@ pub(crate) struct RestoreCreateArguments {
     /// Wait for the operation to complete
     #[arg(short, long)]
     pub(crate) wait: bool,
+
+    /// Show what the restore would do to each object of the cluster, and do nothing
+    #[arg(long, conflicts_with = "wait")]
+    pub(crate) dry_run: bool,
 
     /// ConfigMap with the changes to make to objects
     #[arg(long, default_value = "", hide_default_value = true)]

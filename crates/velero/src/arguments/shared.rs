@@ -72,7 +72,7 @@ pub(crate) struct DeleteArguments {
 }
 
 /// How files are fetched from the object store.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct DownloadArguments {
     /// Do not check the object store's TLS certificate. Insecure, not recommended for production
     #[arg(long)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use velero_api::resource::VeleroResource;
 
 use crate::session::Session;
@@ -55,19 +55,35 @@ pub(super) async fn wait<K: VeleroResource>(
     }
 }
 
+impl Progress {
+    /// One line: items, percent and, after some time, items a second.
+    fn line(&self, elapsed: Duration) -> String {
+        let Self { phase, done, total, .. } = self;
+        if *total == 0 {
+            return phase.clone();
+        }
+        let percent = done * 100 / total;
+        let rate = match elapsed.as_secs() {
+            0 => String::new(),
+            seconds => format!(", {} items/s", done / seconds),
+        };
+        format!("{phase}: {done} of {total} items ({percent}%){rate}")
+    }
+}
+
 /// Shows progress: a bar for a person at a terminal, else a line for each change.
 enum Display<'a> {
     Bar(ProgressBar),
-    Lines { session: &'a Session, last: Option<Progress> },
+    Lines { session: &'a Session, last: Option<Progress>, begun: Instant },
 }
 
 impl<'a> Display<'a> {
     fn new(session: &'a Session) -> Self {
         if !io::stderr().is_terminal() {
-            return Self::Lines { session, last: None };
+            return Self::Lines { session, last: None, begun: Instant::now() };
         }
         let bar = ProgressBar::new(0);
-        let template = "{prefix} [{wide_bar}] {pos}/{len} items, {per_sec}, {eta} left";
+        let template = "{prefix} [{wide_bar}] {percent}%, {pos}/{len} items, {per_sec}, {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
         }
@@ -83,9 +99,8 @@ impl<'a> Display<'a> {
                 bar.set_prefix(progress.phase);
             }
             Self::Lines { last, .. } if last.as_ref() == Some(&progress) => {}
-            Self::Lines { session, last } => {
-                let Progress { phase, done, total, .. } = &progress;
-                session.printer.note(format_args!("{phase}: {done} of {total} items"));
+            Self::Lines { session, last, begun } => {
+                session.printer.note(progress.line(begun.elapsed()));
                 *last = Some(progress);
             }
         }
@@ -94,6 +109,24 @@ impl<'a> Display<'a> {
     fn clear(&self) {
         if let Self::Bar(bar) = self {
             bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_items_percent_and_rate_as_far_as_known() {
+        let progress = |done, total| Progress { phase: "InProgress".to_owned(), ended: false, done, total };
+        for (progress, seconds, expected) in [
+            (progress(0, 0), 3, "InProgress"),
+            (progress(5, 20), 0, "InProgress: 5 of 20 items (25%)"),
+            (progress(120, 400), 2, "InProgress: 120 of 400 items (30%), 60 items/s"),
+            (progress(400, 400), 5, "InProgress: 400 of 400 items (100%), 80 items/s"),
+        ] {
+            assert_eq!(progress.line(Duration::from_secs(seconds)), expected);
         }
     }
 }

@@ -17,6 +17,11 @@ impl Clock {
         Self { now: Timestamp::now(), zone: TimeZone::system() }
     }
 
+    /// The moment of printing.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now
+    }
+
     /// A time, as in `2026-11-15 09:25:00 +0000 UTC`.
     pub(crate) fn text(&self, time: &Time) -> String {
         time.0.to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M:%S %z %Z").to_string()

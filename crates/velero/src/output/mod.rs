@@ -3,6 +3,7 @@
 pub(crate) mod clock;
 pub(crate) mod describe;
 mod document;
+mod preview;
 mod table;
 mod tables;
 mod yaml;
@@ -17,6 +18,7 @@ use crate::printer::Printer;
 use crate::session::Listed;
 pub(crate) use clock::Clock;
 pub(crate) use document::Document;
+pub(crate) use preview::RestorePreview;
 use table::Table;
 pub(crate) use tables::Tabular;
 

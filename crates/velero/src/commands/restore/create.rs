@@ -7,6 +7,7 @@ use velero_api::v1::{
     Backup, ExistingResourcePolicy, Restore, RestoreSpec, RestoreStatusSpec, UploaderConfigForRestore,
 };
 
+use super::preview;
 use crate::arguments::RestoreCreateArguments;
 use crate::arguments::values::{StringList, merged};
 use crate::commands::select::name_of;
@@ -19,6 +20,9 @@ pub(crate) async fn create(session: &Session, arguments: RestoreCreateArguments)
     validate(&arguments)?;
     let source = find_source(session, &arguments).await?;
     let restore = build(session.namespace(), &arguments, source)?;
+    if arguments.dry_run {
+        return preview::show(session, &restore, &arguments.output).await;
+    }
     if print_instead_of_create(session.printer, &restore, &arguments.output)? {
         return Ok(());
     }

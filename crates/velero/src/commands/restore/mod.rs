@@ -5,6 +5,7 @@ mod delete;
 mod describe;
 mod get;
 mod logs;
+mod preview;
 
 pub(super) use create::create;
 pub(super) use delete::delete;

@@ -1,7 +1,7 @@
 //! A restore.
 
 use velero_api::records::{RestoreVolumeInfo, VolumeMethod};
-use velero_api::v1::{PodVolumeRestore, Restore, RestorePhase, RestoreSpec};
+use velero_api::v1::{PodVolumeRestore, Restore, RestorePhase, RestoreSpec, RestoreStatus};
 
 use super::backup::describe_config_map;
 use super::describer::{Describer, NONE, choice};
@@ -10,6 +10,7 @@ use super::operations::describe_restore_operations;
 use super::pod_volumes::describe_pod_volume_restores;
 use super::results::{describe_resource_list, describe_results};
 use super::{Manner, RestoreFiles};
+use crate::output::Clock;
 
 /// Describes a restore and the pod volumes it restored.
 pub(crate) fn describe_restore(
@@ -75,6 +76,22 @@ fn describe_phase(describer: &mut Describer<'_>, restore: &Restore) {
         describer.field(total, progress.total_items);
         describer.field(done, progress.items_restored);
     }
+    if let Some(rate) = rate(&restore.status, &describer.manner.clock) {
+        describer.field("Restore rate", format_args!("{rate} items/s"));
+    }
+    if !restore.status.failure_reason.is_empty() {
+        let reason = style.red(&restore.status.failure_reason);
+        describer.field("Failure reason", reason);
+    }
+}
+
+/// Items a second from the start to the end, or to now.
+fn rate(status: &RestoreStatus, clock: &Clock) -> Option<i64> {
+    let items = status.progress.as_ref()?.items_restored;
+    let begun = status.start_timestamp.as_ref()?.0;
+    let ended = status.completion_timestamp.as_ref().map_or(clock.now(), |time| time.0);
+    // Objects hold whole seconds, so that a short restore may seem to have taken no time.
+    Some(items / ended.duration_since(begun).as_secs().max(1))
 }
 
 fn describe_selection(describer: &mut Describer<'_>, spec: &RestoreSpec) {
@@ -172,4 +189,26 @@ fn describe_movement(describer: &mut Describer<'_>, info: &RestoreVolumeInfo) {
     describer.line(format_args!("\t\t\tOperation ID: {}", movement.operation_id));
     describer.line(format_args!("\t\t\tData Mover: {}", movement.data_mover));
     describer.line(format_args!("\t\t\tUploader Type: {}", movement.uploader_type));
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use velero_api::v1::RestoreProgress;
+
+    use super::*;
+
+    #[test]
+    fn the_rate_counts_whole_seconds_and_needs_a_start() {
+        let clock = Clock::system();
+        let time = |text: &str| Some(Time(text.parse().unwrap()));
+        let progress = RestoreProgress { total_items: 12, items_restored: 12, ..Default::default() };
+        let mut status = RestoreStatus { progress: Some(progress), ..Default::default() };
+        assert_eq!(rate(&status, &clock), None);
+        status.start_timestamp = time("2026-01-02T03:04:05Z");
+        status.completion_timestamp = time("2026-01-02T03:04:09Z");
+        assert_eq!(rate(&status, &clock), Some(3));
+        status.completion_timestamp = status.start_timestamp.clone();
+        assert_eq!(rate(&status, &clock), Some(12));
+    }
 }

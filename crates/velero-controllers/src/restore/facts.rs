@@ -1,0 +1,100 @@
+//! Reads what a restore is prepared with.
+
+use k8s_openapi::api::core::v1::TypedLocalObjectReference;
+use velero_api::v1::{Backup, BackupStorageLocation, RestoreSpec};
+use velero_api::{FeatureFlags, labels};
+use velero_rules::api_versions::{VersionPriorities, parse_version_priorities};
+use velero_rules::resource_modifiers::ResourceModifiers;
+use velero_rules::resource_policies::ResourcePolicies;
+
+use crate::backup::read_policies;
+use crate::error::{Result, describe};
+use crate::objects::Objects;
+
+/// The ConfigMap in which users say which API versions they prefer.
+const VERSIONS_CONFIG_MAP: &str = "enableapigroupversions";
+/// Its key.
+const VERSIONS_KEY: &str = "restoreResourcesVersionPriority";
+
+/// What is known of the cluster when a restore is prepared.
+pub(super) struct Facts {
+    /// The backups of the schedule, when the restore names one.
+    pub(super) of_schedule: Vec<Backup>,
+    /// The backup the restore names, if it exists.
+    pub(super) backup: Option<Backup>,
+    /// All locations.
+    pub(super) locations: Vec<BackupStorageLocation>,
+    /// The changes to make to objects, or why they cannot be made.
+    pub(super) modifiers: Result<Option<ResourceModifiers>, String>,
+    /// The policies of the restore, or why they cannot be used.
+    pub(super) policies: Result<Option<ResourcePolicies>, String>,
+}
+
+/// Reads what a restore is prepared with.
+pub(super) async fn gather(objects: &Objects, spec: &RestoreSpec) -> Result<Facts> {
+    let of_schedule = match spec.schedule_name.as_str() {
+        "" => Vec::new(),
+        schedule => {
+            let selector = format!("{}={}", labels::SCHEDULE_NAME, labels::valid_value(schedule));
+            objects.list::<Backup>(&selector).await?
+        }
+    };
+    let backup = match spec.backup_name.as_str() {
+        "" => None,
+        backup => objects.get(backup).await?,
+    };
+    Ok(Facts {
+        of_schedule,
+        backup,
+        locations: objects.list("").await?,
+        modifiers: modifiers(objects, spec.resource_modifier.as_ref()).await,
+        policies: policies(objects, spec.resource_policy.as_ref()).await,
+    })
+}
+
+async fn modifiers(
+    objects: &Objects,
+    reference: Option<&TypedLocalObjectReference>,
+) -> Result<Option<ResourceModifiers>, String> {
+    let Some(reference) = reference else { return Ok(None) };
+    if !is_config_map(reference) {
+        return Ok(None);
+    }
+    let full_name = format!("{}/{}", objects.namespace(), reference.name);
+    let missing = || format!("failed to get resource modifiers configmap {full_name}");
+    let found = objects.config_map(&reference.name).await;
+    let found = found.map_err(|error| format!("{}: {}", missing(), describe(&error)))?.ok_or_else(missing)?;
+    let modifiers = ResourceModifiers::from_config_map(&found.data.unwrap_or_default());
+    modifiers
+        .map(Some)
+        .map_err(|error| format!("Error in parsing resource modifiers provided in configmap {full_name}: {error}"))
+}
+
+async fn policies(
+    objects: &Objects,
+    reference: Option<&TypedLocalObjectReference>,
+) -> Result<Option<ResourcePolicies>, String> {
+    match reference {
+        Some(reference) if is_config_map(reference) => read_policies(objects, &reference.name).await.map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// What a reference to anything else says is told by the validation.
+fn is_config_map(reference: &TypedLocalObjectReference) -> bool {
+    reference.kind.eq_ignore_ascii_case("configmap")
+}
+
+/// The versions users prefer where a backup holds several.
+pub(super) async fn version_priorities(objects: &Objects, features: &FeatureFlags) -> Result<VersionPriorities> {
+    if !features.api_group_versions() {
+        return Ok(VersionPriorities::default());
+    }
+    let found = objects.config_map(VERSIONS_CONFIG_MAP).await?;
+    let text = found.and_then(|found| found.data?.remove(VERSIONS_KEY)).unwrap_or_default();
+    let (priorities, problems) = parse_version_priorities(&text);
+    for problem in problems {
+        tracing::warn!(configmap = VERSIONS_CONFIG_MAP, problem, "A preferred API version is not taken into account");
+    }
+    Ok(priorities)
+}

@@ -1,0 +1,145 @@
+//! What a restore says about itself: journal, status, and what is left of a failure.
+
+use std::time::Duration;
+
+use velero_api::v1::{HookStatus, Restore, RestorePhase};
+use velero_engine::Journal;
+use velero_engine::restore::RestoreOutcome;
+use velero_rules::phases::restore_phase_after_run;
+use velero_store::BackupStore;
+
+use super::{Failure, transfer};
+use crate::clock;
+use crate::context::Context;
+use crate::error::{Result, describe};
+use crate::objects::name;
+use crate::restore_phase::move_to;
+
+/// How long the log of a failed restore may take to be stored.
+const EXPLANATION: Duration = Duration::from_secs(10);
+
+/// Opens the journal of a restore.
+pub(super) fn journal(context: &Context, restore: &Restore) -> Journal {
+    let (format, level) = context.settings.journal_form();
+    Journal::for_restore(context.objects.namespace(), name(restore), format, level)
+}
+
+/// Ends the journal of a restore that ran through.
+pub(super) fn note_end(journal: &Journal, outcome: &RestoreOutcome) {
+    if !outcome.operations.is_empty() {
+        let message = "Actions left operations behind, which this server does not wait for yet";
+        journal.warning().field("operations", outcome.operations.len().to_string()).message(message);
+    }
+    journal.info().message("restore completed");
+}
+
+/// The restore after its last object, counted from the journal.
+pub(super) fn restored(
+    restore: &Restore,
+    journal: &Journal,
+    outcome: &RestoreOutcome,
+    work_left: bool,
+) -> Result<Restore> {
+    let mut restored = restore.clone();
+    let counts = journal.counts();
+    move_to(&mut restored, restore_phase_after_run(false, work_left, counts.errors > 0))?;
+    let status = &mut restored.status;
+    (status.warnings, status.errors) = (counts.warnings, counts.errors);
+    status.progress = Some(outcome.progress.clone());
+    status.restore_item_operations_attempted = i64::try_from(outcome.operations.len()).unwrap_or(i64::MAX);
+    if !work_left {
+        status.hook_status = Some(HookStatus::default());
+    }
+    Ok(restored)
+}
+
+/// The failed restore; what explains the failure is stored.
+pub(super) async fn failed(
+    context: &Context,
+    restore: &Restore,
+    journal: &Journal,
+    failure: Failure,
+) -> Result<Restore> {
+    journal.error().error(&failure.reason).message("Restore failed");
+    let mut failed = restore.clone();
+    move_to(&mut failed, RestorePhase::Failed)?;
+    let (counts, status) = (journal.counts(), &mut failed.status);
+    (status.warnings, status.errors) = (counts.warnings, counts.errors);
+    status.failure_reason = format!("restore execution failed: {}", failure.reason);
+    status.completion_timestamp = Some(clock::now_time());
+    // The progress that was written last stays.
+    if let Some(written) = context.objects.get::<Restore>(name(restore)).await.ok().flatten() {
+        failed.status.progress = written.status.progress;
+    }
+    if let Some(store) = &failure.store {
+        let words = transfer::journal_files(store, name(restore), journal);
+        match tokio::time::timeout(EXPLANATION, words).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(
+                    restore = name(restore),
+                    error = describe(&error),
+                    "The log of a failed restore is not stored"
+                );
+            }
+            Err(_) => tracing::warn!(restore = name(restore), "The store does not take the log of a failed restore"),
+        }
+    }
+    Ok(failed)
+}
+
+/// Removes the files of a restore that was deleted while it ran.
+pub(super) async fn clean_up(store: Option<&BackupStore>, restore: &str) {
+    let Some(store) = store else { return };
+    if let Err(error) = store.delete_restore(restore).await {
+        tracing::warn!(restore, error = describe(&error), "Files of a deleted restore are left in its location");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use velero_api::v1::RestoreProgress;
+    use velero_engine::journal::{Level, LogFormat};
+
+    use super::*;
+
+    fn running() -> (Restore, Journal, RestoreOutcome) {
+        let mut restore = Restore::new("velero", "r", Default::default());
+        restore.status.phase = Some(RestorePhase::InProgress);
+        let journal = Journal::for_restore("velero", "r", LogFormat::Text, Level::Info);
+        let progress = RestoreProgress { total_items: 3, items_restored: 3, ..Default::default() };
+        (restore, journal, RestoreOutcome { progress, ..Default::default() })
+    }
+
+    #[test]
+    fn a_restore_with_nothing_left_ends_at_once_and_one_with_hooks_is_finalized() {
+        let (restore, journal, outcome) = running();
+        let phase = |work_left| restored(&restore, &journal, &outcome, work_left).unwrap().status.phase().clone();
+        assert_eq!(phase(false), RestorePhase::Completed);
+        assert_eq!(phase(true), RestorePhase::Finalizing);
+        journal.error().message("bad");
+        assert_eq!(phase(false), RestorePhase::PartiallyFailed);
+        assert_eq!(phase(true), RestorePhase::FinalizingPartiallyFailed);
+    }
+
+    #[test]
+    fn the_end_of_a_restore_is_counted_from_its_journal() {
+        let (restore, journal, outcome) = running();
+        journal.warning().message("odd");
+        journal.error().message("bad");
+        journal.error().message("worse");
+        let status = restored(&restore, &journal, &outcome, false).unwrap().status;
+        assert_eq!((status.warnings, status.errors), (1, 2));
+        assert_eq!(status.progress, Some(outcome.progress));
+    }
+
+    #[test]
+    fn operations_that_are_not_waited_for_are_a_warning() {
+        let (_, journal, mut outcome) = running();
+        note_end(&journal, &outcome);
+        assert_eq!(journal.counts().warnings, 0);
+        outcome.operations.push(Default::default());
+        note_end(&journal, &outcome);
+        assert_eq!(journal.counts().warnings, 1);
+    }
+}

@@ -1,0 +1,117 @@
+//! Moves a restore out of its store: the archive into the engine, then the files that say what happened back.
+
+use std::io::Read;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use velero_api::v1::{Restore, RestoreProgress};
+use velero_archive::{BackupFile, RestoreFile};
+use velero_engine::Journal;
+use velero_engine::restore::{self, RestoreOutcome, RestoreRequest, RunningHooks};
+use velero_store::{BackupStore, Error as StoreError, blocking_reader};
+
+use super::PreparedRestore;
+use crate::context::Context;
+use crate::error::{Result, describe};
+use crate::progress;
+use crate::store_message::explain;
+
+/// How long it is at least from one report of progress to the next. With the time a report takes, watchers hear of a
+/// running restore at least once a second.
+const PAUSE: Duration = Duration::from_millis(800);
+
+/// Restores what is in the archive of the backup, and writes the progress meanwhile.
+pub(super) async fn contents(
+    context: &Context,
+    prepared: PreparedRestore,
+    journal: &Journal,
+    store: &BackupStore,
+) -> Result<(RestoreOutcome, RunningHooks), String> {
+    let restore = prepared.restore.clone();
+    let backup = &restore.spec.backup_name;
+    let volumes = store.get_json(backup, BackupFile::VolumeInfos).await;
+    let volumes = volumes.map_err(|error| format!("error fetching volume information: {}", explain(&error)))?;
+    let archive = store.get_contents(backup).await;
+    let archive = archive.map_err(|error| format!("error downloading backup: {}", explain(&error)))?;
+    let request = prepared.request(context.objects.cluster(), &context.settings, volumes).await;
+    let request = request.map_err(|error| describe(&error))?;
+    journal.info().message("starting restore");
+
+    let (sender, receiver) = watch::channel(RestoreProgress::default());
+    let done = CancellationToken::new();
+    let work = async {
+        let restored = work(request, blocking_reader(archive), journal.clone(), sender).await;
+        done.cancel();
+        restored
+    };
+    let report = progress::write(context, &restore, PAUSE, receiver, done.clone(), put_progress);
+    let (restored, ()) = tokio::join!(work, report);
+    restored
+}
+
+/// Takes over progress that is never less than what was said before.
+fn put_progress(restore: &mut Restore, next: &RestoreProgress) {
+    let known = restore.status.progress.get_or_insert_default();
+    known.total_items = known.total_items.max(next.total_items);
+    known.items_restored = known.items_restored.max(next.items_restored);
+}
+
+/// Restores on a thread of its own, so that a large restore takes no turn from the controllers. Dropping the future
+/// gives the restore up.
+async fn work(
+    request: RestoreRequest,
+    archive: impl Read + Send + 'static,
+    journal: Journal,
+    progress: watch::Sender<RestoreProgress>,
+) -> Result<(RestoreOutcome, RunningHooks), String> {
+    let wanted = CancellationToken::new();
+    let dropped = wanted.clone();
+    let _guard = wanted.drop_guard();
+    let runtime = tokio::runtime::Handle::current();
+    let work = tokio::task::spawn_blocking(move || {
+        let restored = restore::run(request, archive, &journal, progress);
+        let restored = runtime.block_on(dropped.run_until_cancelled(restored));
+        restored.ok_or("the restore was given up")?.map_err(|error| describe(&error))
+    });
+    work.await.map_err(|error| error.to_string())?
+}
+
+/// Stores all files of a restore. What cannot be stored is told; the results and the log come last.
+pub(super) async fn files(
+    store: &BackupStore,
+    restore: &str,
+    journal: &Journal,
+    outcome: &RestoreOutcome,
+) -> Result<(), StoreError> {
+    tokio::try_join!(
+        store.put_restore_json(restore, RestoreFile::ResourceList, &outcome.resource_list),
+        store.put_restore_json(restore, RestoreFile::ItemOperations, &outcome.operations),
+        store.put_restore_json(restore, RestoreFile::VolumeInfo, &outcome.volumes),
+    )?;
+    journal_files(store, restore, journal).await
+}
+
+/// Stores what happened: results and log.
+pub(super) async fn journal_files(store: &BackupStore, restore: &str, journal: &Journal) -> Result<(), StoreError> {
+    let log = journal.compressed_log().map_err(velero_archive::Error::Write)?;
+    store.put_restore_json(restore, RestoreFile::Results, &journal.results()).await?;
+    store.put_restore_file(restore, RestoreFile::Log, Bytes::from(log)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_never_goes_back() {
+        let mut restore = Restore::new("velero", "r", Default::default());
+        let progress =
+            |total_items, items_restored| RestoreProgress { total_items, items_restored, ..Default::default() };
+        for (next, expected) in [((10, 0), (10, 0)), ((12, 7), (12, 7)), ((11, 6), (12, 7)), ((12, 12), (12, 12))] {
+            put_progress(&mut restore, &progress(next.0, next.1));
+            assert_eq!(restore.status.progress, Some(progress(expected.0, expected.1)));
+        }
+    }
+}

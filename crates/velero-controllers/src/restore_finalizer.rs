@@ -1,0 +1,95 @@
+//! The last step of a restore, and what becomes of one whose server was stopped before it.
+
+use velero_api::records::ResultsFile;
+use velero_api::v1::{Backup, BackupStorageLocation, Restore, RestorePhase};
+use velero_archive::RestoreFile;
+use velero_engine::Journal;
+use velero_store::BackupStore;
+
+use crate::clock;
+use crate::context::Context;
+use crate::error::Result;
+use crate::objects::name;
+use crate::restore_phase::move_to;
+
+/// What is said of a restore whose last step nobody took.
+const ABANDONED: &str =
+    "The server was stopped before the restore was finished; hooks in restored pods may not have run to their end";
+
+/// Ends a restore that an earlier server left unfinished.
+pub(crate) async fn finish_abandoned(context: &Context, restore: Restore) -> Result<()> {
+    let (format, level) = context.settings.journal_form();
+    let journal = Journal::for_restore(context.objects.namespace(), name(&restore), format, level);
+    journal.error().message(ABANDONED);
+    if let Some(store) = store_of(context, &restore).await? {
+        amend_files(&store, name(&restore), &journal).await?;
+    }
+    let mut ended = restore.clone();
+    move_to(&mut ended, RestorePhase::PartiallyFailed)?;
+    ended.status.errors += journal.counts().errors;
+    ended.status.completion_timestamp = Some(clock::now_time());
+    context.objects.force(&restore, &ended).await?;
+    report(context, &ended);
+    Ok(())
+}
+
+/// The store of a restore's files; none when the backup or the location is gone.
+async fn store_of(context: &Context, restore: &Restore) -> Result<Option<BackupStore>> {
+    let Some(backup) = context.objects.get::<Backup>(&restore.spec.backup_name).await? else { return Ok(None) };
+    let location = context.objects.get::<BackupStorageLocation>(&backup.spec.storage_location).await?;
+    let Some(location) = location else { return Ok(None) };
+    context.locations.open(&location).await.map(Some)
+}
+
+/// Adds what the journal says to the results and the log that are stored.
+async fn amend_files(store: &BackupStore, restore: &str, journal: &Journal) -> Result<()> {
+    let mut results: ResultsFile = store.get_restore_json(restore, RestoreFile::Results).await?;
+    let more = journal.results();
+    results.errors.merge(more.errors);
+    results.warnings.merge(more.warnings);
+    let stored = store.get_restore_file(restore, RestoreFile::Log).await?;
+    // A gzip file may consist of several members.
+    let mut log = stored.map(Vec::from).unwrap_or_default();
+    let ending = journal.compressed_log().map_err(velero_archive::Error::Write);
+    log.extend(ending.map_err(velero_store::Error::from)?);
+    store.put_restore_json(restore, RestoreFile::Results, &results).await?;
+    Ok(store.put_restore_file(restore, RestoreFile::Log, log.into()).await?)
+}
+
+/// The phase a restore ends in that only has to be finished.
+pub(crate) fn end_phase(phase: &RestorePhase, has_errors: bool) -> RestorePhase {
+    match phase {
+        RestorePhase::Finalizing if !has_errors => RestorePhase::Completed,
+        _ => RestorePhase::PartiallyFailed,
+    }
+}
+
+/// Tells how a restore ended; the figures of the metrics come from the status alone.
+pub(crate) fn report(context: &Context, restore: &Restore) {
+    let status = &restore.status;
+    context.metrics.restore_ended(&restore.spec.schedule_name, status);
+    let (restore, phase) = (name(restore), status.phase().as_str());
+    if status.failure_reason.is_empty() {
+        tracing::info!(restore, phase, errors = status.errors, warnings = status.warnings, "Restore ended");
+    } else {
+        tracing::error!(restore, phase, reason = status.failure_reason, "Restore failed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restore_completes_only_if_nothing_went_wrong_on_the_way() {
+        use RestorePhase::{Completed, Finalizing, FinalizingPartiallyFailed, PartiallyFailed};
+        for (phase, has_errors, expected) in [
+            (Finalizing, false, Completed),
+            (Finalizing, true, PartiallyFailed),
+            (FinalizingPartiallyFailed, false, PartiallyFailed),
+            (FinalizingPartiallyFailed, true, PartiallyFailed),
+        ] {
+            assert_eq!(end_phase(&phase, has_errors), expected, "{phase} {has_errors}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The one watcher of Restores: hands each to the module that its phase belongs to.
+//!
+//! So every restore has one hand that writes its status, whatever phase it is in.
+
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use velero_api::finalizers::RESTORE_EXTERNAL_RESOURCES;
+use velero_api::v1::{Restore, RestorePhase};
+
+use crate::backups::write_refusal;
+use crate::context::SharedContext;
+use crate::driver::{Next, Reconciler};
+use crate::error::Result;
+use crate::{restore, restore_deletion, restore_finalizer};
+
+/// How many restores run at the same time: each holds the compressed archive of its backup in memory.
+const RUNNING: usize = 4;
+/// How soon a restore that has to wait is looked at again.
+const WHILE_WAITING: Duration = Duration::from_secs(1);
+
+/// Watches Restores.
+pub(crate) struct RestoresReconciler {
+    context: SharedContext,
+    slots: Semaphore,
+}
+
+impl RestoresReconciler {
+    pub(crate) fn new(context: SharedContext) -> Self {
+        Self { context, slots: Semaphore::new(RUNNING) }
+    }
+}
+
+impl Reconciler for RestoresReconciler {
+    type Kind = Restore;
+    const NAME: &'static str = "restore";
+    const CONCURRENCY: u16 = 0;
+
+    async fn reconcile(&self, restore: Restore) -> Result<Next> {
+        let context = &self.context;
+        if restore.metadata.deletion_timestamp.is_some() {
+            return restore_deletion::release(context, &restore).await;
+        }
+        if !claims_files(&restore) {
+            let mut claimed = restore.clone();
+            claimed.metadata.finalizers.get_or_insert_default().push(RESTORE_EXTERNAL_RESOURCES.to_owned());
+            context.objects.patch(&restore, &claimed).await?;
+            return Ok(Next::Change);
+        }
+        match restore.status.phase() {
+            RestorePhase::New => {
+                let Ok(_slot) = self.slots.try_acquire() else { return Ok(Next::After(WHILE_WAITING)) };
+                restore::run(context, restore).await?;
+            }
+            // Who finishes a restore does not let go of it before its end: this one was left behind.
+            RestorePhase::Finalizing | RestorePhase::FinalizingPartiallyFailed
+                if context.settings.is_enabled("restore-finalizer") =>
+            {
+                restore_finalizer::finish_abandoned(context, restore).await?;
+            }
+            _ => {}
+        }
+        Ok(Next::Change)
+    }
+
+    async fn refuse(&self, restore: &str, problem: &str) {
+        let patch = serde_json::json!({"status": {
+            "phase": RestorePhase::FailedValidation,
+            "validationErrors": [format!("the restore cannot be read: {problem}")],
+        }});
+        write_refusal::<Restore>(&self.context, restore, &patch).await;
+    }
+}
+
+/// Whether a restore stays until its files are gone.
+pub(crate) fn claims_files(restore: &Restore) -> bool {
+    restore.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == RESTORE_EXTERNAL_RESOURCES)
+}

@@ -1,0 +1,116 @@
+//! Restores whose server is stopped, and restores that are deleted.
+
+use std::fs;
+use std::io::Read;
+
+use flate2::read::MultiGzDecoder;
+use kube::api::{DeleteParams, PostParams};
+use velero_api::finalizers::RESTORE_EXTERNAL_RESOURCES;
+use velero_api::records::ResultsFile;
+use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase, RestoreSpec};
+use velero_controllers::server::Settings;
+use velero_testkit::cluster_test;
+use velero_testkit::harness::unique_name;
+
+use crate::support::{
+    Server, Workload, api, assert_phase, assert_restore_phase, assert_says, delete_namespace, install_definitions,
+    settings,
+};
+
+fn of(backup: &str) -> RestoreSpec {
+    RestoreSpec { backup_name: backup.to_owned(), ..RestoreSpec::default() }
+}
+
+#[test]
+fn a_new_server_fails_what_ran_and_ends_what_was_left_to_finish() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster).await;
+        let directory = tempfile::tempdir().unwrap();
+        let mut backup = Backup::new(&cluster.namespace, "b", Default::default());
+        backup.spec.storage_location = "default".to_owned();
+        backup.status.phase = Some(BackupPhase::Completed);
+        api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
+        let phases = [("ran", RestorePhase::InProgress), ("hooked", RestorePhase::Finalizing)];
+        for (name, phase) in phases {
+            let mut restore = Restore::new(&cluster.namespace, name, of("b"));
+            restore.status.phase = Some(phase);
+            api::<Restore>(&cluster).create(&PostParams::default(), &restore).await.unwrap();
+        }
+        let paused = Settings { disabled_controllers: ["restore".to_owned()].into(), ..settings(&cluster) };
+        let server = Server::start_with(cluster.clone(), paused).await;
+        server.directory_location("default", directory.path()).await;
+        server.stop().await;
+
+        let server = Server::start(cluster.clone()).await;
+        let failed = server.until("ran", |restore: &Restore| restore.status.phase().is_terminal()).await;
+        assert_restore_phase(&failed, &RestorePhase::Failed);
+        assert_says(&[failed.status.failure_reason], "found a restore with status \"InProgress\" during the server");
+        let ended = server.until("hooked", |restore: &Restore| restore.status.phase().is_terminal()).await;
+        assert_restore_phase(&ended, &RestorePhase::PartiallyFailed);
+        assert_eq!(ended.status.errors, 1);
+        let file = fs::read(directory.path().join("restores/hooked/restore-hooked-results.gz")).unwrap();
+        let mut text = String::new();
+        MultiGzDecoder::new(file.as_slice()).read_to_string(&mut text).unwrap();
+        let results: ResultsFile = serde_json::from_str(&text).unwrap();
+        assert_says(&results.errors.velero, "hooks in restored pods may not have run");
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_server_that_is_stopped_fails_the_running_restore() {
+    cluster_test(|cluster| async move {
+        let directory = tempfile::tempdir().unwrap();
+        let slow = Settings { client_qps: Some(30.0), client_burst: Some(30), ..settings(&cluster) };
+        let server = Server::start_with(cluster.clone(), slow).await;
+        let (workload, copy) = (Workload::new(&cluster, 300).await, unique_name("copy"));
+        server.directory_location("default", directory.path()).await;
+        assert_phase(&server.backup("many", workload.spec()).await, &BackupPhase::Completed);
+        let mapping = [(workload.namespace.clone(), copy.clone())].into();
+        let spec = RestoreSpec { namespace_mapping: mapping, ..of("many") };
+        server.create(Restore::new(&cluster.namespace, "cut", spec)).await;
+        let begun = |restore: &Restore| restore.status.progress.as_ref().is_some_and(|it| it.items_restored > 0);
+        server.until("cut", begun).await;
+        server.stop().await;
+
+        let restore = api::<Restore>(&cluster).get("cut").await.unwrap();
+        assert_restore_phase(&restore, &RestorePhase::Failed);
+        assert_says(&[&restore.status.failure_reason], "the server was stopped while the restore ran");
+        let progress = restore.status.progress.unwrap();
+        assert!(progress.items_restored > 0 && progress.items_restored < progress.total_items, "{progress:?}");
+        assert!(directory.path().join("restores/cut/restore-cut-logs.gz").exists());
+        delete_namespace(&cluster, &copy).await;
+        workload.delete().await;
+    });
+}
+
+#[test]
+fn a_deleted_restore_takes_its_files_along_even_if_its_backup_is_gone() {
+    cluster_test(|cluster| async move {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::start(cluster.clone()).await;
+        let workload = Workload::new(&cluster, 1).await;
+        server.directory_location("default", directory.path()).await;
+        assert_phase(&server.backup("b", workload.spec()).await, &BackupPhase::Completed);
+        for name in ["one", "one-more", "orphan"] {
+            let restore = server.restore(name, of("b")).await;
+            assert_restore_phase(&restore, &RestorePhase::Completed);
+            assert_eq!(restore.metadata.finalizers.unwrap(), [RESTORE_EXTERNAL_RESOURCES]);
+        }
+        server.api::<Restore>().delete("one", &DeleteParams::default()).await.unwrap();
+        server.until_gone::<Restore>("one").await;
+        let folder = directory.path().join("restores");
+        assert!(!folder.join("one").exists() && folder.join("one-more").exists());
+        assert!(server.api::<Restore>().get_opt("one-more").await.unwrap().is_some());
+
+        server.api::<Backup>().delete("b", &DeleteParams::default()).await.unwrap();
+        server.until_gone::<Backup>("b").await;
+        server.api::<Restore>().delete("orphan", &DeleteParams::default()).await.unwrap();
+        server.until_gone::<Restore>("orphan").await;
+        assert!(server.api::<Restore>().get_opt("one-more").await.unwrap().is_some(), "a restore outlives its backup");
+        server.api::<Restore>().delete("one-more", &DeleteParams::default()).await.unwrap();
+        server.until_gone::<Restore>("one-more").await;
+        workload.delete().await;
+        server.stop().await;
+    });
+}

@@ -1,0 +1,276 @@
+//! One item: from the archive, through actions and modifiers, to what is written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde_json::Value;
+use velero_api::annotations;
+use velero_api::records::ResourceIdentifier;
+use velero_plugin::{RestoreItemAction, RestoreItemInput, RestoreItemOutcome};
+
+use super::contents::Stored;
+use super::ledger::{Claim, Done, ItemKey, Row};
+use super::object;
+use super::plan::{NAMESPACES, PlannedItem};
+use super::run::Run;
+use super::selection::Selection;
+use super::trouble::{Ended, ItemResult, Trouble};
+use super::volumes::VolumeVerdict;
+
+/// An item on its way: where it comes from and where it goes.
+pub(super) struct Item {
+    pub resource: Arc<str>,
+    /// The namespace it has in the backup.
+    pub original: Option<Box<str>>,
+    /// The namespace it will have.
+    pub target: Option<Box<str>>,
+    pub name: Box<str>,
+    pub stored: Stored,
+}
+
+impl Item {
+    /// `pods/shop/web-0`, as results name items.
+    pub(super) fn id(&self) -> String {
+        match self.target.as_deref() {
+            Some(namespace) => format!("{}/{namespace}/{}", self.resource, self.name),
+            None => format!("{}/{}", self.resource, self.name),
+        }
+    }
+
+    pub(super) fn key(&self) -> ItemKey {
+        ItemKey { resource: Arc::clone(&self.resource), namespace: self.target.clone(), name: self.name.clone() }
+    }
+}
+
+/// An item ready to be written.
+pub(super) struct Wanted {
+    pub object: Value,
+    pub status: Option<Value>,
+    pub managed_fields: Vec<Value>,
+}
+
+impl Run {
+    /// Restores a planned item and whatever it asks for.
+    pub(super) async fn restore_planned(&self, resource: &Arc<str>, planned: PlannedItem, row: Row) {
+        let target = planned.namespace.as_deref().map(|namespace| self.plan.scope.target(namespace).into());
+        let (original, name, stored) = (planned.namespace, planned.name, planned.stored);
+        self.restore_item(Item { resource: Arc::clone(resource), original, target, name, stored }, row).await;
+    }
+
+    /// Restores an item unless that was done before; whether it exists now.
+    fn restore_item(&self, item: Item, row: Row) -> BoxFuture<'_, bool> {
+        async move {
+            let key = item.key();
+            if let Claim::Handled { exists } = self.ledger.claim(&key, row).await {
+                return exists;
+            }
+            let ended = match self.handle(&item, row).await {
+                Ok(ended) => ended,
+                Err(trouble) => self.end_with(&item, trouble),
+            };
+            self.log_end(&item, &ended);
+            self.ledger.close(
+                &key,
+                ended.kind.as_deref(),
+                ended.name.as_deref().unwrap_or(&item.name),
+                ended.done,
+                ended.exists,
+            );
+            ended.exists
+        }
+        .boxed()
+    }
+
+    async fn handle(&self, item: &Item, row: Row) -> ItemResult {
+        if let (Some(original), Some(target)) = (item.original.as_deref(), item.target.as_deref()) {
+            self.ensure_namespace(original, target).await.map_err(Trouble::velero)?;
+        }
+        let from_backup = self.read(item)?;
+        let kind = kind_key(&from_backup);
+        let handled = self.handle_object(item, from_backup, row).await;
+        // Whatever becomes of it, it is listed under the kind it has in the backup.
+        match handled {
+            Ok(ended) => Ok(Ended { kind: Some(kind), ..ended }),
+            Err(trouble) => Err(trouble.about(kind)),
+        }
+    }
+
+    fn read(&self, item: &Item) -> Result<Value, Trouble> {
+        let object = self
+            .contents
+            .read(item.stored)
+            .map_err(|error| Trouble::error(format!("error decoding \"{}\": {error}", self.path_of(item))))?;
+        let namespace = item.original.as_deref().unwrap_or_default();
+        let belongs = object::text(&object, "/metadata/name") == &*item.name
+            && object::text(&object, "/metadata/namespace") == namespace;
+        if belongs {
+            return Ok(object);
+        }
+        Err(Trouble::error(format!(
+            "error decoding \"{}\": the object in it has another name or namespace than its path says",
+            self.path_of(item)
+        )))
+    }
+
+    async fn handle_object(&self, item: &Item, from_backup: Value, row: Row) -> ItemResult {
+        if object::is_mirror_pod(&item.resource, &from_backup) {
+            return Ok(self.skip(item, "it is a mirror pod: the kubelet makes it from a file"));
+        }
+        let mut object = from_backup.clone();
+        if &*item.resource == "persistentvolumes"
+            && let Some(ended) = self.handle_volume(item, &mut object)?
+        {
+            return Ok(ended);
+        }
+        let status = object::strip(&mut object);
+        for resolved in &self.actions {
+            let applies = resolved.applies_to_type(&item.resource)
+                && resolved.applies_to_item(item.target.as_deref(), || labels_of(&object));
+            if applies && self.act(&*resolved.action, item, &mut object, &from_backup, row).await? == Act::Skip {
+                return Ok(self.skip(item, &format!("the action {} keeps it out", resolved.action.name())));
+            }
+        }
+        if &*item.resource == "persistentvolumeclaims" {
+            self.volumes.free_claim(&mut object);
+        }
+        self.modify(item, &mut object);
+        if let Some(target) = &item.target {
+            object::set_namespace(&mut object, target);
+        }
+        object::add_labels(&mut object, &self.restore_name, &self.request.restore.spec.backup_name);
+        let managed_fields = object::take_managed_fields(&mut object);
+        self.write(item, Wanted { object, status, managed_fields }).await
+    }
+
+    /// Decides about a volume; gives the end if it is not made.
+    fn handle_volume(&self, item: &Item, volume: &mut Value) -> Result<Option<Ended>, Trouble> {
+        let anew = "its claim gets a new volume";
+        match self.volumes.handle(volume) {
+            VolumeVerdict::AsItWas => Ok(None),
+            VolumeVerdict::Anew => Ok(Some(self.skip(item, anew))),
+            VolumeVerdict::AnewWithData(what) => Err(Trouble::error(format!(
+                "the data of volume {} is in {what}, which this version cannot restore; {anew} without the data",
+                item.name
+            ))),
+            VolumeVerdict::FromSnapshot => Err(Trouble::error(format!(
+                "volume {} would have to be made from a snapshot, which this version cannot do; \
+                 restore with --restore-volumes=false to take the volume as it was",
+                item.name
+            ))),
+        }
+    }
+
+    /// Runs one action on an item.
+    async fn act(
+        &self,
+        action: &dyn RestoreItemAction,
+        item: &Item,
+        object: &mut Value,
+        from_backup: &Value,
+        row: Row,
+    ) -> Result<Act, Trouble> {
+        if action.name().starts_with("velero.io/csi-") && !self.request.features.csi() {
+            return Ok(Act::GoOn);
+        }
+        let input = RestoreItemInput { item: object, item_from_backup: from_backup, restore: &self.request.restore };
+        let outcome = action.execute(input).await;
+        let mut outcome = outcome.map_err(|error| Trouble::error(format!("error preparing {}: {error}", item.id())))?;
+        self.record_operation(item, action.name(), outcome.operation_id.take());
+        if outcome.skip_restore {
+            return Ok(Act::Skip);
+        }
+        if let Some(updated) = outcome.updated_item.take() {
+            *object = updated;
+        }
+        let must_include = object::take_annotation(object, annotations::MUST_INCLUDE_ADDITIONAL_ITEMS_RESTORE);
+        let existing = self.restore_additional(item, &outcome, must_include.as_deref() == Some("true"), row).await;
+        self.wait_for_additional(action, item, &outcome, &existing).await;
+        Ok(Act::GoOn)
+    }
+
+    /// Restores what an action asks for; gives those items that exist then.
+    async fn restore_additional(
+        &self,
+        item: &Item,
+        outcome: &RestoreItemOutcome,
+        must_include: bool,
+        row: Row,
+    ) -> Vec<ResourceIdentifier> {
+        let mut existing = Vec::new();
+        for additional in &outcome.additional_items {
+            let resource = additional.group_resource();
+            let original = Some(additional.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+            let Some(stored) = self.contents.find(&resource, original, &additional.name) else {
+                let place = original.map(|namespace| format!("{namespace}/")).unwrap_or_default();
+                let entry = self.journal.warning().namespace(original);
+                entry.message(&format!(
+                    "unable to restore additional item {resource} {place}{} of {}: it is not in the backup",
+                    additional.name,
+                    item.id()
+                ));
+                continue;
+            };
+            if !must_include && !self.admits(&resource, original) || stored.completed || resource == NAMESPACES {
+                continue;
+            }
+            let target = original.map(|namespace| self.plan.scope.target(namespace).into());
+            let name = additional.name.as_str().into();
+            let wanted = Item { resource: resource.into(), original: original.map(Into::into), target, name, stored };
+            if self.restore_item(wanted, row).await {
+                existing.push(additional.clone());
+            }
+        }
+        existing
+    }
+
+    /// Whether an item that an action asks for may come along: labels and names do not count.
+    fn admits(&self, resource: &str, namespace: Option<&str>) -> bool {
+        let always = namespace.is_some() && Selection::always_takes(resource);
+        self.selection.takes_type(resource) && (always || self.plan.scope.admits(namespace))
+    }
+
+    fn modify(&self, item: &Item, object: &mut Value) {
+        let Some(modifiers) = &self.request.modifiers else {
+            return;
+        };
+        for error in modifiers.apply(object, &item.resource) {
+            let entry = self.journal.error().namespace(item.target.as_deref());
+            entry.message(&format!("error modifying {}: {error}", item.id()));
+        }
+    }
+
+    /// Records why an item stays out.
+    pub(super) fn skip(&self, item: &Item, reason: &str) -> Ended {
+        self.preview(item, super::PreviewAction::Skip, reason, Vec::new());
+        Ended { reason: Some(reason.to_owned()), ..Ended::new(Done::Skipped, false) }
+    }
+
+    fn path_of(&self, item: &Item) -> String {
+        let path = velero_archive::ItemPath {
+            group_resource: &item.resource,
+            version: None,
+            namespace: item.original.as_deref(),
+            name: &item.name,
+        };
+        path.to_string()
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Act {
+    GoOn,
+    Skip,
+}
+
+/// `<apiVersion>/<Kind>`, as the list of restored items has it.
+pub(super) fn kind_key(object: &Value) -> String {
+    format!("{}/{}", object::text(object, "/apiVersion"), object::text(object, "/kind"))
+}
+
+fn labels_of(object: &Value) -> BTreeMap<String, String> {
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+    labels.map(|labels| labels.iter().filter_map(text).collect()).unwrap_or_default()
+}

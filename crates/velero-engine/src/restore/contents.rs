@@ -1,0 +1,213 @@
+//! The items of an archive in memory: compressed in chunks, found by type, namespace and name.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+use serde_json::Value;
+
+/// Items are compressed together until a chunk has this size: large enough to compress well, small enough to unpack for
+/// the sake of one item.
+const CHUNK_SIZE: usize = 128 * 1024;
+/// Chunks that stay unpacked. Items are asked for in about the order they were stored in.
+const CHUNKS_AT_HAND: usize = 8;
+
+/// The folder of an API version: its name, and whether the old cluster preferred it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Version {
+    pub name: String,
+    pub preferred: bool,
+}
+
+/// What is known of a stored item without reading it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stored {
+    chunk: u32,
+    offset: u32,
+    length: u32,
+    /// Whether the label selectors and filter policies take it.
+    pub selected: bool,
+    /// Whether it is a pod or job whose work is done.
+    pub completed: bool,
+}
+
+/// Namespace and name; the namespace is empty for a cluster-scoped item.
+pub(super) type ItemName = (Box<str>, Box<str>);
+
+/// The items of one type in one version; `None` is the copy that readers take by default.
+pub(super) type Versions = BTreeMap<Option<Version>, BTreeMap<ItemName, Stored>>;
+
+/// The items of an archive.
+#[derive(Default)]
+pub(super) struct Contents {
+    types: BTreeMap<Box<str>, Versions>,
+    chunks: Vec<Box<[u8]>>,
+    at_hand: Mutex<Vec<(u32, Arc<Vec<u8>>)>>,
+}
+
+impl Contents {
+    /// All types with their items.
+    pub(super) fn types(&self) -> &BTreeMap<Box<str>, Versions> {
+        &self.types
+    }
+
+    /// Keeps only the chosen version of each type, under the place readers take by default.
+    pub(super) fn choose_versions(&mut self, choose: impl Fn(&str, &Versions) -> Option<Version>) {
+        for (resource, versions) in &mut self.types {
+            if let Some(items) = choose(resource, versions).and_then(|chosen| versions.remove(&Some(chosen))) {
+                versions.insert(None, items);
+            }
+        }
+    }
+
+    /// Finds an item in the version that is restored.
+    pub(super) fn find(&self, resource: &str, namespace: Option<&str>, name: &str) -> Option<Stored> {
+        let key = (namespace.unwrap_or_default().into(), name.into());
+        self.types.get(resource)?.get(&None)?.get(&key).copied()
+    }
+
+    /// Reads an item.
+    pub(super) fn read(&self, stored: Stored) -> Result<Value, String> {
+        let chunk = self.chunk(stored.chunk)?;
+        let range = stored.offset as usize..(stored.offset + stored.length) as usize;
+        let bytes = chunk.get(range).ok_or("the item lies outside of its chunk")?;
+        let item: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        let complete = item.is_object() && item["metadata"].is_object();
+        if complete { Ok(item) } else { Err("it is not a Kubernetes object: it has no metadata".to_owned()) }
+    }
+
+    fn chunk(&self, index: u32) -> Result<Arc<Vec<u8>>, String> {
+        let mut at_hand = self.at_hand.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(position) = at_hand.iter().position(|(found, _)| *found == index) {
+            let entry = at_hand.remove(position);
+            let chunk = Arc::clone(&entry.1);
+            at_hand.push(entry);
+            return Ok(chunk);
+        }
+        let packed = self.chunks.get(index as usize).ok_or("the item lies in no chunk")?;
+        let mut chunk = Vec::with_capacity(CHUNK_SIZE);
+        DeflateDecoder::new(&packed[..]).read_to_end(&mut chunk).map_err(|error| error.to_string())?;
+        let chunk = Arc::new(chunk);
+        if at_hand.len() >= CHUNKS_AT_HAND {
+            at_hand.remove(0);
+        }
+        at_hand.push((index, Arc::clone(&chunk)));
+        Ok(chunk)
+    }
+}
+
+/// Fills [`Contents`] from an archive that is being read.
+#[derive(Default)]
+pub(super) struct Collector {
+    contents: Contents,
+    open: Vec<u8>,
+}
+
+/// An item to store.
+pub(super) struct NewItem<'a> {
+    pub resource: &'a str,
+    pub version: Option<Version>,
+    pub namespace: Option<&'a str>,
+    pub name: &'a str,
+    pub body: &'a [u8],
+    pub selected: bool,
+    pub completed: bool,
+}
+
+impl Collector {
+    /// Stores an item.
+    pub(super) fn add(&mut self, item: NewItem<'_>) -> std::io::Result<()> {
+        let stored = Stored {
+            chunk: u32::try_from(self.contents.chunks.len()).unwrap_or(u32::MAX),
+            offset: u32::try_from(self.open.len()).unwrap_or(u32::MAX),
+            length: u32::try_from(item.body.len()).unwrap_or(u32::MAX),
+            selected: item.selected,
+            completed: item.completed,
+        };
+        self.open.extend_from_slice(item.body);
+        let versions = self.contents.types.entry(item.resource.into()).or_default();
+        let key = (item.namespace.unwrap_or_default().into(), item.name.into());
+        versions.entry(item.version).or_default().insert(key, stored);
+        if self.open.len() >= CHUNK_SIZE { self.close_chunk() } else { Ok(()) }
+    }
+
+    fn close_chunk(&mut self) -> std::io::Result<()> {
+        let mut encoder = DeflateEncoder::new(Vec::with_capacity(CHUNK_SIZE / 6), Compression::fast());
+        encoder.write_all(&self.open)?;
+        self.contents.chunks.push(encoder.finish()?.into_boxed_slice());
+        self.open.clear();
+        // A single huge item must not keep its room for the rest of the archive.
+        self.open.shrink_to(2 * CHUNK_SIZE);
+        Ok(())
+    }
+
+    /// The contents, complete.
+    pub(super) fn finish(mut self) -> std::io::Result<Contents> {
+        self.close_chunk()?;
+        Ok(self.contents)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn add(collector: &mut Collector, namespace: Option<&str>, name: &str, version: Option<&str>, body: &[u8]) {
+        let version = version.map(|name| Version { name: name.to_owned(), preferred: false });
+        let item = NewItem { resource: "pods", version, namespace, name, body, selected: true, completed: false };
+        collector.add(item).unwrap();
+    }
+
+    fn object(name: &str, filler: usize) -> Vec<u8> {
+        json!({"metadata": {"name": name}, "data": "x".repeat(filler)}).to_string().into_bytes()
+    }
+
+    #[test]
+    fn every_item_comes_back_whatever_chunk_it_lies_in() {
+        let mut collector = Collector::default();
+        for index in 0..450 {
+            add(&mut collector, Some("shop"), &format!("p{index}"), None, &object(&format!("p{index}"), index * 20));
+        }
+        add(&mut collector, None, "huge", None, &object("huge", 3 * CHUNK_SIZE));
+        let contents = collector.finish().unwrap();
+        assert!(contents.chunks.len() > CHUNKS_AT_HAND);
+        for index in [449, 0, 150, 7, 449] {
+            let stored = contents.find("pods", Some("shop"), &format!("p{index}")).unwrap();
+            let item = contents.read(stored).unwrap();
+            assert_eq!(item["metadata"]["name"], format!("p{index}"));
+            assert_eq!(item["data"].as_str().unwrap().len(), index * 20);
+        }
+        let huge = contents.read(contents.find("pods", None, "huge").unwrap()).unwrap();
+        assert_eq!(huge["data"].as_str().unwrap().len(), 3 * CHUNK_SIZE);
+        assert!(contents.find("pods", Some("shop"), "absent").is_none());
+        assert!(contents.find("services", Some("shop"), "p1").is_none());
+    }
+
+    #[test]
+    fn what_is_no_object_is_an_error_of_that_item_alone() {
+        let mut collector = Collector::default();
+        add(&mut collector, None, "list", None, b"[1]");
+        add(&mut collector, None, "broken", None, b"{");
+        add(&mut collector, None, "good", None, &object("good", 0));
+        let contents = collector.finish().unwrap();
+        let read = |name| contents.read(contents.find("pods", None, name).unwrap());
+        assert!(read("list").is_err() && read("broken").is_err());
+        assert!(read("good").is_ok());
+    }
+
+    #[test]
+    fn a_chosen_version_takes_the_default_place() {
+        let mut collector = Collector::default();
+        add(&mut collector, None, "a", None, &object("default", 0));
+        add(&mut collector, None, "a", Some("v2"), &object("chosen", 0));
+        let mut contents = collector.finish().unwrap();
+        contents.choose_versions(|_, versions| versions.keys().flatten().next().cloned());
+        let item = contents.read(contents.find("pods", None, "a").unwrap()).unwrap();
+        assert_eq!(item["metadata"]["name"], "chosen");
+    }
+}

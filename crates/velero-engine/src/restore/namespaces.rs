@@ -1,0 +1,155 @@
+//! The namespaces items go to: made once each, before anything is put into them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use futures::{StreamExt, stream};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use velero_cluster::{Error, ResourceType};
+
+use super::ledger::{Claim, Done};
+use super::object::text;
+use super::outcome::{ItemPreview, PreviewAction};
+use super::plan::NAMESPACES;
+use super::run::{Mode, Run, lock, namespace_key};
+
+const AT_ONCE: usize = 32;
+
+/// Whether a namespace can be used; made sure of once.
+type Readiness = Arc<OnceCell<Result<(), String>>>;
+
+/// The namespaces that were asked for so far.
+#[derive(Default)]
+pub(super) struct Namespaces {
+    ready: Mutex<HashMap<String, Readiness>>,
+}
+
+/// What was found when a namespace was made sure of.
+enum Found {
+    Created,
+    Existing,
+}
+
+impl Run {
+    /// Makes sure of all planned namespaces.
+    pub(super) async fn restore_namespaces(&self) {
+        stream::iter(&self.plan.namespaces)
+            .for_each_concurrent(AT_ONCE, |(target, original)| async move {
+                // Items of a namespace that cannot be used say so themselves.
+                let _ = self.ensure_namespace(original, target).await;
+            })
+            .await;
+    }
+
+    /// Makes sure that a namespace exists and is not going away.
+    pub(super) async fn ensure_namespace(&self, original: &str, target: &str) -> Result<(), String> {
+        let ready = Arc::clone(lock(&self.namespaces.ready).entry(target.to_owned()).or_default());
+        ready.get_or_init(|| self.prepare_namespace(original, target)).await.clone()
+    }
+
+    async fn prepare_namespace(&self, original: &str, target: &str) -> Result<(), String> {
+        let key = namespace_key(target);
+        if let Claim::Handled { .. } = self.ledger.claim(&key, self.next_row()).await {
+            return Ok(());
+        }
+        let kind = ResourceType::new("v1", "Namespace", NAMESPACES, false);
+        let found = match self.mode {
+            Mode::Write => self.make_namespace(&kind, original, target).await,
+            Mode::Preview => self.look_at_namespace(&kind, target).await,
+        };
+        let (listed, done) = match &found {
+            Ok(Found::Created) => (Some("v1/Namespace"), Done::Created),
+            Ok(Found::Existing) => (None, Done::Skipped),
+            Err(_) => (Some("v1/Namespace"), Done::Failed),
+        };
+        self.ledger.close(&key, listed, target, done, found.is_ok());
+        if let Err(error) = &found {
+            self.journal.error().resource(NAMESPACES).name(target).message(error);
+        }
+        found.map(drop)
+    }
+
+    async fn make_namespace(&self, kind: &ResourceType, original: &str, target: &str) -> Result<Found, String> {
+        let object = self.namespace_object(original, target);
+        let cluster = &self.request.cluster;
+        for _ in 0..2 {
+            match self.pace.send(cluster, cluster.create(kind, None, &object)).await {
+                Ok(_) => {
+                    self.journal.info().resource(NAMESPACES).name(target).message("Created namespace");
+                    return Ok(Found::Created);
+                }
+                Err(Error::AlreadyExists(_)) => {}
+                Err(error) => return Err(format!("error creating namespace {target}: {error}")),
+            }
+            let live = cluster.get(kind, None, target).await;
+            let live = live.map_err(|error| format!("error getting namespace {target}: {error}"))?;
+            match live {
+                Some(live) if is_going_away(&live) => self.wait_for_end(kind, target).await?,
+                Some(_) => return Ok(Found::Existing),
+                None => {}
+            }
+        }
+        Err(format!(
+            "namespace {target} exists at one moment and does not at the next; restore again when it is settled"
+        ))
+    }
+
+    async fn wait_for_end(&self, kind: &ResourceType, target: &str) -> Result<(), String> {
+        let timeout = self.request.terminating_timeout;
+        self.journal.info().resource(NAMESPACES).name(target).message("The namespace is being deleted, waiting");
+        let gone = self.request.cluster.wait_until(kind, None, target, timeout, |live| live.is_none()).await;
+        match gone {
+            Ok(_) => Ok(()),
+            Err(Error::TimedOut { .. }) => Err(format!(
+                "timed out waiting for terminating namespace {target} to disappear before restoring; \
+                 see what keeps it (its finalizers and status.conditions) and restore again"
+            )),
+            Err(error) => Err(format!("error waiting for terminating namespace {target}: {error}")),
+        }
+    }
+
+    async fn look_at_namespace(&self, kind: &ResourceType, target: &str) -> Result<Found, String> {
+        let live = self.request.cluster.get(kind, None, target).await.map_err(|error| error.to_string())?;
+        let (action, reason, found) = match &live {
+            None => (PreviewAction::Create, "", Found::Created),
+            Some(live) if is_going_away(live) => {
+                (PreviewAction::Conflict, "it is being deleted; the restore would wait for its end", Found::Existing)
+            }
+            Some(_) => (PreviewAction::Skip, "it exists", Found::Existing),
+        };
+        let preview = ItemPreview {
+            action,
+            api_version: "v1".to_owned(),
+            kind: "Namespace".to_owned(),
+            resource: NAMESPACES.to_owned(),
+            namespace: None,
+            original_namespace: None,
+            name: target.to_owned(),
+            reason: reason.to_owned(),
+            changes: Vec::new(),
+        };
+        self.add_preview(namespace_key(target), preview);
+        Ok(found)
+    }
+
+    /// The namespace as the backup has it, under its new name; a bare one if the backup has none.
+    fn namespace_object(&self, original: &str, target: &str) -> Value {
+        let stored = self.contents.find(NAMESPACES, None, original);
+        let kept = stored.and_then(|stored| self.contents.read(stored).ok()).unwrap_or_default();
+        let mut object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": target}});
+        for field in ["labels", "annotations"] {
+            if kept["metadata"][field].is_object() {
+                object["metadata"][field] = kept["metadata"][field].clone();
+            }
+        }
+        if kept["spec"].is_object() {
+            object["spec"] = kept["spec"].clone();
+        }
+        object
+    }
+}
+
+fn is_going_away(namespace: &Value) -> bool {
+    text(namespace, "/status/phase") == "Terminating" || !text(namespace, "/metadata/deletionTimestamp").is_empty()
+}

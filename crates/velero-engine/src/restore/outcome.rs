@@ -1,0 +1,108 @@
+//! What a restore came to, and what one would come to.
+
+use serde::Serialize;
+use serde_json::Value;
+use tokio::task::JoinSet;
+use velero_api::records::{ResourceList, RestoreOperation, RestoreVolumeInfo};
+use velero_api::v1::{HookStatus, RestoreProgress};
+
+/// What a restore came to. Warnings and errors are in the journal.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RestoreOutcome {
+    /// Items that were handled, and the same number again: nothing is left to do.
+    pub progress: RestoreProgress,
+    /// What became of each item, by `<apiVersion>/<Kind>`: `namespace/name(created)`.
+    pub resource_list: ResourceList,
+    /// Operations that were started and go on.
+    pub operations: Vec<RestoreOperation>,
+    /// What was done with volumes.
+    pub volumes: Vec<RestoreVolumeInfo>,
+}
+
+/// The hooks that still run in restored pods. Dropping it ends them.
+#[derive(Debug, Default)]
+pub struct RunningHooks {
+    pub(crate) pods: JoinSet<HookStatus>,
+}
+
+impl RunningHooks {
+    /// Whether no pod has hooks.
+    pub fn is_empty(&self) -> bool {
+        self.pods.is_empty()
+    }
+
+    /// Waits until all hooks have ended; what went wrong is in the journal then.
+    pub async fn wait(mut self) -> HookStatus {
+        let mut all = HookStatus::default();
+        while let Some(pod) = self.pods.join_next().await {
+            let pod = pod.unwrap_or_default();
+            all.hooks_attempted += pod.hooks_attempted;
+            all.hooks_failed += pod.hooks_failed;
+        }
+        all
+    }
+}
+
+/// What a restore would do to each object.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Preview {
+    /// One entry an object, in the order they would be written.
+    pub items: Vec<ItemPreview>,
+}
+
+/// What a restore would do to one object.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ItemPreview {
+    /// What would happen.
+    pub action: PreviewAction,
+    /// API version of the object.
+    pub api_version: String,
+    /// Kind of the object.
+    pub kind: String,
+    /// Type of the object, such as `deployments.apps`.
+    pub resource: String,
+    /// The namespace it would be in; none for a cluster-scoped object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The namespace it has in the backup, where another one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub original_namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// Why, in words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// What would change in, or differs from, the object in the cluster.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
+}
+
+/// What would happen to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PreviewAction {
+    /// It would be made.
+    Create,
+    /// It exists and would be changed.
+    Update,
+    /// Nothing: it exists as it should be, or it is kept out.
+    Skip,
+    /// It exists, differs, and would stay as it is, with a warning.
+    Conflict,
+    /// It could not be restored, with an error.
+    Fail,
+}
+
+/// One place where the object in the cluster and the one to restore differ.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Change {
+    /// Where, as a JSON pointer.
+    pub path: String,
+    /// What the cluster has; none when it has nothing there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<Value>,
+    /// What the backup has; none when it has nothing there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<Value>,
+}

@@ -1,0 +1,166 @@
+//! The plan: which items, in which order, into which namespaces. Made before the first write.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use velero_api::v1::RestoreSpec;
+use velero_cluster::Discovery;
+use velero_rules::includes_excludes::NamespaceFilter;
+use velero_rules::ordering::Priorities;
+
+use super::RestoreError;
+use super::contents::{Contents, ItemName, Stored};
+use super::selection::Selection;
+
+pub(super) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+pub(super) const NAMESPACES: &str = "namespaces";
+
+/// All that a restore will do, as far as the archive can tell.
+pub(super) struct Plan {
+    /// Types in the order they are restored; namespaces are not among them.
+    pub steps: Vec<Step>,
+    /// The namespaces to make sure of, by the name they will have, with the one they have in the backup.
+    pub namespaces: BTreeMap<String, String>,
+    /// Pods and jobs that are left out because their work is done.
+    pub completed: Vec<(Arc<str>, ItemName)>,
+    /// Which namespaces and cluster-scoped items may be restored.
+    pub scope: Scope,
+}
+
+/// The items of one type.
+pub(super) struct Step {
+    pub resource: Arc<str>,
+    pub items: Vec<PlannedItem>,
+}
+
+/// An item to restore. Namespace and name are those of the backup.
+#[derive(Clone)]
+pub(super) struct PlannedItem {
+    pub namespace: Option<Box<str>>,
+    pub name: Box<str>,
+    pub stored: Stored,
+}
+
+impl Plan {
+    /// How many items there are, namespaces included.
+    pub(super) fn total(&self) -> usize {
+        self.namespaces.len() + self.steps.iter().map(|step| step.items.len()).sum::<usize>()
+    }
+
+    /// Chooses among the items of an archive and puts them in order.
+    pub(super) fn new(
+        contents: &Contents,
+        selection: &Selection,
+        spec: &RestoreSpec,
+        priorities: &Priorities,
+        discovery: &Discovery,
+    ) -> Result<Self, RestoreError> {
+        let scope = Scope::new(contents, spec)?;
+        let mut plan = Self { steps: Vec::new(), namespaces: BTreeMap::new(), completed: Vec::new(), scope };
+        let resolve = |name: &str| discovery.resolve(name).map(|found| found.group_resource());
+        let types = contents.types().keys().map(AsRef::as_ref);
+        for resource in definitions_first(priorities.order(types, resolve)) {
+            let taken = contents.types().get(resource.as_str()).and_then(|versions| versions.get(&None));
+            if let Some(items) = taken.filter(|_| selection.takes_type(&resource)) {
+                plan.add_type(&resource.into(), items);
+            }
+        }
+        Ok(plan)
+    }
+
+    fn add_type(&mut self, resource: &Arc<str>, items: &BTreeMap<ItemName, Stored>) {
+        let mut step = Step { resource: Arc::clone(resource), items: Vec::new() };
+        // Two namespaces may be mapped to one: the first item of a name wins.
+        let mut targets = HashSet::new();
+        for ((namespace, name), stored) in items {
+            let namespace = Some(namespace.clone()).filter(|namespace| !namespace.is_empty());
+            let in_scope =
+                Selection::always_takes(resource) && namespace.is_some() || self.scope.plans(namespace.as_deref());
+            if !stored.selected || !in_scope {
+                continue;
+            }
+            if &**resource == NAMESPACES {
+                self.namespaces.entry(self.scope.target(name).to_owned()).or_insert_with(|| name.to_string());
+                continue;
+            }
+            let target = namespace.as_deref().map(|namespace| self.scope.target(namespace).to_owned());
+            if let (Some(original), Some(target)) = (&namespace, &target) {
+                self.namespaces.entry(target.clone()).or_insert_with(|| original.to_string());
+            }
+            if stored.completed {
+                let item = (namespace.unwrap_or_default(), name.clone());
+                self.completed.push((Arc::clone(resource), item));
+            } else if targets.insert((target, name.clone())) {
+                step.items.push(PlannedItem { namespace, name: name.clone(), stored: *stored });
+            }
+        }
+        if !step.items.is_empty() {
+            self.steps.push(step);
+        }
+    }
+}
+
+/// Definitions come first whatever the priorities say: no custom resource can be written before them.
+fn definitions_first(mut order: Vec<String>) -> Vec<String> {
+    if let Some(position) = order.iter().position(|resource| resource == DEFINITIONS) {
+        order[..=position].rotate_right(1);
+    }
+    order
+}
+
+/// Which namespaces and cluster-scoped items may be restored, and what becomes of a namespace's name.
+pub(super) struct Scope {
+    namespaces: NamespaceFilter,
+    include_cluster: Option<bool>,
+    mapping: BTreeMap<String, String>,
+}
+
+impl Scope {
+    fn new(contents: &Contents, spec: &RestoreSpec) -> Result<Self, RestoreError> {
+        let items = contents.types().values().flat_map(BTreeMap::values).flat_map(BTreeMap::keys);
+        let existing: BTreeSet<&str> =
+            items.map(|(namespace, _)| &**namespace).filter(|name| !name.is_empty()).collect();
+        let existing: Vec<String> = existing.into_iter().map(str::to_owned).collect();
+        let filter = NamespaceFilter::expand(&spec.included_namespaces, &spec.excluded_namespaces, &existing);
+        Ok(Self {
+            namespaces: filter.map_err(|error| {
+                RestoreError::Request(format!("includedNamespaces or excludedNamespaces of the restore: {error}"))
+            })?,
+            include_cluster: spec.include_cluster_resources,
+            mapping: spec.namespace_mapping.clone(),
+        })
+    }
+
+    /// The name a namespace of the backup will have.
+    pub(super) fn target<'a>(&'a self, namespace: &'a str) -> &'a str {
+        self.mapping.get(namespace).map_or(namespace, String::as_str)
+    }
+
+    /// Whether an item of this namespace of the backup, or a cluster-scoped one, is planned.
+    fn plans(&self, namespace: Option<&str>) -> bool {
+        match namespace {
+            Some(namespace) => self.namespaces.should_include(namespace),
+            None => match self.include_cluster {
+                Some(include) => include,
+                None => self.takes_all_namespaces(),
+            },
+        }
+    }
+
+    /// Whether an item that an action asks for may come along: cluster-scoped ones unless they were ruled out.
+    pub(super) fn admits(&self, namespace: Option<&str>) -> bool {
+        match namespace {
+            Some(namespace) => self.namespaces.should_include(namespace),
+            None => self.include_cluster != Some(false),
+        }
+    }
+
+    fn takes_all_namespaces(&self) -> bool {
+        let lists = self.namespaces.lists();
+        lists.include_everything() && !(self.namespaces.is_expanded() && lists.includes.is_empty())
+    }
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

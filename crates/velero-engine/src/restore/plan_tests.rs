@@ -1,0 +1,128 @@
+use std::collections::BTreeMap;
+
+use velero_cluster::ResourceType;
+
+use super::super::contents::{Collector, NewItem};
+use super::*;
+
+fn contents(items: &[(&str, &str, &str)]) -> Contents {
+    let mut collector = Collector::default();
+    for (resource, namespace, name) in items {
+        let namespace = Some(*namespace).filter(|namespace| !namespace.is_empty());
+        let completed = name.starts_with("done");
+        let body = b"{\"metadata\":{}}";
+        collector.add(NewItem { resource, version: None, namespace, name, body, selected: true, completed }).unwrap();
+    }
+    collector.finish().unwrap()
+}
+
+fn discovery() -> Discovery {
+    let types = vec![
+        ResourceType::new("v1", "Pod", "pods", true),
+        ResourceType::new("v1", "ConfigMap", "configmaps", true),
+        ResourceType::new("v1", "Namespace", "namespaces", false),
+        ResourceType::new("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", false),
+        ResourceType::new("apps/v1", "Deployment", "deployments", true),
+        ResourceType::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", false),
+    ];
+    Discovery::new(types, Vec::new())
+}
+
+fn plan(items: &[(&str, &str, &str)], spec: &RestoreSpec) -> Plan {
+    let contents = contents(items);
+    let selection = Selection::new(spec, None, &discovery()).unwrap();
+    Plan::new(&contents, &selection, spec, &Priorities::default(), &discovery()).unwrap()
+}
+
+fn items(plan: &Plan) -> Vec<String> {
+    let text = |step: &Step| {
+        let resource = Arc::clone(&step.resource);
+        let name = move |item: &PlannedItem| {
+            format!("{resource} {}/{}", item.namespace.as_deref().unwrap_or_default(), item.name)
+        };
+        step.items.iter().map(name).collect::<Vec<_>>()
+    };
+    plan.steps.iter().flat_map(text).collect()
+}
+
+const SHOP: &[(&str, &str, &str)] = &[
+    ("configmaps", "bank", "a"),
+    ("configmaps", "shop", "a"),
+    ("deployments.apps", "shop", "web"),
+    ("pods", "shop", "web-0"),
+    ("clusterroles.rbac.authorization.k8s.io", "", "reader"),
+    ("customresourcedefinitions.apiextensions.k8s.io", "", "widgets.example.com"),
+    ("widgets.example.com", "shop", "one"),
+    ("namespaces", "", "shop"),
+    ("namespaces", "", "empty"),
+];
+
+#[test]
+fn types_follow_the_priorities_and_the_total_is_known() {
+    let plan = plan(SHOP, &RestoreSpec::default());
+    assert_eq!(
+        items(&plan),
+        [
+            "customresourcedefinitions.apiextensions.k8s.io /widgets.example.com",
+            "clusterroles.rbac.authorization.k8s.io /reader",
+            "configmaps bank/a",
+            "configmaps shop/a",
+            "pods shop/web-0",
+            "deployments.apps shop/web",
+            "widgets.example.com shop/one",
+        ]
+    );
+    assert_eq!(plan.namespaces.keys().collect::<Vec<_>>(), ["bank", "empty", "shop"]);
+    assert_eq!(plan.total(), 10);
+}
+
+#[test]
+fn some_namespaces_alone_leave_cluster_scoped_items_out_unless_they_are_asked_for() {
+    let mut spec = RestoreSpec { included_namespaces: vec!["shop".to_owned()], ..RestoreSpec::default() };
+    let chosen = plan(SHOP, &spec);
+    assert!(!items(&chosen).iter().any(|item| item.contains(" /")), "{:?}", items(&chosen));
+    assert_eq!(chosen.namespaces.keys().collect::<Vec<_>>(), ["shop"]);
+    spec.include_cluster_resources = Some(true);
+    assert!(items(&plan(SHOP, &spec)).iter().any(|item| item.contains("/reader")));
+    spec = RestoreSpec { include_cluster_resources: Some(false), ..RestoreSpec::default() };
+    assert!(!items(&plan(SHOP, &spec)).iter().any(|item| item.contains(" /")));
+}
+
+#[test]
+fn a_pattern_that_matches_no_namespace_restores_nothing() {
+    let spec = RestoreSpec { included_namespaces: vec!["nowhere-*".to_owned()], ..RestoreSpec::default() };
+    assert_eq!(plan(SHOP, &spec).total(), 0);
+}
+
+#[test]
+fn two_namespaces_mapped_to_one_give_each_name_once() {
+    let mapping = BTreeMap::from([("bank", "all"), ("shop", "all")]);
+    let mapping = mapping.into_iter().map(|(from, to)| (from.to_owned(), to.to_owned())).collect();
+    let spec = RestoreSpec { namespace_mapping: mapping, ..RestoreSpec::default() };
+    let plan = plan(SHOP, &spec);
+    assert_eq!(items(&plan).iter().filter(|item| item.starts_with("configmaps")).count(), 1);
+    assert_eq!(plan.namespaces.keys().collect::<Vec<_>>(), ["all", "empty"]);
+}
+
+#[test]
+fn what_is_completed_is_not_planned_but_its_namespace_is() {
+    let plan = plan(&[("pods", "shop", "done-1"), ("pods", "bank", "web")], &RestoreSpec::default());
+    assert_eq!(items(&plan), ["pods bank/web"]);
+    assert_eq!(plan.completed.len(), 1);
+    assert_eq!(plan.namespaces.len(), 2);
+}
+
+#[test]
+fn definitions_come_first_whatever_the_priorities_say() {
+    let order = ["pods", "secrets", DEFINITIONS, "services"].map(str::to_owned).to_vec();
+    assert_eq!(definitions_first(order), [DEFINITIONS, "pods", "secrets", "services"]);
+}
+
+#[test]
+fn an_action_may_ask_for_cluster_scoped_items_unless_they_were_ruled_out() {
+    let spec = RestoreSpec { included_namespaces: vec!["shop".to_owned()], ..RestoreSpec::default() };
+    let scope = plan(SHOP, &spec).scope;
+    assert!(scope.admits(None) && scope.admits(Some("shop")) && !scope.admits(Some("bank")));
+    let spec = RestoreSpec { include_cluster_resources: Some(false), ..RestoreSpec::default() };
+    assert!(!plan(SHOP, &spec).scope.admits(None));
+}

@@ -1,0 +1,267 @@
+//! A restore under way: everything the steps share.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use velero_api::records::{
+    OperationPhase, OperationStatus, ResourceIdentifier, RestoreOperation, RestoreOperationSpec,
+};
+use velero_api::v1::{HookStatus, RestoreProgress};
+use velero_plugin::{Resolved, RestoreItemAction};
+use velero_rules::includes_excludes::IncludesExcludes;
+use velero_rules::restore_hooks::RestoreHookRules;
+
+use super::act::Item;
+use super::contents::Contents;
+use super::ledger::{Done, ItemKey, Ledger, Row};
+use super::namespaces::Namespaces;
+use super::outcome::{Change, ItemPreview, Preview, PreviewAction, RestoreOutcome, RunningHooks};
+use super::pace::Pace;
+use super::plan::{DEFINITIONS, NAMESPACES, Plan, Step};
+use super::selection::Selection;
+use super::trouble::{Ended, Heading, Trouble, Weight};
+use super::types::Types;
+use super::volumes::Volumes;
+use super::{RestoreError, RestoreRequest};
+use crate::Journal;
+
+/// The most items of a type that are worked on at the same time; how many requests go out is up to [`Pace`].
+const ROWS: usize = 128;
+
+/// Whether a restore writes, or only says what it would write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    Write,
+    Preview,
+}
+
+/// A restore under way.
+pub(super) struct Run {
+    pub request: RestoreRequest,
+    pub restore_name: String,
+    pub mode: Mode,
+    pub plan: Plan,
+    pub contents: Contents,
+    pub selection: Selection,
+    pub ledger: Ledger,
+    pub journal: Journal,
+    pub actions: Vec<Resolved<Arc<dyn RestoreItemAction>>>,
+    pub types: Types,
+    pub pace: Pace,
+    pub volumes: Volumes,
+    pub namespaces: Namespaces,
+    pub hook_rules: RestoreHookRules,
+    pub status_types: Option<IncludesExcludes>,
+    pub hooks: Mutex<JoinSet<HookStatus>>,
+    rows: AtomicU64,
+    operations: Mutex<Vec<RestoreOperation>>,
+    previews: Mutex<HashMap<ItemKey, (Row, ItemPreview)>>,
+}
+
+impl Run {
+    /// Puts a restore together; the total is told.
+    pub(super) async fn new(
+        mut request: RestoreRequest,
+        mode: Mode,
+        (plan, contents, selection): (Plan, Contents, Selection),
+        journal: Journal,
+        progress: watch::Sender<RestoreProgress>,
+    ) -> Result<Self, RestoreError> {
+        let discovery = Arc::clone(&request.discovery);
+        let resolve = |name: &str| discovery.resolve(name).map(|found| found.group_resource());
+        let spec = &request.restore.spec;
+        let hook_rules = RestoreHookRules::new(&spec.hooks, resolve);
+        let status_types = spec
+            .restore_status
+            .as_ref()
+            .map(|types| IncludesExcludes::of_resources(&types.included_resources, &types.excluded_resources, resolve));
+        let mut actions = Vec::new();
+        for action in request.actions.restore_item() {
+            let selector = action.applies_to().await?;
+            actions.push(velero_plugin::resolve(action.name(), Arc::clone(action), &selector, &discovery)?);
+        }
+        Ok(Self {
+            hook_rules: hook_rules.map_err(|error| RestoreError::Request(format!("hooks of the restore: {error}")))?,
+            status_types,
+            actions,
+            restore_name: request.restore.metadata.name.clone().unwrap_or_default(),
+            ledger: Ledger::new(keys(&plan), progress),
+            types: Types::new(discovery),
+            volumes: Volumes::new(std::mem::take(&mut request.volumes), &request.restore.spec),
+            namespaces: Namespaces::default(),
+            pace: Pace::new(),
+            hooks: Mutex::default(),
+            rows: AtomicU64::new(0),
+            operations: Mutex::default(),
+            previews: Mutex::default(),
+            request,
+            mode,
+            plan,
+            contents,
+            selection,
+            journal,
+        })
+    }
+
+    /// Does all that the plan says.
+    pub(super) async fn restore(&self) {
+        self.tell_plan();
+        let (definitions, others): (Vec<_>, Vec<_>) =
+            self.plan.steps.iter().partition(|step| &*step.resource == DEFINITIONS);
+        for step in definitions {
+            self.restore_type(step).await;
+            self.learn_new_types().await;
+        }
+        self.restore_namespaces().await;
+        for step in others {
+            self.restore_type(step).await;
+        }
+    }
+
+    async fn restore_type(&self, step: &Step) {
+        let (count, resource) = (step.items.len(), &step.resource);
+        self.journal.info().resource(resource).message(&format!("Restoring {count} items of {resource}"));
+        stream::iter(step.items.iter().cloned())
+            .for_each_concurrent(ROWS, |item| self.restore_planned(&step.resource, item, self.next_row()))
+            .await;
+    }
+
+    pub(super) fn next_row(&self) -> Row {
+        self.rows.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn tell_plan(&self) {
+        let total = self.plan.total();
+        self.journal.info().message(&format!("Restoring {total} items of {} types", self.plan.steps.len()));
+        for (resource, (namespace, name)) in &self.plan.completed {
+            let entry = self.journal.info().object(resource, Some(namespace), name);
+            entry.message(&format!("{namespace}/{name} is complete - skipping"));
+        }
+        if self.contents.types().is_empty() {
+            self.journal.warning().message("zero items to be restored: the backup holds none");
+        }
+    }
+
+    /// Enters a trouble into the journal and makes an end of it.
+    pub(super) fn end_with(&self, item: &Item, trouble: Trouble) -> Ended {
+        let entry = match trouble.weight {
+            Weight::Warning => self.journal.warning(),
+            Weight::Error => self.journal.error(),
+        };
+        let entry = entry.resource(&item.resource).name(&item.name);
+        match trouble.heading {
+            Heading::Place => entry.namespace(item.target.as_deref()).message(&trouble.message),
+            Heading::Velero => entry.message(&trouble.message),
+        }
+        if trouble.weight == Weight::Error {
+            self.preview(item, PreviewAction::Fail, &trouble.message, Vec::new());
+        }
+        Ended { kind: trouble.kind, ..Ended::new(Done::Failed, trouble.exists) }
+    }
+
+    pub(super) fn log_end(&self, item: &Item, ended: &Ended) {
+        let message = match (ended.done, &ended.reason) {
+            (Done::Created, _) => "Created item",
+            (Done::Updated, _) => "Updated item",
+            (Done::Failed, _) => "Item was not restored",
+            (Done::Skipped, Some(reason)) => &format!("Skipped item: {reason}"),
+            (Done::Skipped, None) => "Skipped item",
+        };
+        self.journal.info().object(&item.resource, item.target.as_deref(), &item.name).message(message);
+    }
+
+    pub(super) fn record_operation(&self, item: &Item, action: &str, operation_id: Option<String>) {
+        let Some(operation_id) = operation_id.filter(|id| !id.is_empty()) else {
+            return;
+        };
+        let (resource, group) = item.resource.split_once('.').unwrap_or((&item.resource, ""));
+        let metadata = &self.request.restore.metadata;
+        let spec = RestoreOperationSpec {
+            restore_name: self.restore_name.clone(),
+            restore_uid: metadata.uid.clone().unwrap_or_default(),
+            restore_item_action: action.to_owned(),
+            resource_identifier: ResourceIdentifier {
+                group: group.to_owned(),
+                resource: resource.to_owned(),
+                namespace: item.target.as_deref().unwrap_or_default().to_owned(),
+                name: item.name.to_string(),
+            },
+            operation_id,
+            ..RestoreOperationSpec::default()
+        };
+        let status = OperationStatus {
+            phase: Some(OperationPhase::New),
+            created: Some(Time(Timestamp::now())),
+            ..OperationStatus::default()
+        };
+        lock(&self.operations).push(RestoreOperation { spec, status });
+    }
+
+    /// Notes what would happen to an item; nothing when it does happen.
+    pub(super) fn preview(&self, item: &Item, action: PreviewAction, reason: &str, changes: Vec<Change>) {
+        if self.mode == Mode::Write {
+            return;
+        }
+        let kind = self.contents.read(item.stored).unwrap_or_default();
+        let preview = ItemPreview {
+            action,
+            api_version: super::object::text(&kind, "/apiVersion").to_owned(),
+            kind: super::object::text(&kind, "/kind").to_owned(),
+            resource: item.resource.to_string(),
+            namespace: item.target.as_deref().map(str::to_owned),
+            original_namespace: item.original.as_deref().filter(|_| item.original != item.target).map(str::to_owned),
+            name: item.name.to_string(),
+            reason: reason.to_owned(),
+            changes,
+        };
+        self.add_preview(item.key(), preview);
+    }
+
+    pub(super) fn add_preview(&self, key: ItemKey, preview: ItemPreview) {
+        lock(&self.previews).insert(key, (self.next_row(), preview));
+    }
+
+    /// Closes the books of a restore.
+    pub(super) fn finish(self) -> (RestoreOutcome, RunningHooks) {
+        let (progress, resource_list) = self.ledger.finish();
+        let count = progress.items_restored;
+        self.journal.info().message(&format!("Restored a total of {count} items"));
+        let operations = self.operations.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let pods = self.hooks.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (RestoreOutcome { progress, resource_list, operations, volumes: Vec::new() }, RunningHooks { pods })
+    }
+
+    /// Closes the books of a preview.
+    pub(super) fn finish_preview(self) -> Preview {
+        let previews = self.previews.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut items: Vec<_> = previews.into_values().collect();
+        items.sort_by_key(|(row, _)| *row);
+        Preview { items: items.into_iter().map(|(_, preview)| preview).collect() }
+    }
+}
+
+fn keys(plan: &Plan) -> impl Iterator<Item = ItemKey> {
+    let namespaces = plan.namespaces.keys().map(|name| namespace_key(name));
+    let items = plan.steps.iter().flat_map(|step| {
+        step.items.iter().map(|item| ItemKey {
+            resource: Arc::clone(&step.resource),
+            namespace: item.namespace.as_deref().map(|namespace| plan.scope.target(namespace).into()),
+            name: item.name.clone(),
+        })
+    });
+    namespaces.chain(items)
+}
+
+pub(super) fn namespace_key(name: &str) -> ItemKey {
+    ItemKey { resource: NAMESPACES.into(), namespace: None, name: name.into() }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,161 @@
+//! Persistent volumes and their claims: which volume is made again, and which is left to a provisioner.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use velero_api::records::{BackupVolumeInfo, VolumeMethod};
+use velero_api::v1::RestoreSpec;
+
+use super::object::{reset_binding, text};
+
+/// What is done with a volume of the backup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum VolumeVerdict {
+    /// It is made as it was; it holds its data.
+    AsItWas,
+    /// It is not made: its claim gets a new one, and there is no data to bring back.
+    Anew,
+    /// It is not made: its claim gets a new one, and its data is in the backup.
+    AnewWithData(&'static str),
+    /// It would have to be made from a snapshot.
+    FromSnapshot,
+}
+
+/// The volumes of a restore.
+pub(super) struct Volumes {
+    infos: BTreeMap<String, BackupVolumeInfo>,
+    restore_data: bool,
+    mapping: BTreeMap<String, String>,
+    /// Volumes whose claims get new ones.
+    anew: Mutex<HashSet<String>>,
+}
+
+impl Volumes {
+    pub(super) fn new(infos: Vec<BackupVolumeInfo>, spec: &RestoreSpec) -> Self {
+        Self {
+            infos: infos.into_iter().map(|info| (info.pv_name.clone(), info)).collect(),
+            restore_data: spec.restore_pvs != Some(false),
+            mapping: spec.namespace_mapping.clone(),
+            anew: Mutex::default(),
+        }
+    }
+
+    /// Decides about a volume, prepares it if it is to be made, and remembers if its claim gets a new one.
+    pub(super) fn handle(&self, volume: &mut Value) -> VolumeVerdict {
+        let name = text(volume, "/metadata/name").to_owned();
+        let verdict = self.decide(&name, volume);
+        match verdict {
+            VolumeVerdict::AsItWas => {
+                self.map_claim(volume);
+                reset_binding(volume);
+            }
+            VolumeVerdict::Anew | VolumeVerdict::AnewWithData(_) => {
+                self.anew().insert(name);
+            }
+            VolumeVerdict::FromSnapshot => {}
+        }
+        verdict
+    }
+
+    fn decide(&self, name: &str, volume: &Value) -> VolumeVerdict {
+        let method = self.infos.get(name).and_then(|info| info.backup_method.as_ref());
+        match method {
+            Some(VolumeMethod::NativeSnapshot) if self.restore_data => VolumeVerdict::FromSnapshot,
+            Some(VolumeMethod::NativeSnapshot) => VolumeVerdict::AsItWas,
+            Some(VolumeMethod::PodVolumeBackup) => self.anew_with_data("a pod volume backup"),
+            Some(VolumeMethod::CsiSnapshot) => self.anew_with_data("a CSI snapshot"),
+            _ if text(volume, "/spec/persistentVolumeReclaimPolicy") == "Delete" => VolumeVerdict::Anew,
+            _ => VolumeVerdict::AsItWas,
+        }
+    }
+
+    fn anew_with_data(&self, what: &'static str) -> VolumeVerdict {
+        if self.restore_data { VolumeVerdict::AnewWithData(what) } else { VolumeVerdict::Anew }
+    }
+
+    fn map_claim(&self, volume: &mut Value) {
+        let target = self.mapping.get(text(volume, "/spec/claimRef/namespace")).cloned();
+        if let (Some(target), Some(claim)) =
+            (target, volume.pointer_mut("/spec/claimRef").and_then(Value::as_object_mut))
+        {
+            claim.insert("namespace".to_owned(), target.into());
+        }
+    }
+
+    /// Frees a claim from what bound it, and from its volume if that is not made again.
+    pub(super) fn free_claim(&self, claim: &mut Value) {
+        let volume = text(claim, "/spec/volumeName").to_owned();
+        if volume.is_empty() {
+            return;
+        }
+        reset_binding(claim);
+        if self.anew().contains(&volume)
+            && let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut)
+        {
+            spec.remove("volumeName");
+        }
+    }
+
+    fn anew(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.anew.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn volumes(method: Option<VolumeMethod>, restore_pvs: Option<bool>) -> Volumes {
+        let info =
+            BackupVolumeInfo { pv_name: "pv-1".to_owned(), backup_method: method, ..BackupVolumeInfo::default() };
+        let mapping = BTreeMap::from([("shop".to_owned(), "shop-2".to_owned())]);
+        let spec = RestoreSpec { restore_pvs, namespace_mapping: mapping, ..RestoreSpec::default() };
+        Volumes::new(vec![info], &spec)
+    }
+
+    fn volume(policy: &str) -> Value {
+        let claim = json!({"namespace": "shop", "name": "data", "uid": "1", "resourceVersion": "2"});
+        json!({"metadata": {"name": "pv-1"}, "spec": {"persistentVolumeReclaimPolicy": policy, "claimRef": claim}})
+    }
+
+    #[test]
+    fn the_way_it_was_backed_up_decides_then_the_reclaim_policy() {
+        use VolumeMethod::{CsiSnapshot, NativeSnapshot, PodVolumeBackup};
+        for (method, restore_pvs, policy, expected) in [
+            (Some(NativeSnapshot), None, "Delete", VolumeVerdict::FromSnapshot),
+            (Some(NativeSnapshot), Some(false), "Delete", VolumeVerdict::AsItWas),
+            (Some(PodVolumeBackup), None, "Retain", VolumeVerdict::AnewWithData("a pod volume backup")),
+            (Some(PodVolumeBackup), Some(false), "Retain", VolumeVerdict::Anew),
+            (Some(CsiSnapshot), Some(true), "Retain", VolumeVerdict::AnewWithData("a CSI snapshot")),
+            (None, None, "Delete", VolumeVerdict::Anew),
+            (None, None, "Retain", VolumeVerdict::AsItWas),
+            (None, None, "", VolumeVerdict::AsItWas),
+        ] {
+            let verdict = volumes(method.clone(), restore_pvs).handle(&mut volume(policy));
+            assert_eq!(verdict, expected, "{method:?} {restore_pvs:?} {policy}");
+        }
+    }
+
+    #[test]
+    fn a_kept_volume_waits_for_its_claim_in_the_new_namespace() {
+        let volumes = volumes(None, None);
+        let mut kept = volume("Retain");
+        volumes.handle(&mut kept);
+        assert_eq!(kept["spec"]["claimRef"], json!({"namespace": "shop-2", "name": "data"}));
+        let mut claim = json!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "pv-1"}});
+        volumes.free_claim(&mut claim);
+        assert_eq!(claim, json!({"metadata": {"annotations": {}}, "spec": {"volumeName": "pv-1"}}));
+    }
+
+    #[test]
+    fn a_claim_whose_volume_is_not_made_again_gets_a_new_one() {
+        let volumes = volumes(None, None);
+        volumes.handle(&mut volume("Delete"));
+        let mut claim = json!({"metadata": {}, "spec": {"volumeName": "pv-1", "accessModes": []}});
+        volumes.free_claim(&mut claim);
+        assert_eq!(claim["spec"], json!({"accessModes": []}));
+    }
+}

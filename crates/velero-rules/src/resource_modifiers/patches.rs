@@ -1,0 +1,120 @@
+//! What a rule does to an object.
+
+use json_patch::PatchOperation;
+use serde_json::{Value, json};
+
+use super::document::{JsonPatchDocument, PatchDataDocument, RuleDocument};
+use crate::strategic_merge::strategic_merge;
+
+const OPERATIONS: [&str; 6] = ["add", "remove", "replace", "test", "move", "copy"];
+
+/// The patches of a rule, which are all of one kind.
+#[derive(Debug, Clone)]
+pub(super) enum Patches {
+    Json(Vec<PatchOperation>),
+    Merge(Vec<Value>),
+    Strategic(Vec<Value>),
+}
+
+impl Patches {
+    pub(super) fn new(document: &RuleDocument) -> Result<Self, String> {
+        let (json, merge, strategic) = (&document.patches, &document.merge_patches, &document.strategic_patches);
+        match (json.is_empty(), merge.is_empty(), strategic.is_empty()) {
+            (false, true, true) => json.iter().map(operation).collect::<Result<_, _>>().map(Self::Json),
+            (true, false, true) => merge.iter().map(patch_data).collect::<Result<_, _>>().map(Self::Merge),
+            (true, true, false) => strategic.iter().map(patch_data).collect::<Result<_, _>>().map(Self::Strategic),
+            (true, true, true) => {
+                Err("no patch data found: specify patches, mergePatches or strategicPatches".to_owned())
+            }
+            _ => Err("only one of patches, mergePatches, strategicPatches can be specified".to_owned()),
+        }
+    }
+
+    /// Gives the object with all patches applied, in order.
+    pub(super) fn apply(&self, object: &Value) -> Result<Value, String> {
+        let mut changed = object.clone();
+        match self {
+            Self::Json(operations) => {
+                if !apply_operations(&mut changed, operations)? {
+                    return Ok(object.clone());
+                }
+            }
+            Self::Merge(patches) => patches.iter().for_each(|patch| json_patch::merge(&mut changed, patch)),
+            Self::Strategic(patches) => {
+                for patch in patches {
+                    strategic_merge(&mut changed, patch).map_err(|error| error.to_string())?;
+                }
+            }
+        }
+        match changed["kind"].as_str() {
+            Some(kind) if !kind.is_empty() => Ok(changed),
+            _ => Err("the patch leaves the object without its kind".to_owned()),
+        }
+    }
+}
+
+/// Carries out operations until a test fails; says whether all were carried out.
+fn apply_operations(object: &mut Value, operations: &[PatchOperation]) -> Result<bool, String> {
+    for operation in operations {
+        match operation {
+            PatchOperation::Test(test) if holds(object, test.path.as_str(), &test.value) => {}
+            PatchOperation::Test(_) => return Ok(false),
+            other => json_patch::patch(object, std::slice::from_ref(other))
+                .map_err(|error| format!("JSON patch {other}: {}", error.kind))?,
+        }
+    }
+    Ok(true)
+}
+
+/// Says whether an object has a value at a path. What is missing is null.
+pub(super) fn holds(object: &Value, path: &str, value: &Value) -> bool {
+    object.pointer(path).unwrap_or(&Value::Null) == value
+}
+
+fn operation(document: &JsonPatchDocument) -> Result<PatchOperation, String> {
+    let JsonPatchDocument { operation, from, path, value } = document;
+    if operation.is_empty() {
+        return Err("operation cannot be empty".to_owned());
+    }
+    let name = operation.to_lowercase();
+    if !OPERATIONS.contains(&name.as_str()) {
+        return Err(format!("unsupported operation {operation}"));
+    }
+    if path.is_empty() {
+        return Err("path cannot be empty".to_owned());
+    }
+    let value = read_value(value)?;
+    let whole = json!({"op": name, "from": from, "path": path, "value": value});
+    serde_json::from_value(whole).map_err(|error| format!("error in decoding json patch of path {path:?}: {error}"))
+}
+
+fn patch_data(document: &PatchDataDocument) -> Result<Value, String> {
+    let text = &document.patch_data;
+    let read = serde_json::from_str(text).or_else(|_| serde_saphyr::from_str(text));
+    match read {
+        Ok(patch @ Value::Object(_)) => Ok(patch),
+        Ok(_) => Err("patchData must be an object".to_owned()),
+        Err(error) => Err(format!("error in converting YAML to JSON {error}")),
+    }
+}
+
+/// Reads the value of an operation or a condition, which is written as a text.
+///
+/// Objects, lists, numbers, booleans and null stand for themselves, all else for a text. Quotes around it make a text
+/// of anything.
+pub(super) fn read_value(text: &str) -> Result<Value, String> {
+    if let Some(inner) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        return Ok(quoted(inner));
+    }
+    if text.starts_with(['{', '[']) {
+        return serde_json::from_str(text).map_err(|error| format!("value {text:?} is no valid JSON: {error}"));
+    }
+    let is_boolean = ["true", "false"].iter().any(|word| text.eq_ignore_ascii_case(word));
+    let plain = if is_boolean { text.to_lowercase() } else { text.to_owned() };
+    Ok(serde_json::from_str(&plain).unwrap_or_else(|_| quoted(text)))
+}
+
+/// Escapes such as `\n` count where they are those of JSON.
+fn quoted(text: &str) -> Value {
+    serde_json::from_str(&format!("\"{text}\"")).unwrap_or_else(|_| Value::String(text.to_owned()))
+}

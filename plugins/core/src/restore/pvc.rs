@@ -1,0 +1,80 @@
+//! Claims are bound anew, and bring their volume.
+
+use async_trait::async_trait;
+use serde_json::Value;
+use velero_api::annotations;
+use velero_plugin::{ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
+
+use super::{changed, map_mut};
+use crate::persistent_volume_claim::bound_volume;
+
+/// Annotations by which the old cluster, or an earlier backup, remembered what it did with a claim.
+const PAST: [&str; 7] = [
+    "pv.kubernetes.io/bind-completed",
+    "pv.kubernetes.io/bound-by-controller",
+    "volume.kubernetes.io/storage-provisioner",
+    "volume.beta.kubernetes.io/storage-provisioner",
+    "volume.kubernetes.io/selected-node",
+    annotations::VOLUME_SNAPSHOT_NAME,
+    annotations::DATA_UPLOAD_NAME,
+];
+
+/// Drops what ties a claim to its past, and adds the volume it was bound to to the restore.
+pub struct RestoreAction;
+
+#[async_trait]
+impl RestoreItemAction for RestoreAction {
+    fn name(&self) -> &str {
+        "velero.io/pvc"
+    }
+
+    async fn applies_to(&self) -> Result<ResourceSelector> {
+        Ok(ResourceSelector::resources(&["persistentvolumeclaims"]))
+    }
+
+    async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome> {
+        // Only the item of the backup still says whether it was bound.
+        let additional_items = bound_volume(input.item_from_backup).into_iter().collect();
+        Ok(RestoreItemOutcome { additional_items, ..changed(input.item, drop_past) })
+    }
+}
+
+fn drop_past(claim: &mut Value) {
+    if let Some(annotations) = map_mut(claim, "/metadata/annotations") {
+        annotations.retain(|key, _| !PAST.contains(&key.as_str()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use velero_api::v1::{Restore, RestoreSpec};
+
+    use super::*;
+
+    #[test]
+    fn each_annotation_of_the_past_goes_and_others_stay() {
+        for key in PAST {
+            let mut claim = json!({"metadata": {"annotations": {key: "yes", "keep": "me"}}});
+            drop_past(&mut claim);
+            assert_eq!(claim, json!({"metadata": {"annotations": {"keep": "me"}}}), "{key}");
+        }
+        assert_eq!(changed(&json!({"metadata": {}}), drop_past).updated_item, None);
+    }
+
+    #[test]
+    fn the_volume_comes_from_the_claim_in_the_backup() {
+        let restore = Restore::new("velero", "r1", RestoreSpec::default());
+        let item = json!({"metadata": {"name": "data"}, "spec": {}});
+        for (phase, volume, expected) in
+            [("Bound", "pv-1", Some("pv-1")), ("Pending", "pv-1", None), ("Lost", "pv-1", None), ("Bound", "", None)]
+        {
+            let from_backup =
+                json!({"metadata": {"name": "data"}, "spec": {"volumeName": volume}, "status": {"phase": phase}});
+            let input = RestoreItemInput { item: &item, item_from_backup: &from_backup, restore: &restore };
+            let outcome = futures::executor::block_on(RestoreAction.execute(input)).unwrap();
+            let names: Vec<_> = outcome.additional_items.iter().map(|item| item.name.as_str()).collect();
+            assert_eq!(names, Vec::from_iter(expected), "{phase} {volume}");
+        }
+    }
+}
