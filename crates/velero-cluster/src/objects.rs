@@ -107,6 +107,32 @@ impl Cluster {
         self.patch(resource_type, namespace, name, &PatchParams::default(), &Patch::Merge(patch)).await
     }
 
+    /// Asks the server whether it would take an object, without creating it.
+    pub async fn try_create(
+        &self,
+        resource_type: &ResourceType,
+        namespace: Option<&str>,
+        object: &Value,
+    ) -> Result<()> {
+        let name = name_of(object);
+        let body = encode("create", resource_type, namespace, name, object)?;
+        let collection = Request::new(resource_type.home_path(namespace)?);
+        let built = collection.create(&PostParams { dry_run: true, ..PostParams::default() }, body);
+        self.call("create", resource_type, namespace, name, built).await.map(drop)
+    }
+
+    /// Asks the server whether it would take a JSON merge patch, without changing the object.
+    pub async fn try_merge_patch(
+        &self,
+        resource_type: &ResourceType,
+        namespace: Option<&str>,
+        name: &str,
+        patch: &Value,
+    ) -> Result<()> {
+        let parameters = PatchParams { dry_run: true, ..PatchParams::default() };
+        self.patch(resource_type, namespace, name, &parameters, &Patch::Merge(patch)).await.map(drop)
+    }
+
     /// Changes an object by a JSON patch, given as the list of its operations.
     pub async fn json_patch(
         &self,

@@ -97,6 +97,8 @@ pub struct Settings {
     pub client_page_size: u32,
     /// How long a restore waits for a namespace or volume that is going away.
     pub terminating_resource_timeout: GoDuration,
+    /// The most entries the archive of a backup may have to be restored.
+    pub max_archive_entries: u64,
     /// How long backups are kept that say nothing else.
     pub default_backup_ttl: GoDuration,
     /// The label that groups volumes for a common snapshot.
@@ -160,6 +162,7 @@ impl Default for Settings {
             client_burst: None,
             client_page_size: 500,
             terminating_resource_timeout: GoDuration::from_mins(10),
+            max_archive_entries: 900_000,
             default_backup_ttl: GoDuration::from_hours(720),
             volume_group_snapshot_label_key: labels::DEFAULT_VOLUME_GROUP.to_owned(),
             default_repo_maintain_frequency: GoDuration::ZERO,

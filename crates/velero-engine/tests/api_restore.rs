@@ -159,6 +159,7 @@ fn a_definition_and_its_objects_come_back_together() {
         let gizmo = json!({"apiVersion": "restore.example.com/v1", "kind": "Gizmo",
             "metadata": {"name": "one", "namespace": "shop"}, "spec": {"size": 3}});
         let items = [gizmo, definition()];
+        forget_definition(&scene).await;
         let planned =
             preview(request(&scene.cluster, into(&scene.namespace), Actions::default()).await, archive(&items, plural));
         let planned: Vec<_> = planned.await.items.into_iter().map(|item| (item.kind, item.action)).collect();
@@ -176,7 +177,18 @@ fn a_definition_and_its_objects_come_back_together() {
         let gizmos = ResourceType::new("restore.example.com/v1", "Gizmo", "gizmos", true);
         let live = scene.cluster.get(&gizmos, Some(&scene.namespace), "one").await.unwrap().unwrap();
         assert_eq!(live["spec"], json!({"size": 3}));
+        forget_definition(&scene).await;
     });
+}
+
+/// The API server is shared with later runs, which must not find the definition.
+async fn forget_definition(scene: &Scene) {
+    let name = "gizmos.restore.example.com";
+    let definitions =
+        ResourceType::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", false);
+    scene.cluster.delete(&definitions, None, name, &Default::default()).await.unwrap();
+    let minute = std::time::Duration::from_secs(60);
+    scene.cluster.wait_until(&definitions, None, name, minute, |live| live.is_none()).await.unwrap();
 }
 
 #[test]
@@ -288,5 +300,32 @@ fn a_namespace_that_does_not_go_away_fails_its_items_and_no_others() {
         assert_eq!(restored.seen.last(), Some(&(4, 4)));
         let release = json!({"metadata": {"finalizers": null}});
         scene.cluster.merge_patch(&config_maps(), Some(&stuck), "keeper", &release).await.unwrap();
+    });
+}
+
+#[test]
+fn what_the_server_would_refuse_is_in_the_preview_as_it_is_in_the_restore() {
+    cluster_test(async |test| {
+        let scene = Scene::new(&test).await;
+        let frozen = json!({"metadata": {"name": "frozen", "labels": {"name": "frozen"}}, "data": {"k": "mine"}, "immutable": true});
+        scene.create(&config_maps(), frozen).await;
+        let mut invalid = config_map("shop", "invalid", "v");
+        invalid["data"] = json!({"no such key": "v"});
+        let items = [config_map("shop", "frozen", "v"), invalid, config_map("shop", "good", "v")];
+        let spec =
+            RestoreSpec { existing_resource_policy: Some(ExistingResourcePolicy::Update), ..into(&scene.namespace) };
+        let planned =
+            preview(request(&scene.cluster, spec.clone(), Actions::default()).await, archive(&items, plural)).await;
+        let planned: BTreeMap<_, _> = planned.items.iter().map(|item| (item.name.as_str(), item.action)).collect();
+        assert_eq!(planned["frozen"], PreviewAction::Conflict);
+        assert_eq!(planned["invalid"], PreviewAction::Fail);
+        assert_eq!(planned["good"], PreviewAction::Create);
+        assert_eq!(scene.cluster.get(&config_maps(), Some(&scene.namespace), "good").await.unwrap(), None);
+        let request = request(&scene.cluster, spec, Actions::default()).await;
+        let restored = try_restore(request, archive(&items, plural)).await.unwrap();
+        let place = &scene.namespace;
+        let expected = ["frozen(failed)", "good(created)", "invalid(failed)"].map(|item| format!("{place}/{item}"));
+        assert_eq!(restored.list("v1/ConfigMap"), expected);
+        assert_eq!((restored.journal.counts().warnings, restored.journal.counts().errors), (1, 1));
     });
 }

@@ -140,7 +140,7 @@ impl PreparedRestore {
             version_priorities: facts::version_priorities(&objects, &settings.features).await?,
             resource_timeout: settings.resource_timeout.to_std(),
             terminating_timeout: settings.terminating_resource_timeout.to_std(),
-            limits: Limits::default(),
+            limits: Limits { entries: settings.max_archive_entries, ..Limits::default() },
         })
     }
 }

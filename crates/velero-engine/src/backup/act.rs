@@ -36,12 +36,12 @@ pub(super) struct Run {
     pub plan: Plan,
     pub journal: Journal,
     pub ledger: Ledger,
-    records: Records,
+    pub(super) records: Records,
     /// The rank of the type that is being worked on.
-    position: AtomicUsize,
+    pub(super) position: AtomicUsize,
     pool: Mutex<Pool>,
     hooks: HookRunner,
-    operations: Mutex<Vec<BackupOperation>>,
+    pub(super) operations: Mutex<Vec<BackupOperation>>,
 }
 
 /// What an item became under its actions.
@@ -254,7 +254,7 @@ impl Run {
     }
 
     /// Backs up an item that an action asked for: from the block, from the pool, or else from the cluster.
-    async fn back_up_additional_item(
+    pub(super) async fn back_up_additional_item(
         &self,
         additional: &ResourceIdentifier,
         must_include: bool,

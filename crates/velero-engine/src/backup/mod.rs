@@ -11,12 +11,15 @@
 //! Items stay the bytes the API server sent, from the list call to the archive; only those that an action or a hook
 //! looks at are parsed. Every stage waits for the next one, so no more than a few pages are in memory at any time;
 //! only claims and volumes are held until the pods they belong to have come by.
+//!
+//! When operations have changed items after that, [`finalize`] has a second look at them.
 
 mod act;
 mod admit;
 mod collect;
 mod custom_resource_definitions;
 mod error;
+mod finalize;
 mod group;
 mod ledger;
 mod namespaces;
@@ -37,6 +40,7 @@ use velero_plugin::Actions;
 use velero_rules::resource_policies::ResourcePolicies;
 
 pub use error::BackupError;
+pub use finalize::{Finalized, finalize};
 
 use crate::Journal;
 use crate::backup::act::Run;

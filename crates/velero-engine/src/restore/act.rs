@@ -84,11 +84,12 @@ impl Run {
     }
 
     async fn handle(&self, item: &Item, row: Row) -> ItemResult {
-        if let (Some(original), Some(target)) = (item.original.as_deref(), item.target.as_deref()) {
-            self.ensure_namespace(original, target).await.map_err(Trouble::velero)?;
-        }
         let from_backup = self.read(item)?;
         let kind = kind_key(&from_backup);
+        if let (Some(original), Some(target)) = (item.original.as_deref(), item.target.as_deref()) {
+            let ready = self.ensure_namespace(original, target).await;
+            ready.map_err(|error| Trouble::velero(error).about(kind.clone()))?;
+        }
         let handled = self.handle_object(item, from_backup, row).await;
         // Whatever becomes of it, it is listed under the kind it has in the backup.
         match handled {

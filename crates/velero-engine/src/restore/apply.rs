@@ -167,27 +167,54 @@ impl Run {
         }
     }
 
-    /// Says what writing an item would do.
+    /// Says what writing an item would do; the server itself is asked whether it would take it.
     async fn look(&self, target: &Target<'_>, wanted: &Wanted) -> ItemResult {
         let item = target.item;
+        let (cluster, kind) = (&self.request.cluster, &target.served.resource_type);
         let live = match target.served.is_new {
             true => None,
             false => self.live(target).await.map_err(|error| failed(target, &error))?,
         };
         let Some(live) = live else {
+            let asked = !target.served.is_new && self.is_namespace_there(target.namespace());
+            if asked && let Err(error) = cluster.try_create(kind, target.namespace(), &wanted.object).await {
+                refusal_of_object(&error).map_or(Ok(()), |_| Err(failed(target, &error)))?;
+            }
             self.preview(item, PreviewAction::Create, "", Vec::new());
             return Ok(Ended::new(Done::Created, true));
         };
         let policy = self.request.restore.spec.existing_resource_policy.as_ref();
-        let changes = existing::changes(&live, &wanted.object);
         let (action, reason) = match existing::decide(&live, &wanted.object, policy) {
-            Verdict::Equal => (PreviewAction::Skip, "it exists and is the same"),
-            Verdict::Relabel(_) => (PreviewAction::Skip, "it exists and is the same; its restore labels would change"),
-            Verdict::Differs => (PreviewAction::Conflict, "it exists, differs, and would stay as it is"),
-            Verdict::Patch { .. } => (PreviewAction::Update, "it exists and differs"),
+            Verdict::Equal => (PreviewAction::Skip, "it exists and is the same".to_owned()),
+            Verdict::Relabel(_) => {
+                (PreviewAction::Skip, "it exists and is the same; its restore labels would change".to_owned())
+            }
+            Verdict::Differs => (PreviewAction::Conflict, "it exists, differs, and would stay as it is".to_owned()),
+            Verdict::Patch { patch, .. } => {
+                let answer = cluster.try_merge_patch(kind, target.namespace(), &target.name, &patch).await;
+                match answer.err().as_ref().and_then(refusal_of_object) {
+                    None => (PreviewAction::Update, "it exists and differs".to_owned()),
+                    Some(refusal) => (PreviewAction::Conflict, format!("it differs, and cannot be updated: {refusal}")),
+                }
+            }
         };
-        self.preview(item, action, reason, if action == PreviewAction::Skip { Vec::new() } else { changes });
+        let changes = match action {
+            PreviewAction::Skip => Vec::new(),
+            _ => existing::changes(&live, &wanted.object),
+        };
+        self.preview(item, action, &reason, changes);
         Ok(Ended::new(Done::Skipped, true))
+    }
+}
+
+/// Why the server would not take an object. What it says about the one who asks does not count: another account restores.
+fn refusal_of_object(error: &Error) -> Option<&str> {
+    let message = error.refusal()?.message.as_str();
+    match error {
+        Error::Invalid(_) if message.contains("does not support dry run") => None,
+        Error::Invalid(_) => Some(message),
+        Error::Forbidden(_) if !message.contains("cannot") => Some(message),
+        _ => None,
     }
 }
 

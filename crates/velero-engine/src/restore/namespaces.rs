@@ -1,6 +1,6 @@
 //! The namespaces items go to: made once each, before anything is put into them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use futures::{StreamExt, stream};
@@ -15,6 +15,7 @@ use super::plan::NAMESPACES;
 use super::run::{Mode, Run, lock, namespace_key};
 
 const AT_ONCE: usize = 32;
+const GOING_AWAY: &str = "its namespace is being deleted; the restore would wait for the end of that";
 
 /// Whether a namespace can be used; made sure of once.
 type Readiness = Arc<OnceCell<Result<(), String>>>;
@@ -23,6 +24,8 @@ type Readiness = Arc<OnceCell<Result<(), String>>>;
 #[derive(Default)]
 pub(super) struct Namespaces {
     ready: Mutex<HashMap<String, Readiness>>,
+    /// Those a preview found to be there.
+    there: Mutex<HashSet<String>>,
 }
 
 /// What was found when a namespace was made sure of.
@@ -64,7 +67,7 @@ impl Run {
             Err(_) => (Some("v1/Namespace"), Done::Failed),
         };
         self.ledger.close(&key, listed, target, done, found.is_ok());
-        if let Err(error) = &found {
+        if let (Err(error), Mode::Write) = (&found, self.mode) {
             self.journal.error().resource(NAMESPACES).name(target).message(error);
         }
         found.map(drop)
@@ -113,10 +116,11 @@ impl Run {
         let live = self.request.cluster.get(kind, None, target).await.map_err(|error| error.to_string())?;
         let (action, reason, found) = match &live {
             None => (PreviewAction::Create, "", Found::Created),
-            Some(live) if is_going_away(live) => {
-                (PreviewAction::Conflict, "it is being deleted; the restore would wait for its end", Found::Existing)
+            Some(live) if is_going_away(live) => (PreviewAction::Conflict, GOING_AWAY, Found::Existing),
+            Some(_) => {
+                lock(&self.namespaces.there).insert(target.to_owned());
+                (PreviewAction::Skip, "it exists", Found::Existing)
             }
-            Some(_) => (PreviewAction::Skip, "it exists", Found::Existing),
         };
         let preview = ItemPreview {
             action,
@@ -130,7 +134,15 @@ impl Run {
             changes: Vec::new(),
         };
         self.add_preview(namespace_key(target), preview);
-        Ok(found)
+        match action {
+            PreviewAction::Conflict => Err(GOING_AWAY.to_owned()),
+            _ => Ok(found),
+        }
+    }
+
+    /// Whether a preview can ask about objects in a namespace; always about those in none.
+    pub(super) fn is_namespace_there(&self, target: Option<&str>) -> bool {
+        target.is_none_or(|target| lock(&self.namespaces.there).contains(target))
     }
 
     /// The namespace as the backup has it, under its new name; a bare one if the backup has none.

@@ -159,8 +159,14 @@ impl Run {
             Heading::Place => entry.namespace(item.target.as_deref()).message(&trouble.message),
             Heading::Velero => entry.message(&trouble.message),
         }
-        if trouble.weight == Weight::Error {
-            self.preview(item, PreviewAction::Fail, &trouble.message, Vec::new());
+        match (trouble.weight, trouble.heading) {
+            (Weight::Warning, _) => {}
+            (Weight::Error, Heading::Velero) => {
+                self.preview(item, PreviewAction::Conflict, &trouble.message, Vec::new());
+            }
+            (Weight::Error, Heading::Place) => {
+                self.preview(item, PreviewAction::Fail, &trouble.message, Vec::new());
+            }
         }
         Ended { kind: trouble.kind, ..Ended::new(Done::Failed, trouble.exists) }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::watch;
 use velero_api::FeatureFlags;
-use velero_api::v1::{Backup, BackupSpec, Restore, RestoreProgress, RestoreSpec};
+use velero_api::v1::{Backup, BackupSpec, HookStatus, Restore, RestoreProgress, RestoreSpec};
 use velero_archive::{ArchiveWriter, ItemPath, Limits};
 use velero_cluster::Cluster;
 use velero_engine::Journal;
@@ -21,6 +21,8 @@ use velero_rules::ordering::Priorities;
 /// A finished restore.
 pub struct Restored {
     pub outcome: RestoreOutcome,
+    /// How the hooks went once all had ended.
+    pub hooks: HookStatus,
     pub journal: Journal,
     /// Every state of the progress that was seen.
     pub seen: Vec<(i64, i64)>,
@@ -87,8 +89,8 @@ pub async fn try_restore(request: RestoreRequest, archive: Vec<u8>) -> Result<Re
         seen
     });
     let (outcome, hooks) = restore::run(request, Cursor::new(archive), &journal, sender).await?;
-    hooks.wait().await;
-    Ok(Restored { outcome, journal, seen: watching.await.unwrap() })
+    let hooks = hooks.wait().await;
+    Ok(Restored { outcome, hooks, journal, seen: watching.await.unwrap() })
 }
 
 pub async fn preview(request: RestoreRequest, archive: Vec<u8>) -> Preview {

@@ -74,6 +74,10 @@ pub(crate) struct ServerArguments {
     #[arg(long, default_value = "10m0s")]
     pub(crate) terminating_resource_timeout: GoDuration,
 
+    /// The most entries the archive of a backup may have to be restored; two for each object
+    #[arg(long, default_value = "900000")]
+    pub(crate) max_archive_entries: u64,
+
     /// How long backups are kept by default
     #[arg(long, default_value = "720h0m0s")]
     pub(crate) default_backup_ttl: GoDuration,

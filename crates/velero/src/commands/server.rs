@@ -38,6 +38,7 @@ fn server_settings(arguments: ServerArguments, settings: Settings) -> Result<Ser
         client_burst: arguments.client_burst,
         client_page_size: arguments.client_page_size,
         terminating_resource_timeout: arguments.terminating_resource_timeout,
+        max_archive_entries: arguments.max_archive_entries,
         default_backup_ttl: arguments.default_backup_ttl,
         volume_group_snapshot_label_key: arguments.volume_group_snapshot_label_key,
         default_repo_maintain_frequency: arguments.default_repo_maintain_frequency,

@@ -1,0 +1,128 @@
+//! The second look: items that operations have changed are read from the cluster and stored again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use futures::FutureExt;
+use tokio::sync::watch;
+use velero_api::records::{BackupOperation, ResourceIdentifier, ResourceList};
+use velero_api::v1::BackupProgress;
+use velero_archive::layout::VERSION_PATH;
+use velero_archive::{ArchiveReader, Error as ArchiveError};
+
+use super::act::Run;
+use super::collect::LISTS_AHEAD;
+use super::group::ItemBlock;
+use super::{BackupError, BackupRequest, plan, write};
+use crate::Journal;
+use crate::journal::{Level, LogFormat};
+
+/// What the second look brought.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Finalized {
+    /// What belongs into the archive, by path.
+    pub entries: BTreeMap<String, Vec<u8>>,
+    /// The same items, by `<apiVersion>/<Kind>`.
+    pub resource_list: ResourceList,
+    /// Operations that actions started all the same; nobody waits for them.
+    pub operations: Vec<BackupOperation>,
+}
+
+/// Reads items again, whatever the filters of the backup say, and runs the actions on them. Hooks do not run, and an
+/// action that starts another operation fails its item.
+///
+/// What goes wrong with single items is in the journal.
+pub async fn finalize(
+    request: BackupRequest,
+    items: &[ResourceIdentifier],
+    journal: &Journal,
+) -> Result<Finalized, BackupError> {
+    let (archive, records) = write::start(Vec::new(), journal);
+    let read_again = read_again(request, items, journal.clone(), records).await;
+    let (resource_list, operations) = match read_again {
+        Err(BackupError::ArchiveClosed) => return Err(archive.failure().await),
+        outcome => outcome?,
+    };
+    let entries = entries(&archive.finish().await?).map_err(BackupError::Archive)?;
+    Ok(Finalized { entries, resource_list, operations })
+}
+
+async fn read_again(
+    request: BackupRequest,
+    items: &[ResourceIdentifier],
+    journal: Journal,
+    records: write::Records,
+) -> Result<(ResourceList, Vec<BackupOperation>), BackupError> {
+    // What there is to say about the plan was said when the backup ran.
+    let unheard = Journal::for_backup("", "", LogFormat::Text, Level::Error);
+    let plan = plan::prepare(&request, &unheard).boxed().await?;
+    let (progress, _) = watch::channel(BackupProgress::default());
+    let run = Run::new(request, plan, journal, progress, records);
+    // No list is still to come.
+    run.position.store(usize::MAX - LISTS_AHEAD, Ordering::Relaxed);
+    let mut seen = BTreeSet::new();
+    for item in items.iter().filter(|item| seen.insert(item.to_string())) {
+        run.back_up_again(item).boxed().await?;
+    }
+    run.records.flush().await?;
+    let outcome = run.finish();
+    Ok((outcome.resource_list, outcome.operations))
+}
+
+impl Run {
+    async fn back_up_again(&self, item: &ResourceIdentifier) -> Result<(), BackupError> {
+        let (resource, name) = (item.group_resource(), item.name.as_str());
+        let namespace = Some(item.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        let started = self.operations_started();
+        let mut batch = Vec::new();
+        let mut done = self.back_up_additional_item(item, true, &mut ItemBlock::default(), &mut batch).await;
+        if done.is_ok() && self.operations_started() > started {
+            done = Err("an action started an operation while the backup was finalized".to_owned());
+            if let Some(planned) = self.plan.preferred(&resource) {
+                self.ledger.fail(planned, namespace, name);
+            }
+        }
+        match done {
+            Ok(()) => self.records.send(batch).await,
+            Err(error) => {
+                let entry = self.journal.error().object(&resource, namespace, name).error(&error);
+                entry.message("Error updating item after its operations");
+                Ok(())
+            }
+        }
+    }
+
+    fn operations_started(&self) -> usize {
+        self.operations.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+/// The entries of a small archive.
+fn entries(archive: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
+    let mut entries = BTreeMap::new();
+    ArchiveReader::new(archive).for_each::<ArchiveError, _>(|entry| {
+        if entry.path != VERSION_PATH {
+            entries.insert(entry.path.to_owned(), entry.body.to_vec());
+        }
+        Ok(())
+    })?;
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use velero_archive::ArchiveWriter;
+
+    use super::*;
+
+    #[test]
+    fn the_entries_of_an_archive_are_its_items() {
+        let mut writer = ArchiveWriter::new(Vec::new(), 1).unwrap();
+        writer.append("resources/pods/namespaces/shop/web.json", b"{}").unwrap();
+        let archive = writer.finish().unwrap();
+        let expected = BTreeMap::from([("resources/pods/namespaces/shop/web.json".to_owned(), b"{}".to_vec())]);
+        assert_eq!(entries(&archive).unwrap(), expected);
+        assert!(entries(&archive[..20]).is_err());
+    }
+}
