@@ -167,7 +167,6 @@ fn a_definition_and_its_objects_come_back_together() {
             planned,
             [
                 ("CustomResourceDefinition".to_owned(), PreviewAction::Create),
-                ("Namespace".to_owned(), PreviewAction::Skip),
                 ("Gizmo".to_owned(), PreviewAction::Create),
             ]
         );

@@ -114,12 +114,13 @@ impl Run {
 
     async fn look_at_namespace(&self, kind: &ResourceType, target: &str) -> Result<Found, String> {
         let live = self.request.cluster.get(kind, None, target).await.map_err(|error| error.to_string())?;
-        let (action, reason, found) = match &live {
-            None => (PreviewAction::Create, "", Found::Created),
-            Some(live) if is_going_away(live) => (PreviewAction::Conflict, GOING_AWAY, Found::Existing),
+        let (action, reason) = match &live {
+            None => (PreviewAction::Create, ""),
+            Some(live) if is_going_away(live) => (PreviewAction::Conflict, GOING_AWAY),
             Some(_) => {
+                // Nothing is done about it, so it is not listed: no more than the restore lists it.
                 lock(&self.namespaces.there).insert(target.to_owned());
-                (PreviewAction::Skip, "it exists", Found::Existing)
+                return Ok(Found::Existing);
             }
         };
         let preview = ItemPreview {
@@ -136,7 +137,7 @@ impl Run {
         self.add_preview(namespace_key(target), preview);
         match action {
             PreviewAction::Conflict => Err(GOING_AWAY.to_owned()),
-            _ => Ok(found),
+            _ => Ok(Found::Created),
         }
     }
 
