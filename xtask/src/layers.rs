@@ -17,6 +17,7 @@ const FLOORS: &[&[&str]] = &[
         "velero-plugin-openshift",
         "velero-plugin-aws",
         "velero-plugin-vsphere",
+        "velero-plugin-example",
     ],
     &["velero-plugin", "velero-repo"],
     &["velero-store", "velero-cluster"],

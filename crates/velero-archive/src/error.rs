@@ -38,7 +38,9 @@ pub enum Error {
         kind: String,
     },
     /// The archive holds more entries than allowed.
-    #[error("archive holds more than {limit} entries; raise the limit (--max-archive-entries of the server) if this backup is trusted")]
+    #[error(
+        "archive holds more than {limit} entries; raise the limit (--max-archive-entries of the server) if this backup is trusted"
+    )]
     TooManyEntries {
         /// The limit that was passed.
         limit: u64,
