@@ -9,7 +9,9 @@ use velero_api::v1::{
     Backup, BackupPhase, BackupStorageLocation, DeleteBackupRequest, DeleteBackupRequestPhase, Restore,
 };
 use velero_archive::BackupFile;
-use velero_store::BackupStore;
+use velero_engine::Journal;
+use velero_engine::delete::DeleteError;
+use velero_store::{BackupStore, blocking_reader};
 
 use crate::backup_phase::move_to;
 use crate::clock;
@@ -19,11 +21,14 @@ use crate::error::{Error, Result, describe};
 use crate::garbage_collection::selector;
 use crate::objects::{label, name, uid};
 use crate::restore_deletion::disclaim;
+use crate::{backup_operations, restore_operations};
 
 /// How long a request that was dealt with is kept.
 const LONGEST_LIFE: Duration = Duration::from_secs(24 * 3600);
 /// How long restores may take to go away.
 const RESTORES_DEADLINE: Duration = Duration::from_secs(60);
+/// How long a backup or restore that runs may take to end when it is deleted.
+const END_DEADLINE: Duration = Duration::from_secs(90);
 
 /// Watches DeleteBackupRequests.
 pub(crate) struct BackupDeletionReconciler {
@@ -45,7 +50,14 @@ impl Reconciler for BackupDeletionReconciler {
         remove_siblings(context, &request).await?;
         match admit(context, &request).await? {
             Err(problem) => refuse(context, &request, problem).await,
-            Ok((backup, location)) => delete(context, &request, backup, &location).await,
+            Ok((backup, location)) => match context.busy_backups.take_over(name(&backup), END_DEADLINE).await {
+                None => refuse(context, &request, "backup is still in progress".to_owned()).await,
+                // Its run may have ended only now, and said so.
+                Some(_hold) => match context.objects.get(name(&backup)).await? {
+                    None => refuse(context, &request, "backup not found".to_owned()).await,
+                    Some(backup) => delete(context, &request, backup, &location).await,
+                },
+            },
         }
     }
 }
@@ -92,9 +104,6 @@ async fn admit(
     request: &DeleteBackupRequest,
 ) -> Result<Result<(Backup, BackupStorageLocation), String>> {
     let wanted = &request.spec.backup_name;
-    if context.running.contains(wanted) {
-        return Ok(Err("backup is still in progress".to_owned()));
-    }
     let Some(backup) = context.objects.get::<Backup>(wanted).await? else {
         return Ok(Err("backup not found".to_owned()));
     };
@@ -160,6 +169,11 @@ async fn carry_out(context: &Context, backup: &Backup, location: &BackupStorageL
     match context.locations.open(location).await {
         Err(error) => errors.push(format!("error getting the backup store: {}", describe(&error))),
         Ok(store) => {
+            backup_operations::cancel(context, backup, Some(&store)).await;
+            if let Err(error) = run_delete_actions(context, backup, &store).await {
+                errors.push(format!("error running delete item actions: {}", describe(&error)));
+                return errors;
+            }
             if let Err(error) = delete_files(&store, backup).await {
                 errors.push(describe(&error));
             }
@@ -174,6 +188,36 @@ async fn carry_out(context: &Context, backup: &Backup, location: &BackupStorageL
         errors.push(format!("error deleting backup {}: {}", name(backup), describe(&error)));
     }
     errors
+}
+
+/// Lets the delete item actions see the items of a backup; what one of them cannot do is told in the log only. An
+/// archive that is not there has no items, and a damaged one must not keep its backup from being deleted.
+async fn run_delete_actions(context: &Context, backup: &Backup, store: &BackupStore) -> Result<()> {
+    if context.plugins.for_questions()?.actions.delete_item().is_empty() {
+        return Ok(());
+    }
+    let archive = match store.get_contents(name(backup)).await {
+        Err(error) if error.is_not_found() => return Ok(()),
+        archive => archive?,
+    };
+    let (format, level) = context.settings.journal_form();
+    let journal = Journal::for_backup(context.objects.namespace(), name(backup), format, level);
+    let reader = blocking_reader(archive);
+    let tools = context.plugins.open(Some(&journal)).await?;
+    let seen = velero_engine::delete::run(backup, reader, &tools.actions, &tools.discovery, &journal).await;
+    tools.put_away().await;
+    match seen {
+        Err(DeleteError::Action(error)) => Err(error.into()),
+        Err(error) => {
+            tracing::warn!(
+                backup = name(backup),
+                error = describe(&error),
+                "Delete item actions did not see all items"
+            );
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
 }
 
 /// Removes the files of a backup unless they are all that is known of volume data kept elsewhere.
@@ -200,6 +244,10 @@ async fn owns_volume_data(store: &BackupStore, backup: &str) -> Result<bool> {
 /// Deletes the restores of a backup with their files, and waits until they are gone.
 async fn delete_restores(context: &Context, backup: &Backup, store: &BackupStore) -> Result<()> {
     for restore in restores_of(context, backup).await? {
+        let _hold = context.busy_restores.take_over(&restore, END_DEADLINE).await;
+        if let Some(held) = context.objects.get::<Restore>(&restore).await? {
+            restore_operations::cancel(context, &held, Some(store)).await;
+        }
         store.delete_restore(&restore).await?;
         if let Some(held) = context.objects.get::<Restore>(&restore).await? {
             disclaim(context, &held).await?;

@@ -63,7 +63,12 @@ async fn synchronise(context: &Context, location: &BackupStorageLocation) -> Res
             in_cluster.insert(name(&backup).to_owned());
         })
         .await?;
+    let mut unfinished = BTreeSet::new();
     for backup in names_to_sync(&in_bucket, &in_cluster) {
+        if crate::orphans::is_orphan(&store, backup).await? {
+            unfinished.insert(backup.to_owned());
+            continue;
+        }
         // One backup that cannot be read must not hide the others.
         if let Err(error) = bring_in(context, location, &store, backup).await {
             tracing::error!(
@@ -74,6 +79,7 @@ async fn synchronise(context: &Context, location: &BackupStorageLocation) -> Res
             );
         }
     }
+    crate::orphans::report(context, location, unfinished).await;
     for orphan in orphans {
         // It may have been stored since the bucket was listed.
         if store.backup_exists(&orphan).await? {

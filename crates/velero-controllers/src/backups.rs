@@ -10,8 +10,8 @@ use velero_api::v1::{Backup, BackupPhase};
 use crate::context::{Context, SharedContext};
 use crate::driver::{Next, Reconciler};
 use crate::error::{Result, describe};
-use crate::objects::{label, name};
-use crate::{backup, backup_finalizer, backup_queue, garbage_collection};
+use crate::objects::label;
+use crate::{backup, backup_finalizer, backup_operations, backup_queue, garbage_collection};
 
 /// How often a backup that waits is looked at, should nothing else happen.
 const WHILE_QUEUED: Duration = Duration::from_secs(60);
@@ -33,10 +33,11 @@ impl Reconciler for BackupsReconciler {
             BackupPhase::New if settings.is_enabled("backup-queue") => backup_queue::advance(context).await?,
             BackupPhase::Queued if settings.is_enabled("backup-queue") => return self.wait().await,
             BackupPhase::ReadyToStart if settings.is_enabled("backup") => backup::run(context, backup).await?,
-            BackupPhase::Finalizing | BackupPhase::FinalizingPartiallyFailed
-                if settings.is_enabled("backup-finalizer") && !context.running.contains(name(&backup)) =>
-            {
-                backup_finalizer::finish(context, backup).await?;
+            phase if backup_operations::is_waiting(phase) && settings.is_enabled("backup-operations") => {
+                return backup_operations::follow(context, &backup).await;
+            }
+            phase if backup_finalizer::is_finalizing(phase) && settings.is_enabled("backup-finalizer") => {
+                return backup_finalizer::finish(context, &backup).await;
             }
             _ if settings.is_enabled("gc") => return garbage_collection::collect(context, &backup).await,
             _ => {}
@@ -47,6 +48,12 @@ impl Reconciler for BackupsReconciler {
 
     fn forget(&self, name: &str) {
         self.context.running.remove(name);
+        // Without the object nobody waits for its operations.
+        let (context, backup) = (self.context.clone(), name.to_owned());
+        tokio::spawn(async move {
+            let gone = Backup::new(context.objects.namespace(), &backup, Default::default());
+            backup_operations::cancel(&context, &gone, None).await;
+        });
     }
 
     async fn refuse(&self, backup: &str, problem: &str) {

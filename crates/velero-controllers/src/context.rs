@@ -5,13 +5,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use velero_api::records::{BackupOperation, RestoreOperation};
 use velero_api::resource::VeleroResource;
-use velero_api::v1::PluginInfo;
 
+use crate::busy::Busy;
 use crate::error::{Error, Result, describe};
 use crate::locations::Locations;
 use crate::metrics::Metrics;
 use crate::objects::{Objects, name};
+use crate::operations::Kept;
+use crate::orphans::Orphans;
+use crate::plugins::Plugins;
+use crate::restore::ParkedHooks;
 use crate::settings::Settings;
 
 /// What all reconcilers share.
@@ -24,12 +29,31 @@ pub(crate) struct Context {
     pub(crate) running: Running,
     /// Positions in the queue are given by one at a time.
     pub(crate) queue: tokio::sync::Mutex<()>,
-    pub(crate) plugins: Vec<PluginInfo>,
+    pub(crate) plugins: Plugins,
+    /// Who works on which backup.
+    pub(crate) busy_backups: Busy,
+    /// Who works on which restore.
+    pub(crate) busy_restores: Busy,
+    /// The operations that backups wait for.
+    pub(crate) backup_operations: Kept<BackupOperation>,
+    /// The operations that restores wait for.
+    pub(crate) restore_operations: Kept<RestoreOperation>,
+    /// Folders of locations that are no backups.
+    pub(crate) orphans: Orphans,
+    /// Hooks of restores that wait for operations.
+    pub(crate) parked_hooks: ParkedHooks,
     /// Cancelled when the process is to end.
     pub(crate) stop: CancellationToken,
 }
 
 impl Context {
+    /// Ends the processes of plugins that answer questions once nobody waits any more.
+    pub(crate) async fn rest_plugins(&self) {
+        if self.backup_operations.is_empty() && self.restore_operations.is_empty() {
+            self.plugins.end_questions().await;
+        }
+    }
+
     /// Writes how a backup or restore ended, for as long as a single object may take; `None` when it was deleted while
     /// it ran.
     pub(crate) async fn write_end<K: VeleroResource>(&self, before: &K, after: &K) -> Result<Option<K>> {
@@ -69,10 +93,6 @@ impl Running {
 
     pub(crate) fn remove(&self, backup: &str) {
         self.names().remove(backup);
-    }
-
-    pub(crate) fn contains(&self, backup: &str) -> bool {
-        self.names().contains(backup)
     }
 
     pub(crate) fn count(&self) -> usize {

@@ -6,7 +6,9 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use velero_api::GoDuration;
-use velero_api::v1::{Backup, BackupStorageLocation, DownloadRequest, DownloadRequestPhase, Restore};
+use velero_api::v1::{
+    Backup, BackupStorageLocation, DownloadRequest, DownloadRequestPhase, DownloadTargetKind, Restore,
+};
 use velero_store::{BackupStore, ByteStream, DOWNLOAD_URL_LIFETIME, Error as StoreError};
 
 use crate::clock;
@@ -14,6 +16,7 @@ use crate::context::{Context, SharedContext};
 use crate::driver::{Next, Reconciler};
 use crate::error::{Error, Result};
 use crate::objects::name;
+use crate::operations::Files;
 
 /// The annotation with the token for a download through the server.
 pub const DOWNLOAD_TOKEN_ANNOTATION: &str = "velero.io/download-token";
@@ -72,6 +75,7 @@ fn expiration() -> Time {
 /// The URL and the token of a request.
 async fn answer(context: &Context, request: &DownloadRequest) -> Result<(String, String)> {
     let store = store_of(context, request).await?;
+    store_news(context, request, &store).await?;
     let token = uuid::Uuid::new_v4().simple().to_string();
     let url = match store.download_url(&request.spec.target).await {
         Ok(url) => url,
@@ -81,6 +85,25 @@ async fn answer(context: &Context, request: &DownloadRequest) -> Result<(String,
         Err(error) => return Err(error.into()),
     };
     Ok((url, token))
+}
+
+/// Stores what is known of operations and not in the bucket yet, when that is what a request asks for.
+async fn store_news(context: &Context, request: &DownloadRequest, store: &BackupStore) -> Result<()> {
+    let target = &request.spec.target;
+    match target.kind {
+        DownloadTargetKind::BackupItemOperations => {
+            if let Some(news) = context.backup_operations.unstored(&target.name) {
+                Files::of_backup(store, &target.name).put_operations(&news).await?;
+            }
+        }
+        DownloadTargetKind::RestoreItemOperations => {
+            if let Some(news) = context.restore_operations.unstored(&target.name) {
+                Files::of_restore(store, &target.name).put_operations(&news).await?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// The store that holds what a request asks for.

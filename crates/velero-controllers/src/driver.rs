@@ -30,6 +30,9 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(50);
 /// The longest time: timers hold only so much, and some backups are kept for decades.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 
+/// How soon an object is looked at again that somebody else in this process has.
+pub(crate) const WHILE_HELD: Duration = Duration::from_secs(1);
+
 /// When an object is to be looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {

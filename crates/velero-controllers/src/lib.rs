@@ -7,12 +7,12 @@
 //! |---|---|---|
 //! | `backup_storage_location` | BackupStorageLocations | says whether they can be used |
 //! | `backups` | Backups | hands each to the module of its phase |
-//! | `backup_queue`, `backup`, `backup_finalizer` | | let it wait, run it, end it |
+//! | `backup_queue`, `backup`, `backup_operations`, `backup_finalizer` | | let it wait, run it, follow its operations, end it |
 //! | `garbage_collection` | | asks for its deletion when its time is over |
 //! | `backup_deletion` | DeleteBackupRequests | deletes it with all it owns |
-//! | `backup_sync` | BackupStorageLocations | brings backups of the bucket into the cluster |
+//! | `backup_sync`, `orphans` | BackupStorageLocations | bring backups of the bucket into the cluster, report what is none |
 //! | `restores` | Restores | hands each to the module of its phase |
-//! | `restore`, `restore_finalizer`, `restore_deletion` | | run it, end it, remove its files |
+//! | `restore`, `restore_operations`, `restore_finalizer`, `restore_deletion` | | run it, follow its operations, end it, remove its files |
 //! | `schedule` | Schedules | makes backups when due |
 //! | `download_request` | DownloadRequests | hands out files |
 //! | `server_status_request` | ServerStatusRequests | tells version and readiness |
@@ -20,13 +20,16 @@
 mod backup;
 mod backup_deletion;
 mod backup_finalizer;
+mod backup_operations;
 mod backup_phase;
 mod backup_queue;
 mod backup_storage_location;
 mod backup_sync;
 mod backups;
+mod busy;
 mod clock;
 mod context;
+mod credential_files;
 mod download_request;
 mod driver;
 mod error;
@@ -36,10 +39,14 @@ mod locations;
 mod logging;
 mod metrics;
 mod objects;
+mod operations;
+mod orphans;
+mod plugins;
 mod progress;
 mod restore;
 mod restore_deletion;
 mod restore_finalizer;
+mod restore_operations;
 mod restore_phase;
 mod restores;
 mod schedule;

@@ -1,11 +1,14 @@
 //! From a BackupStorageLocation to its store: the one place where credentials are read.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::SecretKeySelector;
 use velero_api::v1::BackupStorageLocation;
-use velero_store::{BackupStore, Credentials, CustomerKey, StoreConfig, TransferSettings};
+use velero_plugin::host::PluginManager;
+use velero_store::{BackupStore, Credentials, CustomerKey, ObjectStoreHandle, StoreConfig, TransferSettings};
 
+use crate::credential_files::CredentialFiles;
 use crate::error::{Error, Result};
 use crate::objects::{Objects, name};
 
@@ -21,11 +24,19 @@ pub(crate) struct Locations {
     objects: Objects,
     /// How long a request to a store may be repeated at most.
     patience: Duration,
+    /// The object stores that plugin binaries bring.
+    stores: PluginManager,
+    credential_files: Arc<CredentialFiles>,
 }
 
 impl Locations {
-    pub(crate) fn new(objects: Objects, patience: Duration) -> Self {
-        Self { objects, patience }
+    pub(crate) fn new(objects: Objects, patience: Duration, stores: PluginManager) -> Self {
+        Self { objects, patience, stores, credential_files: Arc::new(CredentialFiles::new()) }
+    }
+
+    /// Ends the processes of plugins.
+    pub(crate) async fn close(&self) {
+        self.stores.stop().await;
     }
 
     /// The location of that name, or an error that says how to make one.
@@ -56,6 +67,10 @@ impl Locations {
     async fn open_with(&self, location: &BackupStorageLocation, transfer: TransferSettings) -> Result<BackupStore> {
         check(location)?;
         let spec = &location.spec;
+        // Who has installed a plugin wants it to be used, also where its name is that of a store that is built in.
+        if self.stores.has_object_store(&spec.provider) {
+            return Ok(BackupStore::new(self.open_plugin(location).await?, &spec.object_storage.prefix));
+        }
         let mut config = StoreConfig::new(&spec.provider, &spec.object_storage.bucket);
         config.config = spec.config.clone();
         config.transfer = transfer;
@@ -63,15 +78,40 @@ impl Locations {
             let content = self.secret(location, "spec.credential", selector).await?;
             config.credentials = Some(Credentials::Content(String::from_utf8_lossy(&content).into_owned()));
         }
-        config.ca_certificate = match (&spec.object_storage.ca_cert, &spec.object_storage.ca_cert_ref) {
-            (_, Some(selector)) => Some(self.secret(location, "spec.objectStorage.caCertRef", selector).await?),
-            (Some(certificate), None) => Some(certificate.0.clone()),
-            (None, None) => None,
-        };
+        config.ca_certificate = self.ca_certificate(location).await?;
         if let Some(reference) = spec.config.get(CUSTOMER_KEY_SECRET) {
             config.customer_key = Some(self.customer_key(location, reference).await?);
         }
         Ok(BackupStore::new(config.open().await?, &spec.object_storage.prefix))
+    }
+
+    /// Opens a store that a plugin serves.
+    async fn open_plugin(&self, location: &BackupStorageLocation) -> Result<ObjectStoreHandle> {
+        let spec = &location.spec;
+        let mut config = spec.config.clone();
+        config.insert("bucket".to_owned(), spec.object_storage.bucket.clone());
+        config.insert("prefix".to_owned(), spec.object_storage.prefix.clone());
+        if let Some(certificate) = self.ca_certificate(location).await? {
+            config.insert("caCert".to_owned(), String::from_utf8_lossy(&certificate).into_owned());
+        }
+        if let Some(selector) = &spec.credential {
+            let content = self.secret(location, "spec.credential", selector).await?;
+            let file = self.credential_files.write(name(location), &content);
+            let file = file.map_err(|error| {
+                invalid(location, format!("its credentials cannot be written to a file for its plugin: {error}"))
+            })?;
+            config.insert("credentialsFile".to_owned(), file.display().to_string());
+        }
+        Ok(self.stores.object_store(&spec.provider, &spec.object_storage.bucket, &config).await?)
+    }
+
+    async fn ca_certificate(&self, location: &BackupStorageLocation) -> Result<Option<Vec<u8>>> {
+        let storage = &location.spec.object_storage;
+        Ok(match (&storage.ca_cert, &storage.ca_cert_ref) {
+            (_, Some(selector)) => Some(self.secret(location, "spec.objectStorage.caCertRef", selector).await?),
+            (Some(certificate), None) => Some(certificate.0.clone()),
+            (None, None) => None,
+        })
     }
 
     async fn secret(

@@ -56,6 +56,7 @@ pub(crate) struct Metrics {
     item_errors: GaugeVec,
     last_status: GaugeVec,
     location_status: GaugeVec,
+    orphans: GaugeVec,
     expected_interval: GaugeVec,
     duration: HistogramVec,
 }
@@ -119,6 +120,11 @@ impl Metrics {
             location_status: builder.gauges(
                 "backup_location_status_gauge",
                 "1 when the location is available, 0 when not",
+                &["backup_location_name"],
+            )?,
+            orphans: builder.gauges(
+                "backup_orphans",
+                "Folders of the location that hold files of a backup that never ended",
                 &["backup_location_name"],
             )?,
             expected_interval: builder.gauges(
@@ -241,7 +247,12 @@ impl Metrics {
         self.location_status.with_label_values(&[location]).set(f64::from(u8::from(available)));
     }
 
+    pub(crate) fn orphans(&self, location: &str, count: usize) {
+        self.orphans.with_label_values(&[location]).set(count as f64);
+    }
+
     pub(crate) fn end_location(&self, location: &str) {
+        let _ = self.orphans.remove_label_values(&[location]);
         let _ = self.location_status.remove_label_values(&[location]);
     }
 

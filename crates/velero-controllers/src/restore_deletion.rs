@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::driver::Next;
 use crate::error::{Error, Result};
 use crate::objects::name;
+use crate::restore_operations;
 use crate::restores::claims_files;
 
 /// How soon a location that cannot be used is looked at again.
@@ -25,7 +26,11 @@ pub(crate) async fn release(context: &Context, restore: &Restore) -> Result<Next
             tracing::warn!(restore, location, "The restore stays until its location is available again");
             return Ok(Next::After(PAUSE));
         }
-        context.locations.open(&location).await?.delete_restore(name(restore)).await?;
+        let store = context.locations.open(&location).await?;
+        restore_operations::cancel(context, restore, Some(&store)).await;
+        store.delete_restore(name(restore)).await?;
+    } else {
+        restore_operations::cancel(context, restore, None).await;
     }
     disclaim(context, restore).await?;
     tracing::info!(restore = name(restore), "Restore deleted");

@@ -1,15 +1,15 @@
 //! The last step of a restore, and what becomes of one whose server was stopped before it.
 
-use velero_api::records::ResultsFile;
 use velero_api::v1::{Backup, BackupStorageLocation, Restore, RestorePhase};
-use velero_archive::RestoreFile;
 use velero_engine::Journal;
+use velero_engine::journal::Counts;
 use velero_store::BackupStore;
 
 use crate::clock;
 use crate::context::Context;
 use crate::error::Result;
 use crate::objects::name;
+use crate::operations::Files;
 use crate::restore_phase::move_to;
 
 /// What is said of a restore whose last step nobody took.
@@ -22,7 +22,8 @@ pub(crate) async fn finish_abandoned(context: &Context, restore: Restore) -> Res
     let journal = Journal::for_restore(context.objects.namespace(), name(&restore), format, level);
     journal.error().message(ABANDONED);
     if let Some(store) = store_of(context, &restore).await? {
-        amend_files(&store, name(&restore), &journal).await?;
+        let known = Counts { warnings: restore.status.warnings, errors: restore.status.errors };
+        Files::of_restore(&store, name(&restore)).amend(&journal, known, false).await?;
     }
     let mut ended = restore.clone();
     move_to(&mut ended, RestorePhase::PartiallyFailed)?;
@@ -34,26 +35,11 @@ pub(crate) async fn finish_abandoned(context: &Context, restore: Restore) -> Res
 }
 
 /// The store of a restore's files; none when the backup or the location is gone.
-async fn store_of(context: &Context, restore: &Restore) -> Result<Option<BackupStore>> {
+pub(crate) async fn store_of(context: &Context, restore: &Restore) -> Result<Option<BackupStore>> {
     let Some(backup) = context.objects.get::<Backup>(&restore.spec.backup_name).await? else { return Ok(None) };
     let location = context.objects.get::<BackupStorageLocation>(&backup.spec.storage_location).await?;
     let Some(location) = location else { return Ok(None) };
     context.locations.open(&location).await.map(Some)
-}
-
-/// Adds what the journal says to the results and the log that are stored.
-async fn amend_files(store: &BackupStore, restore: &str, journal: &Journal) -> Result<()> {
-    let mut results: ResultsFile = store.get_restore_json(restore, RestoreFile::Results).await?;
-    let more = journal.results();
-    results.errors.merge(more.errors);
-    results.warnings.merge(more.warnings);
-    let stored = store.get_restore_file(restore, RestoreFile::Log).await?;
-    // A gzip file may consist of several members.
-    let mut log = stored.map(Vec::from).unwrap_or_default();
-    let ending = journal.compressed_log().map_err(velero_archive::Error::Write);
-    log.extend(ending.map_err(velero_store::Error::from)?);
-    store.put_restore_json(restore, RestoreFile::Results, &results).await?;
-    Ok(store.put_restore_file(restore, RestoreFile::Log, log.into()).await?)
 }
 
 /// The phase a restore ends in that only has to be finished.

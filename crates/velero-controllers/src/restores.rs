@@ -12,7 +12,7 @@ use crate::backups::write_refusal;
 use crate::context::SharedContext;
 use crate::driver::{Next, Reconciler};
 use crate::error::Result;
-use crate::{restore, restore_deletion, restore_finalizer};
+use crate::{restore, restore_deletion, restore_finalizer, restore_operations};
 
 /// How many restores run at the same time: each holds the compressed archive of its backup in memory.
 const RUNNING: usize = 4;
@@ -51,6 +51,9 @@ impl Reconciler for RestoresReconciler {
             RestorePhase::New => {
                 let Ok(_slot) = self.slots.try_acquire() else { return Ok(Next::After(WHILE_WAITING)) };
                 restore::run(context, restore).await?;
+            }
+            phase if restore_operations::is_waiting(phase) && context.settings.is_enabled("restore-operations") => {
+                return restore_operations::follow(context, &restore).await;
             }
             // Who finishes a restore does not let go of it before its end: this one was left behind.
             RestorePhase::Finalizing | RestorePhase::FinalizingPartiallyFailed

@@ -7,11 +7,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use velero_cluster::{Cluster, ConnectOptions};
+use velero_plugin::Actions;
 
 use crate::backup_deletion::BackupDeletionReconciler;
 use crate::backup_storage_location::BackupStorageLocationReconciler;
 use crate::backup_sync::BackupSyncReconciler;
 use crate::backups::{self, BackupsReconciler};
+use crate::busy::Busy;
 use crate::context::{Context, Running, SharedContext};
 use crate::download_request::DownloadRequestReconciler;
 use crate::driver::{Reconciler, drive};
@@ -19,6 +21,10 @@ use crate::error::{Error, Result};
 use crate::locations::Locations;
 use crate::metrics::Metrics;
 use crate::objects::Objects;
+use crate::operations::Kept;
+use crate::orphans::Orphans;
+use crate::plugins::Plugins;
+use crate::restore::ParkedHooks;
 use crate::restores::RestoresReconciler;
 use crate::schedule::ScheduleReconciler;
 use crate::server_status_request::{self, ServerStatusRequestReconciler};
@@ -51,6 +57,11 @@ pub async fn run(settings: Settings) -> Result<()> {
 
 /// Runs the server until a token is cancelled and the work in hand is done.
 pub async fn run_until(settings: Settings, stop: CancellationToken) -> Result<()> {
+    run_until_with(settings, Actions::default(), stop).await
+}
+
+/// Like [`run_until`], with further actions that run in this process, behind those built in.
+pub async fn run_until_with(settings: Settings, further: Actions, stop: CancellationToken) -> Result<()> {
     settings.validate()?;
     velero_cluster::install_crypto_provider();
     tracing::info!(version = settings.server_version, namespace = settings.namespace, "Starting Velero server");
@@ -60,7 +71,7 @@ pub async fn run_until(settings: Settings, stop: CancellationToken) -> Result<()
         "" => None,
         address => Some(http::listen(address).await?),
     };
-    let context = context(settings, cluster, stop).await?;
+    let context = context(settings, cluster, further, stop).await?;
     startup::fail_interrupted(&context).await?;
     startup::ensure_default_location(&context).await?;
 
@@ -77,6 +88,8 @@ pub async fn run_until(settings: Settings, stop: CancellationToken) -> Result<()
             context.stop.cancel();
         }
     }
+    context.plugins.end_questions().await;
+    context.locations.close().await;
     tracing::info!("The server has ended");
     Ok(())
 }
@@ -93,20 +106,27 @@ async fn connect(settings: &Settings) -> Result<Cluster> {
     Ok(Cluster::connect(&options).await?)
 }
 
-async fn context(settings: Settings, cluster: Cluster, stop: CancellationToken) -> Result<SharedContext> {
-    let discovery = cluster.discover().await?;
-    for warning in discovery.warnings() {
-        tracing::warn!(warning, "A part of the cluster's API could not be discovered");
-    }
-    let actions = velero_plugin_core::builtin(&cluster, &discovery, &settings.features, &settings.namespace)?;
+async fn context(
+    settings: Settings,
+    cluster: Cluster,
+    further: Actions,
+    stop: CancellationToken,
+) -> Result<SharedContext> {
+    let plugins = Plugins::find(&settings, &cluster, further).await?;
     let objects = Objects::new(cluster, &settings.namespace);
     Ok(Arc::new(Context {
-        locations: Locations::new(objects.clone(), settings.resource_timeout.to_std()),
+        locations: Locations::new(objects.clone(), settings.resource_timeout.to_std(), plugins.stores()),
         objects,
         metrics: Metrics::new()?,
         running: Running::default(),
         queue: tokio::sync::Mutex::default(),
-        plugins: startup::installed_plugins(&actions),
+        plugins,
+        busy_backups: Busy::default(),
+        busy_restores: Busy::default(),
+        backup_operations: Kept::default(),
+        restore_operations: Kept::default(),
+        orphans: Orphans::default(),
+        parked_hooks: ParkedHooks::default(),
         settings,
         stop,
     }))

@@ -59,7 +59,7 @@ async fn answer(context: &Context, request: &ServerStatusRequest) -> Result<()> 
     let status = &mut answered.status;
     status.phase = Some(ServerStatusRequestPhase::Processed);
     status.server_version.clone_from(&context.settings.server_version);
-    status.plugins.clone_from(&context.plugins);
+    status.plugins = context.plugins.listed().to_vec();
     status.server_status = Some(readiness(&locations));
     // The time alone is no news.
     if answered != *request {

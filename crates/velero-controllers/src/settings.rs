@@ -42,6 +42,16 @@ pub enum LogFormat {
     Json,
 }
 
+impl LogFormat {
+    /// The form as the flag writes it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+}
+
 impl FromStr for LogFormat {
     type Err = String;
 
@@ -246,6 +256,11 @@ impl Settings {
         positive_or(self.garbage_collection_frequency, GoDuration::from_hours(1))
     }
 
+    /// How often asynchronous operations are asked about.
+    pub(crate) fn item_operation_period(&self) -> GoDuration {
+        positive_or(self.item_operation_sync_frequency, GoDuration::from_secs(10))
+    }
+
     /// How often a location that says nothing else is synchronised.
     pub(crate) fn sync_period(&self) -> GoDuration {
         positive_or(self.backup_sync_period, GoDuration::from_mins(1))
@@ -303,5 +318,6 @@ mod tests {
         let settings = Settings { backup_sync_period: GoDuration::ZERO, ..Settings::default() };
         assert_eq!(settings.sync_period(), GoDuration::from_mins(1));
         assert_eq!(settings.garbage_collection_period(), GoDuration::from_hours(1));
+        assert_eq!(settings.item_operation_period(), GoDuration::from_secs(10));
     }
 }

@@ -6,12 +6,11 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::Api;
 use velero_api::v1::{
-    Backup, BackupPhase, BackupStorageLocation, PluginInfo, PodVolumeBackup, PodVolumeRestore, Restore, RestorePhase,
+    Backup, BackupPhase, BackupStorageLocation, PodVolumeBackup, PodVolumeRestore, Restore, RestorePhase,
 };
 use velero_api::v2alpha1::{DataDownload, DataUpload};
 use velero_api::{GROUP, labels};
 use velero_cluster::{Cluster, Error as ClusterError};
-use velero_plugin::Actions;
 
 use crate::backup_finalizer::clean_up;
 use crate::backup_phase::move_to;
@@ -19,7 +18,7 @@ use crate::clock;
 use crate::context::Context;
 use crate::error::{Error, Result, describe};
 use crate::objects::{name, uid};
-use crate::restore_phase;
+use crate::{backup_operations, restore_finalizer, restore_operations, restore_phase};
 
 /// How long a store may take to tell what an interrupted backup left in it.
 const STORE_PATIENCE: Duration = Duration::from_secs(30);
@@ -95,6 +94,7 @@ async fn what_is_stored(context: &Context, backup: &Backup) -> Result<Option<Bac
     }
     let store = context.locations.open_for_a_look(&location).await?;
     if !store.backup_exists(name(backup)).await? {
+        backup_operations::cancel(context, backup, Some(&store)).await;
         clean_up(&store, name(backup)).await;
         return Ok(None);
     }
@@ -119,8 +119,20 @@ async fn fail_interrupted_restores(context: &Context) -> Result<()> {
         failed.status.completion_timestamp = Some(clock::now_time());
         context.objects.force(&restore, &failed).await?;
         tracing::warn!(restore = name(&restore), "{}", failed.status.failure_reason);
+        let cancelled = cancel_stored_operations(context, &restore);
+        if let Err(error) = tokio::time::timeout(STORE_PATIENCE, cancelled).await.unwrap_or(Ok(())) {
+            let restore = name(&restore);
+            tracing::warn!(restore, error = describe(&error), "Operations of the restore are not cancelled");
+        }
         let selector = format!("{}={}", labels::RESTORE_UID, uid(&restore));
         cancel_restore_movers(context, &selector, &interrupted("restore")).await;
+    }
+    Ok(())
+}
+
+async fn cancel_stored_operations(context: &Context, restore: &Restore) -> Result<()> {
+    if let Some(store) = restore_finalizer::store_of(context, restore).await? {
+        restore_operations::cancel(context, restore, Some(&store)).await;
     }
     Ok(())
 }
@@ -176,18 +188,6 @@ pub(crate) async fn ensure_default_location(context: &Context) -> Result<()> {
         tracing::info!(location = wanted, "The location is the default now");
     }
     Ok(())
-}
-
-/// What `velero plugin get` lists.
-pub(crate) fn installed_plugins(actions: &Actions) -> Vec<PluginInfo> {
-    let plugin =
-        |name: &str, kind: &str| PluginInfo { name: name.to_owned(), kind: kind.to_owned(), ..Default::default() };
-    let stores = velero_store::PROVIDERS.iter().map(|provider| plugin(&format!("velero.io/{provider}"), "ObjectStore"));
-    let backup = actions.backup_item().iter().map(|action| plugin(action.name(), "BackupItemAction"));
-    let delete = actions.delete_item().iter().map(|action| plugin(action.name(), "DeleteItemAction"));
-    let block = actions.item_block().iter().map(|action| plugin(action.name(), "ItemBlockAction"));
-    let restore = actions.restore_item().iter().map(|action| plugin(action.name(), "RestoreItemAction"));
-    backup.chain(restore).chain(delete).chain(block).chain(stores).collect()
 }
 
 #[cfg(test)]

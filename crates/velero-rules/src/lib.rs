@@ -10,6 +10,7 @@ pub mod cron;
 pub mod hooks;
 pub mod includes_excludes;
 pub mod names;
+pub mod operations;
 pub mod ordering;
 pub mod phases;
 pub mod quantity;

@@ -41,7 +41,7 @@ async fn namespaces_labelled_out(context: &Context) -> Result<Vec<String>> {
 }
 
 /// The policies a backup refers to, or why they cannot be used.
-pub(super) async fn policies(context: &Context, backup: &Backup) -> Result<Option<ResourcePolicies>, String> {
+pub(crate) async fn policies(context: &Context, backup: &Backup) -> Result<Option<ResourcePolicies>, String> {
     let Some(reference) = &backup.spec.resource_policy else { return Ok(None) };
     if !reference.kind.eq_ignore_ascii_case("configmap") {
         return Err(format!("spec.resourcePolicy.kind is {:?}, only configmap is supported", reference.kind));

@@ -1,5 +1,8 @@
 //! Runs a backup: prepare and validate, claim, run the engine into the store, report.
 //!
+//! A backup whose actions started no operations goes straight to its end. Any other waits for them
+//! (`backup_operations`) and is then finished (`backup_finalizer`).
+//!
 //! The status has one writer at any time: first the claim, then the progress, then the end. What the end says comes
 //! from the journal alone, and so do the log and the results file.
 
@@ -12,15 +15,21 @@ use velero_api::labels;
 use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation};
 use velero_engine::Journal;
 use velero_engine::backup::BackupOutcome;
+use velero_plugin::Actions;
+use velero_rules::operations::Tally;
 use velero_rules::resource_policies::ResourcePolicies;
 use velero_store::BackupStore;
 
-pub(crate) use facts::read_policies;
+pub(crate) use facts::{policies, read_policies};
+pub(crate) use transfer::request;
 
 use crate::backup_finalizer::report as report_end;
+use crate::busy::Hold;
 use crate::context::{Context, SharedContext};
 use crate::error::{Result, describe};
-use crate::objects::{label, name};
+use crate::objects::{label, name, uid};
+use crate::operations::{Files, Operation, Started, cancel_unfinished, note_failures, poll};
+use crate::plugins::Tools;
 use crate::store_message::explain;
 use crate::{backup_queue, clock};
 
@@ -41,6 +50,8 @@ impl Failure {
 
 /// Runs a backup whose turn has come, to its end.
 pub(crate) async fn run(context: &SharedContext, backup: Backup) -> Result<()> {
+    // Only a deletion can have it, and that ends with the backup.
+    let Some(hold) = context.busy_backups.enter(name(&backup)) else { return Ok(()) };
     let facts = facts::gather(context, &backup).await?;
     let prepared = prepare::prepare(&backup, &context.settings, &facts, clock::now())?;
     let claimed = context.objects.patch(&backup, &prepared.backup).await?;
@@ -48,7 +59,7 @@ pub(crate) async fn run(context: &SharedContext, backup: Backup) -> Result<()> {
     context.running.add(&running);
     let outcome = match (claimed.status.phase(), &prepared.location) {
         (BackupPhase::InProgress, Some(location)) => {
-            execute(context, &claimed, location, facts.policies.ok().flatten()).await
+            execute(context, &claimed, location, facts.policies.ok().flatten(), &hold).await
         }
         _ => {
             report_end(context, &claimed);
@@ -68,44 +79,70 @@ async fn execute(
     backup: &Backup,
     location: &BackupStorageLocation,
     policies: Option<ResourcePolicies>,
+    hold: &Hold<'_>,
 ) -> Result<()> {
     context.metrics.count("backup_attempt_total", label(backup, labels::SCHEDULE_NAME));
     tracing::info!(backup = name(backup), location = name(location), "Running backup");
     let journal = report::journal(context, backup);
-    let ended = match attempt(context, backup, location, policies, &journal).await {
+    let ended = match attempt(context, backup, location, policies, &journal, hold).await {
         Ok(ended) => ended,
         Err(failure) => report::failed(context, backup, &journal, failure).await?,
     };
     let written = context.write_end(backup, &ended).await?;
-    report_end(context, &written.unwrap_or(ended));
+    if ended.status.phase().is_terminal() {
+        report_end(context, &written.unwrap_or(ended));
+    } else if written.is_none() {
+        let left = context.backup_operations.forget(name(backup)).unwrap_or_default();
+        cancel_unfinished(&left, &context.plugins.for_questions()?.actions, backup).await;
+    }
     Ok(())
 }
 
-/// Makes the backup and stores it whole; its metadata are the last thing that is written.
+/// Makes the backup and stores it whole; its metadata are the last thing that is written. The operations of a backup
+/// that fails are cancelled.
 async fn attempt(
     context: &Context,
     backup: &Backup,
     location: &BackupStorageLocation,
     policies: Option<ResourcePolicies>,
     journal: &Journal,
+    hold: &Hold<'_>,
 ) -> Result<Backup, Failure> {
     let opened = context.locations.open(location).await;
     let store = opened.map_err(|error| Failure::before_start(explain(&error)))?;
     refuse_taken_name(&store, name(backup), name(location)).await?;
     report::warn_of_volumes(backup, journal);
-    let work = async {
-        let (outcome, size) = transfer::contents(context, backup, policies, journal, &store).await?;
-        context.metrics.tarball_size(label(backup, labels::SCHEDULE_NAME), size);
-        store_files(backup, journal, &store, &outcome).await
+    let tools = context.plugins.open(Some(journal)).await;
+    let tools = tools.map_err(|error| Failure::before_start(describe(&error)))?;
+    let started = Started::default();
+    let interrupted =
+        |reason: &str| Err(Failure { reason: reason.to_owned(), touched: Some(store.clone()), is_of_store: false });
+    let ended = tokio::select! {
+        ended = make(context, backup, policies, journal, &store, (&tools, &started)) => ended,
+        () = context.stop.cancelled() => interrupted("the server was stopped while the backup ran; create a new backup"),
+        () = hold.interrupted() => interrupted("the backup was deleted while it ran"),
     };
-    tokio::select! {
-        ended = work => ended,
-        () = context.stop.cancelled() => Err(Failure {
-            reason: "the server was stopped while the backup ran; create a new backup".to_owned(),
-            touched: Some(store.clone()),
-            is_of_store: false,
-        }),
+    if ended.is_err() {
+        cancel_unfinished(&started.of_backup(), &tools.actions, backup).await;
     }
+    tools.put_away().await;
+    ended
+}
+
+async fn make(
+    context: &Context,
+    backup: &Backup,
+    policies: Option<ResourcePolicies>,
+    journal: &Journal,
+    store: &BackupStore,
+    (tools, started): (&Tools, &Started),
+) -> Result<Backup, Failure> {
+    let unusable = |error: velero_plugin::Error| Failure::before_start(describe(&error));
+    let watched = started.watch(&tools.actions).map_err(unusable)?;
+    let request = transfer::request(context, backup, policies, watched, tools);
+    let (outcome, size) = transfer::contents(context, backup, request, journal, store).await?;
+    context.metrics.tarball_size(label(backup, labels::SCHEDULE_NAME), size);
+    store_files(context, backup, journal, store, outcome, &tools.actions).await
 }
 
 async fn refuse_taken_name(store: &BackupStore, backup: &str, location: &str) -> Result<(), Failure> {
@@ -120,24 +157,40 @@ async fn refuse_taken_name(store: &BackupStore, backup: &str, location: &str) ->
     Err(Failure::before_start(reason))
 }
 
+/// Stores all files but the archive, and asks once how far the operations are. The file of operations is stored before
+/// that: whatever happens then, it is known what was started.
 async fn store_files(
+    context: &Context,
     backup: &Backup,
     journal: &Journal,
     store: &BackupStore,
-    outcome: &BackupOutcome,
+    mut outcome: BackupOutcome,
+    actions: &Actions,
 ) -> Result<Backup, Failure> {
     let failed = |error: velero_store::Error| Failure {
         reason: explain(&error),
         touched: Some(store.clone()),
         is_of_store: true,
     };
-    report::note_end(journal, outcome);
-    transfer::side_files(store, name(backup), journal, outcome).await.map_err(failed)?;
-    let ended = report::ended(backup, journal, outcome, clock::now()).map_err(|error| Failure {
+    report::note_end(journal, &outcome);
+    if !outcome.operations.is_empty() {
+        Files::of_backup(store, name(backup)).put_operations(&outcome.operations).await.map_err(failed)?;
+        let operations = &mut outcome.operations;
+        let failures = poll(operations, actions, backup, context.settings.default_item_operation_timeout).await;
+        note_failures(journal, failures.iter().filter_map(|place| operations.get(*place)));
+    }
+    transfer::side_files(store, name(backup), journal, &outcome).await.map_err(failed)?;
+    let tally = Tally::of(outcome.operations.iter().map(Operation::status));
+    let ended = report::after_run(backup, journal, &outcome, tally, clock::now()).map_err(|error| Failure {
         reason: describe(&error),
         touched: Some(store.clone()),
         is_of_store: false,
     })?;
-    store.put_metadata(&ended).await.map_err(failed)?;
+    if ended.status.phase().is_terminal() {
+        store.put_metadata(&ended).await.map_err(failed)?;
+    } else if tally.running() > 0 {
+        let pause = context.settings.item_operation_period().to_std();
+        context.backup_operations.keep(name(backup), uid(backup), outcome.operations, true, pause);
+    }
     Ok(ended)
 }

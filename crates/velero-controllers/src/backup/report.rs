@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use velero_api::v1::{Backup, BackupPhase};
 use velero_engine::Journal;
 use velero_engine::backup::BackupOutcome;
+use velero_rules::operations::Tally;
 use velero_rules::phases::backup_phase_after_run;
 use velero_store::BackupStore;
 
@@ -48,25 +49,33 @@ pub(super) fn warn_of_volumes(backup: &Backup, journal: &Journal) {
 /// Ends the journal of a backup that ran through.
 pub(super) fn note_end(journal: &Journal, outcome: &BackupOutcome) {
     let items = outcome.progress.items_backed_up.to_string();
-    if !outcome.operations.is_empty() {
-        journal.error().message("Actions left operations behind, which this server does not follow yet");
-    }
     journal.info().field("progress", items).message("Backup completed its work, storing its files");
 }
 
-/// The backup at its end, counted from the journal.
-pub(super) fn ended(backup: &Backup, journal: &Journal, outcome: &BackupOutcome, now: Timestamp) -> Result<Backup> {
+/// The backup after its run, counted from the journal: at its end, or in the phase in which its operations go on or
+/// what they changed is stored again.
+pub(super) fn after_run(
+    backup: &Backup,
+    journal: &Journal,
+    outcome: &BackupOutcome,
+    tally: Tally,
+    now: Timestamp,
+) -> Result<Backup> {
     let mut ended = backup.clone();
     let counts = journal.counts();
-    move_to(&mut ended, backup_phase_after_run(false, counts.errors > 0))?;
-    let phase = end_phase(ended.status.phase());
-    move_to(&mut ended, phase)?;
+    move_to(&mut ended, backup_phase_after_run(tally.running() > 0, counts.errors > 0))?;
+    if tally.attempted == 0 {
+        let phase = end_phase(ended.status.phase());
+        move_to(&mut ended, phase)?;
+        ended.status.completion_timestamp = Some(Time(now));
+    }
     let status = &mut ended.status;
     (status.warnings, status.errors) = (counts.warnings, counts.errors);
     status.progress = Some(outcome.progress.clone());
     status.hook_status = Some(outcome.hook_status.clone());
-    status.backup_item_operations_attempted = i64::try_from(outcome.operations.len()).unwrap_or(i64::MAX);
-    status.completion_timestamp = Some(Time(now));
+    status.backup_item_operations_attempted = tally.attempted;
+    status.backup_item_operations_completed = tally.completed;
+    status.backup_item_operations_failed = tally.failed;
     Ok(ended)
 }
 
@@ -126,16 +135,33 @@ mod tests {
     fn the_end_of_a_backup_is_counted_from_its_journal() {
         let (backup, journal, outcome) = running();
         let now = Timestamp::UNIX_EPOCH;
-        let good = ended(&backup, &journal, &outcome, now).unwrap();
+        let none = Tally::default();
+        let good = after_run(&backup, &journal, &outcome, none, now).unwrap();
         assert_eq!(*good.status.phase(), BackupPhase::Completed);
         assert_eq!(good.status.progress.as_ref().unwrap().items_backed_up, 3);
         journal.warning().message("odd");
         journal.error().message("bad");
         journal.error().message("worse");
-        let bad = ended(&backup, &journal, &outcome, now).unwrap();
+        let bad = after_run(&backup, &journal, &outcome, none, now).unwrap();
         assert_eq!(*bad.status.phase(), BackupPhase::PartiallyFailed);
         assert_eq!((bad.status.warnings, bad.status.errors), (1, 2));
         assert_eq!(bad.status.completion_timestamp, Some(Time(now)));
+    }
+
+    #[test]
+    fn a_backup_with_operations_has_not_ended_with_its_run() {
+        use BackupPhase::*;
+        let (backup, journal, outcome) = running();
+        let (going, over) =
+            (Tally { attempted: 2, completed: 1, failed: 0 }, Tally { attempted: 2, completed: 1, failed: 1 });
+        let after = |tally| after_run(&backup, &journal, &outcome, tally, Timestamp::UNIX_EPOCH).unwrap().status;
+        assert_eq!(*after(going).phase(), WaitingForPluginOperations);
+        assert_eq!(after(going).completion_timestamp, None);
+        journal.error().message("no space, plugin: a.io/b");
+        assert_eq!(*after(going).phase(), WaitingForPluginOperationsPartiallyFailed);
+        let status = after(over);
+        assert_eq!(*status.phase(), FinalizingPartiallyFailed);
+        assert_eq!(status.backup_item_operations_failed, 1);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use velero_api::v1::{Backup, BackupProgress};
 use velero_archive::BackupFile;
 use velero_engine::Journal;
 use velero_engine::backup::{self, BackupOutcome, BackupRequest};
+use velero_plugin::Actions;
 use velero_rules::resource_policies::ResourcePolicies;
 use velero_store::{BackupStore, Error as StoreError, PipeWriter, pipe};
 
@@ -19,6 +20,7 @@ use super::Failure;
 use crate::context::Context;
 use crate::error::{Result, describe};
 use crate::objects::name;
+use crate::plugins::Tools;
 use crate::progress;
 use crate::store_message::explain;
 
@@ -32,12 +34,11 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) async fn contents(
     context: &Context,
     backup: &Backup,
-    policies: Option<ResourcePolicies>,
+    request: BackupRequest,
     journal: &Journal,
     store: &BackupStore,
 ) -> Result<(BackupOutcome, u64), Failure> {
     let failed = |reason: String, is_of_store| Failure { reason, touched: Some(store.clone()), is_of_store };
-    let request = request(context, backup, policies).await.map_err(|error| failed(describe(&error), false))?;
     let (writer, stream) = pipe(WAITING_PIECES);
     let size = Arc::new(AtomicU64::new(0));
     let counter = size.clone();
@@ -85,20 +86,25 @@ async fn make(
     work.await.map_err(|error| error.to_string())?
 }
 
-async fn request(context: &Context, backup: &Backup, policies: Option<ResourcePolicies>) -> Result<BackupRequest> {
-    let cluster = context.objects.cluster().clone();
-    let discovery = Arc::new(cluster.discover().await?);
+/// What the engine backs up.
+pub(crate) fn request(
+    context: &Context,
+    backup: &Backup,
+    policies: Option<ResourcePolicies>,
+    actions: Actions,
+    tools: &Tools,
+) -> BackupRequest {
     let settings = &context.settings;
-    Ok(BackupRequest {
+    BackupRequest {
         backup: backup.clone(),
-        actions: velero_plugin_core::builtin(&cluster, &discovery, &settings.features, &settings.namespace)?,
-        cluster,
-        discovery,
+        actions,
+        cluster: context.objects.cluster().clone(),
+        discovery: Arc::clone(&tools.discovery),
         policies,
         features: settings.features.clone(),
         page_size: settings.client_page_size,
         item_block_workers: usize::try_from(settings.item_block_worker_count).unwrap_or(1).max(1),
-    })
+    }
 }
 
 /// Stores all files of a backup but its archive and its metadata.

@@ -7,8 +7,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use velero_api::records::BackupVolumeInfo;
 use velero_api::v1::{Backup, BackupStorageLocation, Restore, RestorePhase};
 use velero_archive::Limits;
-use velero_cluster::Cluster;
+use velero_cluster::{Cluster, Discovery};
 use velero_engine::restore::RestoreRequest;
+use velero_plugin::Actions;
 use velero_rules::resource_modifiers::ResourceModifiers;
 use velero_rules::resource_policies::ResourcePolicies;
 use velero_rules::restore_validation::{
@@ -116,19 +117,32 @@ pub(super) fn judge(prepared: &mut PreparedRestore, now: Timestamp) -> Result<()
 }
 
 impl PreparedRestore {
-    /// What the engine restores, or shows. `volumes` is what the backup's volume info file says.
+    /// What the engine restores, or shows, with the actions that are built in. `volumes` is what the backup's volume
+    /// info file says.
     pub async fn request(
         self,
         cluster: &Cluster,
         settings: &Settings,
         volumes: Vec<BackupVolumeInfo>,
     ) -> Result<RestoreRequest> {
-        let objects = Objects::new(cluster.clone(), &settings.namespace);
         let discovery = Arc::new(cluster.discover().await?);
+        let actions = velero_plugin_core::builtin(cluster, &discovery, &settings.features, &settings.namespace)?;
+        self.request_with(cluster, settings, volumes, (actions, discovery)).await
+    }
+
+    /// The same with actions that are not built in too, and what the cluster serves.
+    pub(crate) async fn request_with(
+        self,
+        cluster: &Cluster,
+        settings: &Settings,
+        volumes: Vec<BackupVolumeInfo>,
+        (actions, discovery): (Actions, Arc<Discovery>),
+    ) -> Result<RestoreRequest> {
+        let objects = Objects::new(cluster.clone(), &settings.namespace);
         let missing = || Error::invalid("Restore", name(&self.restore), "it names no backup that exists");
         Ok(RestoreRequest {
             backup: self.backup.ok_or_else(missing)?,
-            actions: velero_plugin_core::builtin(cluster, &discovery, &settings.features, &settings.namespace)?,
+            actions,
             restore: self.restore,
             cluster: cluster.clone(),
             discovery,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use velero_api::v1::{HookStatus, Restore, RestorePhase};
 use velero_engine::Journal;
 use velero_engine::restore::RestoreOutcome;
+use velero_rules::operations::Tally;
 use velero_rules::phases::restore_phase_after_run;
 use velero_store::BackupStore;
 
@@ -25,11 +26,7 @@ pub(super) fn journal(context: &Context, restore: &Restore) -> Journal {
 }
 
 /// Ends the journal of a restore that ran through.
-pub(super) fn note_end(journal: &Journal, outcome: &RestoreOutcome) {
-    if !outcome.operations.is_empty() {
-        let message = "Actions left operations behind, which this server does not wait for yet";
-        journal.warning().field("operations", outcome.operations.len().to_string()).message(message);
-    }
+pub(super) fn note_end(journal: &Journal) {
     journal.info().message("restore completed");
 }
 
@@ -38,15 +35,19 @@ pub(super) fn restored(
     restore: &Restore,
     journal: &Journal,
     outcome: &RestoreOutcome,
+    tally: Tally,
     work_left: bool,
 ) -> Result<Restore> {
     let mut restored = restore.clone();
     let counts = journal.counts();
-    move_to(&mut restored, restore_phase_after_run(false, work_left, counts.errors > 0))?;
+    move_to(&mut restored, restore_phase_after_run(tally.running() > 0, work_left, counts.errors > 0))?;
     let status = &mut restored.status;
     (status.warnings, status.errors) = (counts.warnings, counts.errors);
     status.progress = Some(outcome.progress.clone());
-    status.restore_item_operations_attempted = i64::try_from(outcome.operations.len()).unwrap_or(i64::MAX);
+    status.restore_item_operations_attempted = tally.attempted;
+    status.restore_item_operations_completed = tally.completed;
+    status.restore_item_operations_failed = tally.failed;
+    // Also how a server that comes later knows whether hooks were left.
     if !work_left {
         status.hook_status = Some(HookStatus::default());
     }
@@ -114,7 +115,8 @@ mod tests {
     #[test]
     fn a_restore_with_nothing_left_ends_at_once_and_one_with_hooks_is_finalized() {
         let (restore, journal, outcome) = running();
-        let phase = |work_left| restored(&restore, &journal, &outcome, work_left).unwrap().status.phase().clone();
+        let none = Tally::default();
+        let phase = |work_left| restored(&restore, &journal, &outcome, none, work_left).unwrap().status.phase().clone();
         assert_eq!(phase(false), RestorePhase::Completed);
         assert_eq!(phase(true), RestorePhase::Finalizing);
         journal.error().message("bad");
@@ -128,18 +130,20 @@ mod tests {
         journal.warning().message("odd");
         journal.error().message("bad");
         journal.error().message("worse");
-        let status = restored(&restore, &journal, &outcome, false).unwrap().status;
+        let status = restored(&restore, &journal, &outcome, Tally::default(), false).unwrap().status;
         assert_eq!((status.warnings, status.errors), (1, 2));
         assert_eq!(status.progress, Some(outcome.progress));
     }
 
     #[test]
-    fn operations_that_are_not_waited_for_are_a_warning() {
-        let (_, journal, mut outcome) = running();
-        note_end(&journal, &outcome);
-        assert_eq!(journal.counts().warnings, 0);
-        outcome.operations.push(Default::default());
-        note_end(&journal, &outcome);
-        assert_eq!(journal.counts().warnings, 1);
+    fn a_restore_with_operations_waits_whether_hooks_are_left_or_not() {
+        let (restore, journal, outcome) = running();
+        let going = Tally { attempted: 2, completed: 1, failed: 0 };
+        for work_left in [false, true] {
+            let status = restored(&restore, &journal, &outcome, going, work_left).unwrap().status;
+            assert_eq!(*status.phase(), RestorePhase::WaitingForPluginOperations);
+            assert_eq!(status.hook_status.is_none(), work_left);
+            assert_eq!((status.restore_item_operations_attempted, status.restore_item_operations_completed), (2, 1));
+        }
     }
 }

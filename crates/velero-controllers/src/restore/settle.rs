@@ -1,17 +1,21 @@
-//! What comes after the last object: the files of the restore, and hooks that still run in restored pods.
+//! What comes after the last object: the files of the restore, operations that go on, and hooks that still run in
+//! restored pods.
 
 use std::time::Duration;
 
 use velero_api::v1::{HookStatus, Restore};
 use velero_engine::Journal;
 use velero_engine::restore::{RestoreOutcome, RunningHooks};
+use velero_plugin::Actions;
+use velero_rules::operations::Tally;
 use velero_store::BackupStore;
 
-use super::{report, transfer};
+use super::{Parked, report, transfer};
 use crate::clock;
 use crate::context::Context;
 use crate::error::Result;
-use crate::objects::name;
+use crate::objects::{name, uid};
+use crate::operations::{Operation, note_failures, poll};
 use crate::restore_finalizer::end_phase;
 use crate::restore_phase::move_to;
 use crate::store_message::explain;
@@ -22,28 +26,60 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 /// How often is looked whether somebody still wants the restore whose hooks are waited for.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Stores the files of a restore, waits for its hooks, and gives the restore at its end.
+/// Asks once how far the operations of a restore are, stores its files, and waits for its hooks; gives the restore at
+/// its end. One whose operations go on has not ended yet: it waits, and others run.
 pub(super) async fn settle(
     context: &Context,
     restore: Restore,
     journal: &Journal,
     store: &BackupStore,
-    outcome: &RestoreOutcome,
-    hooks: RunningHooks,
+    mut outcome: RestoreOutcome,
+    (hooks, actions): (RunningHooks, &Actions),
 ) -> Result<Restore> {
     let work_left = !hooks.is_empty();
-    let stored = hurried(context, transfer::files(store, name(&restore), journal, outcome)).await;
-    let mut problem = note_storage(journal, stored);
-    let mut ended = report::restored(&restore, journal, outcome, work_left)?;
-    if work_left {
-        let Some(finalizing) = context.write_end(&restore, &ended).await? else { return Ok(ended) };
-        ended.status.hook_status = Some(wait_for_hooks(context, &finalizing, journal, hooks).await);
-        let stored = hurried(context, transfer::journal_files(store, name(&restore), journal)).await;
-        problem = note_storage(journal, stored);
-        let phase = end_phase(ended.status.phase(), journal.counts().errors > 0);
-        move_to(&mut ended, phase)?;
+    let operations = &mut outcome.operations;
+    let failures = poll(operations, actions, &restore, context.settings.default_item_operation_timeout).await;
+    note_failures(journal, failures.iter().filter_map(|place| operations.get(*place)));
+    let tally = Tally::of(operations.iter().map(Operation::status));
+    let stored = hurried(context, transfer::files(store, name(&restore), journal, &outcome)).await;
+    let is_stored = stored.is_ok();
+    let problem = note_storage(journal, stored);
+    let mut ended = report::restored(&restore, journal, &outcome, tally, work_left)?;
+    ended.status.failure_reason = problem;
+    if tally.running() > 0 {
+        let pause = context.settings.item_operation_period().to_std();
+        context.restore_operations.keep(name(&restore), uid(&restore), outcome.operations, is_stored, pause);
+        if work_left {
+            context.parked_hooks.park(name(&restore), Parked { hooks, journal: journal.clone() });
+        }
+        return Ok(ended);
     }
-    let (counts, status) = (journal.counts(), &mut ended.status);
+    if work_left {
+        return finish_hooks(context, &restore, ended, store, Parked { hooks, journal: journal.clone() }).await;
+    }
+    ended.status.completion_timestamp = Some(clock::now_time());
+    Ok(ended)
+}
+
+/// Waits for the hooks of a restore of which nothing else is left; gives the restore at its end. `finalizing` is what it
+/// is until then.
+pub(crate) async fn finish_hooks(
+    context: &Context,
+    restore: &Restore,
+    finalizing: Restore,
+    store: &BackupStore,
+    parked: Parked,
+) -> Result<Restore> {
+    let Parked { hooks, journal } = parked;
+    let mut ended = finalizing;
+    let Some(written) = context.write_end(restore, &ended).await? else { return Ok(ended) };
+    ended.status.hook_status = Some(wait_for_hooks(context, &written, &journal, hooks).await);
+    let stored = hurried(context, transfer::journal_files(store, name(restore), &journal)).await;
+    let problem = note_storage(&journal, stored);
+    let counts = journal.counts();
+    let phase = end_phase(ended.status.phase(), counts.errors > 0);
+    move_to(&mut ended, phase)?;
+    let status = &mut ended.status;
     (status.warnings, status.errors) = (counts.warnings, counts.errors);
     status.failure_reason = problem;
     status.completion_timestamp = Some(clock::now_time());
@@ -65,7 +101,7 @@ async fn wait_for_hooks(context: &Context, restore: &Restore, journal: &Journal,
 }
 
 /// Ends when the restore is gone or going.
-async fn deleted(context: &Context, restore: &Restore) {
+pub(super) async fn deleted(context: &Context, restore: &Restore) {
     loop {
         tokio::time::sleep(LOOK).await;
         // A look that fails is repeated: only an answer tells.

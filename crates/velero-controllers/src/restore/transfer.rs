@@ -1,6 +1,7 @@
 //! Moves a restore out of its store: the archive into the engine, then the files that say what happened back.
 
 use std::io::Read;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,6 +16,8 @@ use velero_store::{BackupStore, Error as StoreError, blocking_reader};
 use super::PreparedRestore;
 use crate::context::Context;
 use crate::error::{Result, describe};
+use crate::operations::Started;
+use crate::plugins::Tools;
 use crate::progress;
 use crate::store_message::explain;
 
@@ -28,6 +31,7 @@ pub(super) async fn contents(
     prepared: PreparedRestore,
     journal: &Journal,
     store: &BackupStore,
+    (tools, started): (&Tools, &Started),
 ) -> Result<(RestoreOutcome, RunningHooks), String> {
     let restore = prepared.restore.clone();
     let backup = &restore.spec.backup_name;
@@ -35,7 +39,9 @@ pub(super) async fn contents(
     let volumes = volumes.map_err(|error| format!("error fetching volume information: {}", explain(&error)))?;
     let archive = store.get_contents(backup).await;
     let archive = archive.map_err(|error| format!("error downloading backup: {}", explain(&error)))?;
-    let request = prepared.request(context.objects.cluster(), &context.settings, volumes).await;
+    let actions = started.watch(&tools.actions).map_err(|error| describe(&error))?;
+    let (cluster, discovery) = (context.objects.cluster(), Arc::clone(&tools.discovery));
+    let request = prepared.request_with(cluster, &context.settings, volumes, (actions, discovery)).await;
     let request = request.map_err(|error| describe(&error))?;
     journal.info().message("starting restore");
 
@@ -94,7 +100,7 @@ pub(super) async fn files(
 }
 
 /// Stores what happened: results and log.
-pub(super) async fn journal_files(store: &BackupStore, restore: &str, journal: &Journal) -> Result<(), StoreError> {
+pub(crate) async fn journal_files(store: &BackupStore, restore: &str, journal: &Journal) -> Result<(), StoreError> {
     let log = journal.compressed_log().map_err(velero_archive::Error::Write)?;
     store.put_restore_json(restore, RestoreFile::Results, &journal.results()).await?;
     store.put_restore_file(restore, RestoreFile::Log, Bytes::from(log)).await

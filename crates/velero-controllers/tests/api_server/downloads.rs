@@ -11,7 +11,8 @@ use velero_testkit::parts::{ACCESS_KEY, SECRET_KEY};
 use crate::backups::s3;
 use crate::support::{Server, Workload, assert_phase, get, secret};
 
-async fn download(server: &Server, name: &str, kind: DownloadTargetKind, of: &str) -> DownloadRequest {
+/// Asks for a file and waits for the answer.
+pub(crate) async fn download(server: &Server, name: &str, kind: DownloadTargetKind, of: &str) -> DownloadRequest {
     let target = DownloadTarget { kind, name: of.to_owned(), ..Default::default() };
     let spec = DownloadRequestSpec { target, ..Default::default() };
     server.create(DownloadRequest::new(&server.cluster.namespace, name, spec)).await;

@@ -3,9 +3,10 @@
 use k8s_openapi::api::core::v1::TypedLocalObjectReference;
 use kube::api::PostParams;
 use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase, RestoreSpec};
+use velero_controllers::server::Settings;
 use velero_testkit::cluster_test;
 
-use crate::support::{Server, api, assert_restore_phase, assert_says, config_map, install_definitions};
+use crate::support::{Server, api, assert_restore_phase, assert_says, config_map, install_definitions, settings};
 
 fn of(backup: &str) -> RestoreSpec {
     RestoreSpec { backup_name: backup.to_owned(), ..RestoreSpec::default() }
@@ -35,7 +36,10 @@ fn a_restore_that_cannot_be_made_says_why() {
             api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
         }
         let directory = tempfile::tempdir().unwrap();
-        let server = Server::start(cluster.clone()).await;
+        // Nothing is known of the operations that one backup waits for, and it must go on waiting.
+        let waiting = ["backup-operations".to_owned()].into();
+        let settings = Settings { disabled_controllers: waiting, ..settings(&cluster) };
+        let server = Server::start_with(cluster.clone(), settings).await;
         server.directory_location("default", directory.path()).await;
         config_map(&cluster, "broken", "rules", "version: v1\nresourceModifierRules: banana\n").await;
         let both = RestoreSpec { schedule_name: "daily".to_owned(), ..of("good") };

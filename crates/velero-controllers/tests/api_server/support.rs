@@ -17,7 +17,8 @@ use velero_api::v1::{
     Backup, BackupPhase, BackupSpec, BackupStorageLocation, BackupStorageLocationSpec, Restore, RestorePhase,
     RestoreSpec,
 };
-use velero_controllers::server::{Settings, run_until};
+use velero_controllers::server::{Settings, run_until_with};
+use velero_plugin::Actions;
 use velero_testkit::TestCluster;
 use velero_testkit::harness::unique_name;
 
@@ -50,9 +51,13 @@ impl Server {
     }
 
     pub(crate) async fn start_with(cluster: TestCluster, settings: Settings) -> Self {
+        Self::start_with_actions(cluster, settings, Actions::default()).await
+    }
+
+    pub(crate) async fn start_with_actions(cluster: TestCluster, settings: Settings, actions: Actions) -> Self {
         install_definitions(&cluster).await;
         let (stop, address) = (CancellationToken::new(), settings.metrics_address.clone());
-        let running = run_until(settings, stop.clone());
+        let running = run_until_with(settings, actions, stop.clone());
         let task = tokio::spawn(async move { running.await.expect("the server must run") });
         let server = Self { cluster, address, stop, task };
         server.until_ready().await;

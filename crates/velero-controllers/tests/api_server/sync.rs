@@ -2,11 +2,14 @@
 
 use std::fs;
 
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::ListParams;
 use velero_api::GoDuration;
 use velero_api::v1::{Backup, BackupPhase};
 use velero_testkit::cluster_test;
 
-use crate::support::{Server, Workload, assert_phase, settings};
+use crate::support::{Server, Workload, assert_phase, assert_says, settings};
 
 fn store(directory: &std::path::Path, name: &str, phase: BackupPhase) {
     let mut backup = Backup::new("elsewhere", name, Default::default());
@@ -42,6 +45,14 @@ fn backups_of_the_bucket_come_into_the_cluster_and_go_with_their_files() {
         for absent in ["half", "unfinished", "garbage"] {
             assert!(server.api::<Backup>().get_opt(absent).await.unwrap().is_none(), "{absent}");
         }
+        let line = "velero_backup_orphans{backup_location_name=\"ours\"} 1";
+        let metrics = server.http("/metrics").await.unwrap().text();
+        assert!(metrics.contains(line), "{line} is missing in\n{metrics}");
+        let events: Api<Event> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+        let notes: Vec<String> =
+            events.list(&ListParams::default()).await.unwrap().into_iter().filter_map(|event| event.note).collect();
+        assert_says(&notes, "not known in this cluster: unfinished");
+        assert!(directory.path().join("backups/unfinished").exists(), "what is reported stays");
         fs::remove_dir_all(directory.path().join("backups/done")).unwrap();
         server.until_gone::<Backup>("done").await;
         assert!(server.api::<Backup>().get_opt("own").await.unwrap().is_some());

@@ -169,6 +169,33 @@ pub(crate) enum DeleteCommand {
 pub(crate) enum PluginCommand {
     /// Get information for all plugins on the velero server
     Get(PluginGetArguments),
+    /// Add a plugin
+    Add(PluginAddArguments),
+    /// Remove a plugin
+    Remove(PluginRemoveArguments),
+}
+
+/// `velero plugin add`
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PluginAddArguments {
+    /// The image of the plugin
+    pub(crate) image: String,
+
+    /// The imagePullPolicy for the plugin container
+    #[arg(long, default_value = "IfNotPresent", value_parser = ["Always", "IfNotPresent", "Never"])]
+    pub(crate) image_pull_policy: String,
+
+    /// Confirm add: the server may restart, which fails all ongoing jobs
+    #[arg(long)]
+    pub(crate) confirm: bool,
+}
+
+/// `velero plugin remove`
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PluginRemoveArguments {
+    /// The name of the plugin's init container, or its image
+    #[arg(value_name = "NAME | IMAGE")]
+    pub(crate) plugin: String,
 }
 
 /// `velero plugin get`

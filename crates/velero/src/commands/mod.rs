@@ -36,6 +36,8 @@ pub(crate) async fn run(command: Command, settings: Settings, printer: Printer) 
         Command::Server(arguments) => server::server(*arguments, settings).await,
         Command::Version(arguments) => version::version(&arguments, &settings, printer).await,
         Command::Plugin(PluginCommand::Get(arguments)) => plugin::get(&connect().await?, &arguments).await,
+        Command::Plugin(PluginCommand::Add(arguments)) => plugin::add(&connect().await?, &arguments).await,
+        Command::Plugin(PluginCommand::Remove(arguments)) => plugin::remove(&connect().await?, &arguments).await,
         Command::Repo(RepositoryCommand::Get(arguments)) => repository::get(&connect().await?, &arguments).await,
         Command::Backup(command) => run_backup(command, &connect().await?).await,
         Command::Restore(command) => run_restore(command, &connect().await?).await,

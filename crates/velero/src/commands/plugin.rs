@@ -1,11 +1,30 @@
 //! `velero plugin …`
 
-use anyhow::Result;
+use anyhow::{Result, anyhow, bail};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, PodSpec, Volume, VolumeMount};
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
+use serde_json::json;
+use velero_api::labels;
 
 use super::server_status::server_status;
-use crate::arguments::PluginGetArguments;
+use crate::arguments::{PluginAddArguments, PluginGetArguments, PluginRemoveArguments};
 use crate::output::{Format, print_plugins};
-use crate::session::Session;
+use crate::session::{Session, api_error};
+
+/// How the server's Deployment is marked.
+const SERVER_SELECTOR: &str = "component=velero";
+/// The container of the server.
+const SERVER_CONTAINER: &str = "velero";
+/// The volume that init containers put plugin binaries into.
+const VOLUME: &str = "plugins";
+/// Where the server looks for them.
+const SERVER_FOLDER: &str = "/plugins";
+/// Where an init container puts them.
+const PLUGIN_FOLDER: &str = "/target";
+/// The longest name that leaves room for a dash and five more characters.
+const LONGEST_WITH_SUFFIX: usize = 57;
 
 /// Shows the plugins of the server.
 pub(super) async fn get(session: &Session, arguments: &PluginGetArguments) -> Result<()> {
@@ -13,5 +32,151 @@ pub(super) async fn get(session: &Session, arguments: &PluginGetArguments) -> Re
     match server_status(session, arguments.status.timeout.to_std()).await {
         Ok(status) => print_plugins(session.printer, status, format),
         Err(error) => session.printer.line(format_args!("<error getting plugin information: {error:#}>")),
+    }
+}
+
+/// Adds a plugin to the server's Deployment.
+pub(super) async fn add(session: &Session, arguments: &PluginAddArguments) -> Result<()> {
+    if !arguments.confirm {
+        let printer = &session.printer;
+        printer.line("velero plugin add may cause the Velero server pod restart, so it is a dangerous operation")?;
+        printer.line("once Velero server restarts, all the ongoing jobs will fail.")?;
+        if !printer.confirm()? {
+            return Ok(());
+        }
+    }
+    let suffix = &uuid::Uuid::new_v4().simple().to_string()[..5];
+    change(session, |pod| add_container(pod, &arguments.image, &arguments.image_pull_policy, suffix)).await
+}
+
+/// Removes a plugin from the server's Deployment.
+pub(super) async fn remove(session: &Session, arguments: &PluginRemoveArguments) -> Result<()> {
+    change(session, |pod| remove_container(pod, &arguments.plugin)).await
+}
+
+/// Changes the pod of the server's Deployment, unless somebody else changes it at the same time.
+async fn change(session: &Session, change: impl FnOnce(&mut PodSpec) -> Result<()>) -> Result<()> {
+    let api: Api<Deployment> = Api::namespaced(session.cluster.client().clone(), session.namespace());
+    let listed = api.list(&ListParams::default().labels(SERVER_SELECTOR)).await.map_err(api_error)?;
+    let deployment = listed.items.into_iter().find(|deployment| {
+        let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+        pod.is_some_and(|pod| pod.containers.iter().any(|container| container.name == SERVER_CONTAINER))
+    });
+    let deployment = deployment.ok_or_else(|| anyhow!("Velero deployment not found"))?;
+    let mut pod = deployment.spec.and_then(|spec| spec.template.spec).unwrap_or_default();
+    change(&mut pod)?;
+    let patch = json!({
+        "metadata": {"resourceVersion": deployment.metadata.resource_version},
+        "spec": {"template": {"spec": {
+            "containers": pod.containers,
+            "initContainers": pod.init_containers.unwrap_or_default(),
+            "volumes": pod.volumes.unwrap_or_default(),
+        }}},
+    });
+    let name = deployment.metadata.name.unwrap_or_default();
+    api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.map_err(api_error)?;
+    Ok(())
+}
+
+fn add_container(pod: &mut PodSpec, image: &str, pull_policy: &str, suffix: &str) -> Result<()> {
+    let volumes = pod.volumes.get_or_insert_default();
+    if !volumes.iter().any(|volume| volume.name == VOLUME) {
+        let empty_dir = Some(EmptyDirVolumeSource::default());
+        volumes.push(Volume { name: VOLUME.to_owned(), empty_dir, ..Volume::default() });
+        let server = pod.containers.iter_mut().find(|container| container.name == SERVER_CONTAINER);
+        let server = server.ok_or_else(|| anyhow!("velero container not found in velero deployment"))?;
+        server.volume_mounts.get_or_insert_default().push(mount(SERVER_FOLDER));
+    }
+    let containers = pod.init_containers.get_or_insert_default();
+    let taken: Vec<&str> = containers.iter().map(|container| container.name.as_str()).collect();
+    containers.push(Container {
+        name: container_name(image, &taken, suffix),
+        image: Some(image.to_owned()),
+        image_pull_policy: Some(pull_policy.to_owned()),
+        volume_mounts: Some(vec![mount(PLUGIN_FOLDER)]),
+        ..Container::default()
+    });
+    Ok(())
+}
+
+fn mount(path: &str) -> VolumeMount {
+    VolumeMount { name: VOLUME.to_owned(), mount_path: path.to_owned(), ..VolumeMount::default() }
+}
+
+fn remove_container(pod: &mut PodSpec, plugin: &str) -> Result<()> {
+    let containers = pod.init_containers.get_or_insert_default();
+    let found =
+        containers.iter().position(|container| container.name == plugin || container.image.as_deref() == Some(plugin));
+    let Some(place) = found else { bail!("init container {plugin} not found in Velero server deployment") };
+    containers.remove(place);
+    Ok(())
+}
+
+/// The name of the init container of an image: without registry, tag and digest, in the form of a label.
+fn container_name(image: &str, taken: &[&str], suffix: &str) -> String {
+    let has_registry = image.starts_with('/') || image.matches('/').count() > 1;
+    let path = if has_registry { image.split_once('/').map_or(image, |(_, path)| path) } else { image };
+    let path = match (path.rfind('@'), path.rfind(':')) {
+        (Some(end), _) | (None, Some(end)) if end > 0 => &path[..end],
+        _ => path,
+    };
+    let plain = path.replace(['/', '_', '.'], "-");
+    let name = labels::valid_value(&plain);
+    if !taken.contains(&name.as_str()) {
+        return name;
+    }
+    let cut: String = plain.chars().take(LONGEST_WITH_SUFFIX).collect();
+    format!("{}-{suffix}", cut.trim_end_matches('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_is_named_after_its_image() {
+        for (image, expected) in [
+            ("velero/velero-plugin-for-aws:v1.14.3", "velero-velero-plugin-for-aws"),
+            ("docker.io/velero/velero-plugin-for-aws:v1.14.3", "velero-velero-plugin-for-aws"),
+            ("localhost:5000/velero/my_plugin.x", "velero-my-plugin-x"),
+            ("plugin", "plugin"),
+            ("plugin@sha256:abc", "plugin"),
+            ("/plugin:v1", "plugin"),
+        ] {
+            assert_eq!(container_name(image, &[], "abcde"), expected, "{image}");
+        }
+        assert_eq!(container_name("plugin:v2", &["plugin"], "abcde"), "plugin-abcde");
+        let long = "a".repeat(80);
+        assert_eq!(container_name(&long, &[], "abcde").len(), 63);
+        let shortened = container_name(&long, &[], "abcde");
+        assert_eq!(container_name(&long, &[&shortened], "abcde").len(), 63);
+    }
+
+    fn server() -> PodSpec {
+        let container = Container { name: "velero".to_owned(), ..Container::default() };
+        PodSpec { containers: vec![container], ..PodSpec::default() }
+    }
+
+    #[test]
+    fn a_plugin_that_is_added_and_removed_leaves_only_the_folder_behind() {
+        let mut pod = server();
+        add_container(&mut pod, "a/b:v1", "Always", "abcde").unwrap();
+        add_container(&mut pod, "a/b:v2", "Always", "abcde").unwrap();
+        let names = |pod: &PodSpec| -> Vec<String> {
+            pod.init_containers.iter().flatten().map(|container| container.name.clone()).collect()
+        };
+        assert_eq!(names(&pod), ["a-b", "a-b-abcde"]);
+        assert_eq!(pod.volumes.as_ref().unwrap().len(), 1);
+        assert_eq!(pod.containers[0].volume_mounts.as_ref().unwrap()[0].mount_path, "/plugins");
+        remove_container(&mut pod, "a/b:v1").unwrap();
+        remove_container(&mut pod, "a-b-abcde").unwrap();
+        assert!(names(&pod).is_empty());
+        assert!(remove_container(&mut pod, "a-b").unwrap_err().to_string().contains("a-b not found"));
+    }
+
+    #[test]
+    fn a_deployment_without_the_server_is_refused() {
+        let mut pod = PodSpec::default();
+        assert!(add_container(&mut pod, "a/b", "Always", "abcde").is_err());
     }
 }

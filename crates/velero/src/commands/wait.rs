@@ -26,6 +26,31 @@ pub(super) struct Progress {
     pub(super) done: u64,
     /// Items to do, as far as known.
     pub(super) total: u64,
+    /// The operations that are waited for, where the work itself is done.
+    pub(super) operations: Option<Operations>,
+}
+
+/// How far asynchronous operations have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Operations {
+    /// All of them.
+    pub(super) attempted: i64,
+    /// Those that ended well.
+    pub(super) completed: i64,
+    /// Those that ended badly.
+    pub(super) failed: i64,
+}
+
+impl Operations {
+    /// The operations of an object that waits for them; nothing for one that has none left.
+    pub(super) fn waited_for(attempted: i64, completed: i64, failed: i64) -> Option<Self> {
+        (attempted > completed + failed).then_some(Self { attempted, completed, failed })
+    }
+
+    fn text(self) -> String {
+        let Self { attempted, completed, failed } = self;
+        format!("{completed} of {attempted} operations completed, {failed} failed")
+    }
 }
 
 /// Watches the object until its work has ended; gives the phase it ended in.
@@ -59,6 +84,9 @@ impl Progress {
     /// One line: items, percent and, after some time, items a second.
     fn line(&self, elapsed: Duration) -> String {
         let Self { phase, done, total, .. } = self;
+        if let Some(operations) = self.operations {
+            return format!("{phase}: {}", operations.text());
+        }
         if *total == 0 {
             return phase.clone();
         }
@@ -96,7 +124,8 @@ impl<'a> Display<'a> {
             Self::Bar(bar) => {
                 bar.set_length(progress.total);
                 bar.set_position(progress.done);
-                bar.set_prefix(progress.phase);
+                let waiting = progress.operations.map(|operations| format!(" ({})", operations.text()));
+                bar.set_prefix(progress.phase + &waiting.unwrap_or_default());
             }
             Self::Lines { last, .. } if last.as_ref() == Some(&progress) => {}
             Self::Lines { session, last, begun } => {
@@ -119,7 +148,8 @@ mod tests {
 
     #[test]
     fn a_line_tells_items_percent_and_rate_as_far_as_known() {
-        let progress = |done, total| Progress { phase: "InProgress".to_owned(), ended: false, done, total };
+        let phase = "InProgress".to_owned();
+        let progress = |done, total| Progress { phase: phase.clone(), ended: false, done, total, operations: None };
         for (progress, seconds, expected) in [
             (progress(0, 0), 3, "InProgress"),
             (progress(5, 20), 0, "InProgress: 5 of 20 items (25%)"),
@@ -128,5 +158,16 @@ mod tests {
         ] {
             assert_eq!(progress.line(Duration::from_secs(seconds)), expected);
         }
+    }
+
+    #[test]
+    fn a_line_tells_the_operations_that_are_waited_for() {
+        let operations = Operations::waited_for(7, 3, 1);
+        let phase = "WaitingForPluginOperations".to_owned();
+        let progress = Progress { phase, ended: false, done: 9, total: 9, operations };
+        let expected = "WaitingForPluginOperations: 3 of 7 operations completed, 1 failed";
+        assert_eq!(progress.line(Duration::from_secs(9)), expected);
+        assert_eq!(Operations::waited_for(4, 3, 1), None);
+        assert_eq!(Operations::waited_for(0, 0, 0), None);
     }
 }

@@ -16,7 +16,7 @@ use velero_rules::ordering::parse_ordered_resources;
 use crate::arguments::values::{StringList, merged};
 use crate::arguments::{BackupContent, BackupCreateArguments};
 use crate::commands::select::{aggregate, name_of};
-use crate::commands::wait::{Progress, wait};
+use crate::commands::wait::{Operations, Progress, wait};
 use crate::output::{Clock, Format, print_instead_of_create};
 use crate::session::Session;
 
@@ -72,6 +72,11 @@ fn progress(backup: &Backup) -> Progress {
         ended: backup.status.phase().is_terminal(),
         done: progress.items_backed_up.try_into().unwrap_or_default(),
         total: progress.total_items.try_into().unwrap_or_default(),
+        operations: Operations::waited_for(
+            backup.status.backup_item_operations_attempted,
+            backup.status.backup_item_operations_completed,
+            backup.status.backup_item_operations_failed,
+        ),
     }
 }
 

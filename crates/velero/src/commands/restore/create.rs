@@ -11,7 +11,7 @@ use super::preview;
 use crate::arguments::RestoreCreateArguments;
 use crate::arguments::values::{StringList, merged};
 use crate::commands::select::name_of;
-use crate::commands::wait::{Progress, wait};
+use crate::commands::wait::{Operations, Progress, wait};
 use crate::output::{Clock, Format, print_instead_of_create};
 use crate::session::Session;
 
@@ -161,6 +161,11 @@ fn progress(restore: &Restore) -> Progress {
         ended: restore.status.phase().is_terminal(),
         done: progress.items_restored.try_into().unwrap_or_default(),
         total: progress.total_items.try_into().unwrap_or_default(),
+        operations: Operations::waited_for(
+            restore.status.restore_item_operations_attempted,
+            restore.status.restore_item_operations_completed,
+            restore.status.restore_item_operations_failed,
+        ),
     }
 }
 

@@ -1,0 +1,165 @@
+//! The files of a backup or restore that change while it waits: operations, results and log.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use velero_api::records::ResultsFile;
+use velero_archive::{BackupFile, RestoreFile, gzjson};
+use velero_engine::Journal;
+use velero_engine::journal::Counts;
+use velero_store::{BackupStore, Error as StoreError};
+
+use crate::error::Result;
+
+/// Whether the files are those of a backup or of a restore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// A backup.
+    Backup,
+    /// A restore.
+    Restore,
+}
+
+/// One of the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum File {
+    /// The operations and how they go.
+    Operations,
+    /// Warnings and errors.
+    Results,
+    /// The log.
+    Log,
+}
+
+/// The files of one backup or restore.
+#[derive(Clone, Copy)]
+pub(crate) struct Files<'a> {
+    store: &'a BackupStore,
+    work: Work,
+    name: &'a str,
+}
+
+impl<'a> Files<'a> {
+    /// The files of a backup.
+    pub(crate) fn of_backup(store: &'a BackupStore, name: &'a str) -> Self {
+        Self { store, work: Work::Backup, name }
+    }
+
+    /// The files of a restore.
+    pub(crate) fn of_restore(store: &'a BackupStore, name: &'a str) -> Self {
+        Self { store, work: Work::Restore, name }
+    }
+
+    /// Reads a file as it is stored; `None` when there is none.
+    async fn get(&self, file: File) -> Result<Option<Bytes>, StoreError> {
+        match self.work {
+            Work::Backup => self.store.get_file(self.name, backup_file(file)).await,
+            Work::Restore => self.store.get_restore_file(self.name, restore_file(file)).await,
+        }
+    }
+
+    /// Writes a file.
+    async fn put(&self, file: File, content: Bytes) -> Result<(), StoreError> {
+        match self.work {
+            Work::Backup => self.store.put_file(self.name, backup_file(file), content).await,
+            Work::Restore => self.store.put_restore_file(self.name, restore_file(file), content).await,
+        }
+    }
+
+    /// Writes the operations.
+    pub(crate) async fn put_operations<O: Serialize>(&self, operations: &[O]) -> Result<(), StoreError> {
+        self.put(File::Operations, gzjson::encode(operations)?.into()).await
+    }
+
+    /// Reads the operations. The inner error says in words what is wrong with the file; the outer one that the store
+    /// could not be asked.
+    pub(crate) async fn operations<O: DeserializeOwned>(&self) -> Result<Result<Vec<O>, String>, StoreError> {
+        let Some(content) = self.get(File::Operations).await? else {
+            return Ok(Err("the file of its operations is not in the location".to_owned()));
+        };
+        let decoded = gzjson::decode::<Option<Vec<O>>>(&content, gzjson::DEFAULT_LIMIT);
+        let broken = |error| format!("the file of its operations cannot be read: {error}");
+        Ok(decoded.map(Option::unwrap_or_default).map_err(broken))
+    }
+
+    /// Adds what a journal says to the results and the log; gives how many warnings and errors there are then. Should
+    /// results be lost, the `known` ones still count. With `once`, what the results say already is not said again.
+    pub(crate) async fn amend(&self, journal: &Journal, known: Counts, once: bool) -> Result<Counts, StoreError> {
+        let stored = self.get(File::Results).await?;
+        let stored = stored.map(|content| gzjson::decode::<ResultsFile>(&content, gzjson::DEFAULT_LIMIT));
+        // Results that cannot be read are begun anew: the counts are known from the status.
+        let mut results = stored.and_then(Result::ok).unwrap_or_default();
+        let more = journal.results();
+        let said = if once { Counts::default() } else { journal.counts() };
+        let added = add(&mut results, more, once);
+        let counted = |known: i64, all: usize| known.max(i64::try_from(all).unwrap_or_default());
+        let counts = Counts {
+            warnings: counted(known.warnings + said.warnings, results.warnings.len()),
+            errors: counted(known.errors + said.errors, results.errors.len()),
+        };
+        if added {
+            self.put(File::Results, gzjson::encode(&results)?.into()).await?;
+        }
+        // A gzip file may consist of several members.
+        let mut log = self.get(File::Log).await?.map(Vec::from).unwrap_or_default();
+        log.extend(journal.compressed_log().map_err(velero_archive::Error::Write)?);
+        self.put(File::Log, log.into()).await?;
+        Ok(counts)
+    }
+}
+
+/// Adds results to others; says whether there was anything to add.
+fn add(results: &mut ResultsFile, mut more: ResultsFile, once: bool) -> bool {
+    if once {
+        more.errors.velero.retain(|text| !results.errors.velero.contains(text));
+        more.errors.cluster.retain(|text| !results.errors.cluster.contains(text));
+        for (namespace, texts) in &mut more.errors.namespaces {
+            let known = results.errors.namespaces.get(namespace);
+            texts.retain(|text| !known.is_some_and(|known| known.contains(text)));
+        }
+        more.errors.namespaces.retain(|_, texts| !texts.is_empty());
+    }
+    let added = !more.errors.is_empty() || !more.warnings.is_empty();
+    results.errors.merge(more.errors);
+    results.warnings.merge(more.warnings);
+    added
+}
+
+fn backup_file(file: File) -> BackupFile {
+    match file {
+        File::Operations => BackupFile::ItemOperations,
+        File::Results => BackupFile::Results,
+        File::Log => BackupFile::Log,
+    }
+}
+
+fn restore_file(file: File) -> RestoreFile {
+    match file {
+        File::Operations => RestoreFile::ItemOperations,
+        File::Results => RestoreFile::Results,
+        File::Log => RestoreFile::Log,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use velero_engine::journal::{Level, LogFormat};
+
+    use super::*;
+
+    fn results(texts: &[&str]) -> ResultsFile {
+        let journal = Journal::for_restore("velero", "r", LogFormat::Text, Level::Info);
+        texts.iter().for_each(|text| journal.error().namespace(Some("shop")).message(text));
+        journal.results()
+    }
+
+    #[test]
+    fn what_is_told_already_is_told_again_only_when_it_happened_again() {
+        let mut known = results(&["a", "b"]);
+        assert!(add(&mut known, results(&["b", "c"]), true));
+        assert_eq!(known.errors.namespaces["shop"], ["a", "b", "c"]);
+        assert!(!add(&mut known, results(&["a", "c"]), true));
+        assert!(add(&mut known, results(&["a"]), false));
+        assert_eq!(known.errors.len(), 4);
+    }
+}

@@ -1,0 +1,134 @@
+//! Remembers what actions start while a backup or restore runs.
+//!
+//! The engine tells its operations when it is done. One that fails before, or is stopped, tells nothing; then this
+//! record says what is to be cancelled.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use serde_json::Value;
+use velero_api::records::{
+    BackupOperation, BackupOperationSpec, ResourceIdentifier, RestoreOperation, RestoreOperationSpec,
+};
+use velero_api::v1::{Backup, Restore};
+use velero_plugin::{
+    ActionSource, Actions, BackupItemAction, BackupItemOutcome, OperationProgress, ResourceSelector, RestoreItemAction,
+    RestoreItemInput, RestoreItemOutcome, Result,
+};
+
+/// The operations that were started, by action and ID. Clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct Started {
+    found: Arc<Mutex<Vec<(String, String)>>>,
+}
+
+impl Started {
+    /// The same actions, whose operations are remembered here.
+    pub(crate) fn watch(&self, actions: &Actions) -> Result<Actions> {
+        let mut watched = Actions::default();
+        let mut add = |source: ActionSource| watched.append(Actions::from_source(source)?);
+        for action in actions.backup_item() {
+            let action = Watched { action: Arc::clone(action), started: self.clone() };
+            add(ActionSource { backup_item: vec![Arc::new(action)], ..ActionSource::default() })?;
+        }
+        for action in actions.restore_item() {
+            let action = Watched { action: Arc::clone(action), started: self.clone() };
+            add(ActionSource { restore_item: vec![Arc::new(action)], ..ActionSource::default() })?;
+        }
+        for action in actions.item_block() {
+            add(ActionSource { item_block: vec![Arc::clone(action)], ..ActionSource::default() })?;
+        }
+        for action in actions.delete_item() {
+            add(ActionSource { delete_item: vec![Arc::clone(action)], ..ActionSource::default() })?;
+        }
+        Ok(watched)
+    }
+
+    /// What was started, as operations of a backup.
+    pub(crate) fn of_backup(&self) -> Vec<BackupOperation> {
+        let operation = |(action, id): (String, String)| BackupOperation {
+            spec: BackupOperationSpec { backup_item_action: action, operation_id: id, ..Default::default() },
+            ..Default::default()
+        };
+        self.found().into_iter().map(operation).collect()
+    }
+
+    /// What was started, as operations of a restore.
+    pub(crate) fn of_restore(&self) -> Vec<RestoreOperation> {
+        let operation = |(action, id): (String, String)| RestoreOperation {
+            spec: RestoreOperationSpec { restore_item_action: action, operation_id: id, ..Default::default() },
+            ..Default::default()
+        };
+        self.found().into_iter().map(operation).collect()
+    }
+
+    fn found(&self) -> Vec<(String, String)> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, action: &str, id: Option<&String>) {
+        if let Some(id) = id.filter(|id| !id.is_empty()) {
+            self.found.lock().unwrap_or_else(PoisonError::into_inner).push((action.to_owned(), id.clone()));
+        }
+    }
+}
+
+/// An action whose operations are remembered.
+struct Watched<A: ?Sized> {
+    action: Arc<A>,
+    started: Started,
+}
+
+#[async_trait]
+impl BackupItemAction for Watched<dyn BackupItemAction> {
+    fn name(&self) -> &str {
+        self.action.name()
+    }
+
+    async fn applies_to(&self) -> Result<ResourceSelector> {
+        self.action.applies_to().await
+    }
+
+    async fn execute(&self, item: &Value, backup: &Backup) -> Result<BackupItemOutcome> {
+        let outcome = self.action.execute(item, backup).await?;
+        self.started.note(self.name(), outcome.operation_id.as_ref());
+        Ok(outcome)
+    }
+
+    async fn progress(&self, operation_id: &str, backup: &Backup) -> Result<OperationProgress> {
+        self.action.progress(operation_id, backup).await
+    }
+
+    async fn cancel(&self, operation_id: &str, backup: &Backup) -> Result<()> {
+        self.action.cancel(operation_id, backup).await
+    }
+}
+
+#[async_trait]
+impl RestoreItemAction for Watched<dyn RestoreItemAction> {
+    fn name(&self) -> &str {
+        self.action.name()
+    }
+
+    async fn applies_to(&self) -> Result<ResourceSelector> {
+        self.action.applies_to().await
+    }
+
+    async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome> {
+        let outcome = self.action.execute(input).await?;
+        self.started.note(self.name(), outcome.operation_id.as_ref());
+        Ok(outcome)
+    }
+
+    async fn progress(&self, operation_id: &str, restore: &Restore) -> Result<OperationProgress> {
+        self.action.progress(operation_id, restore).await
+    }
+
+    async fn cancel(&self, operation_id: &str, restore: &Restore) -> Result<()> {
+        self.action.cancel(operation_id, restore).await
+    }
+
+    async fn are_additional_items_ready(&self, items: &[ResourceIdentifier], restore: &Restore) -> Result<bool> {
+        self.action.are_additional_items_ready(items, restore).await
+    }
+}

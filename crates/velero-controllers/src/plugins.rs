@@ -1,0 +1,181 @@
+//! The actions of backups, restores and deletions: those built in, then those of plugin binaries.
+
+use std::sync::Arc;
+
+use velero_api::v1::PluginInfo;
+use velero_cluster::{Cluster, Discovery};
+use velero_engine::Journal;
+use velero_plugin::host::{Deadlines, HostSettings, LogSink, PluginDirectory, PluginLogLine, PluginManager};
+use velero_plugin::{Actions, PluginKind};
+
+use crate::error::Result;
+use crate::settings::Settings;
+
+/// What a server can do besides moving objects.
+pub(crate) struct Plugins {
+    directory: PluginDirectory,
+    /// Actions that whoever runs the server adds to those built in.
+    further: Actions,
+    /// What the cluster served when the server started; enough to find an action by its name.
+    discovery: Arc<Discovery>,
+    cluster: Cluster,
+    settings: Settings,
+    /// Asks about operations; its processes live as long as somebody waits.
+    asking: PluginManager,
+    /// Held by whoever asks just now.
+    askers: Arc<()>,
+    listed: Vec<PluginInfo>,
+}
+
+/// The actions of one piece of work, and the processes behind them.
+pub(crate) struct Tools {
+    pub(crate) actions: Actions,
+    pub(crate) discovery: Arc<Discovery>,
+    manager: PluginManager,
+}
+
+/// The actions to ask about operations, and the right to do so.
+pub(crate) struct Questions {
+    pub(crate) actions: Actions,
+    _asker: Arc<()>,
+}
+
+impl Tools {
+    /// Ends the processes.
+    pub(crate) async fn put_away(self) {
+        self.manager.stop().await;
+    }
+}
+
+impl Plugins {
+    /// Finds the plugins of a server. Binaries that cannot be used and names that come twice are errors.
+    pub(crate) async fn find(settings: &Settings, cluster: &Cluster, further: Actions) -> Result<Self> {
+        let discovery = Arc::new(cluster.discover().await?);
+        for warning in discovery.warnings() {
+            tracing::warn!(warning, "A part of the cluster's API could not be discovered");
+        }
+        let directory = PluginDirectory::discover(&settings.plugin_dir, host_settings(settings)).await?;
+        let mut plugins = Self {
+            asking: directory.manager(),
+            askers: Arc::default(),
+            directory,
+            further,
+            discovery,
+            cluster: cluster.clone(),
+            settings: settings.clone(),
+            listed: Vec::new(),
+        };
+        plugins.listed = plugins.list()?;
+        plugins.report();
+        Ok(plugins)
+    }
+
+    /// What `velero plugin get` lists.
+    pub(crate) fn listed(&self) -> &[PluginInfo] {
+        &self.listed
+    }
+
+    /// The actions of one piece of work. What plugins log goes into its journal.
+    pub(crate) async fn open(&self, journal: Option<&Journal>) -> Result<Tools> {
+        let discovery = Arc::new(self.cluster.discover().await?);
+        let manager = match journal {
+            Some(journal) => self.directory.manager_with_log(log_to(journal.clone())),
+            None => self.directory.manager(),
+        };
+        Ok(Tools { actions: self.assemble(&discovery, &manager)?, discovery, manager })
+    }
+
+    /// The actions to ask about operations. Their processes are shared by all that wait.
+    pub(crate) fn for_questions(&self) -> Result<Questions> {
+        let _asker = Arc::clone(&self.askers);
+        Ok(Questions { actions: self.assemble(&self.discovery, &self.asking)?, _asker })
+    }
+
+    /// Ends the processes that answer questions, until the next one; not while somebody asks.
+    pub(crate) async fn end_questions(&self) {
+        if Arc::strong_count(&self.askers) == 1 {
+            self.asking.stop().await;
+        }
+    }
+
+    /// A manager for the object stores of plugins.
+    pub(crate) fn stores(&self) -> PluginManager {
+        self.directory.manager()
+    }
+
+    fn assemble(&self, discovery: &Discovery, manager: &PluginManager) -> Result<Actions> {
+        let mut actions = self.in_process(discovery)?;
+        actions.append(manager.actions()?)?;
+        Ok(actions)
+    }
+
+    fn in_process(&self, discovery: &Discovery) -> Result<Actions> {
+        let Settings { features, namespace, .. } = &self.settings;
+        let mut actions = velero_plugin_core::builtin(&self.cluster, discovery, features, namespace)?;
+        actions.append(self.further.clone())?;
+        Ok(actions)
+    }
+
+    fn list(&self) -> Result<Vec<PluginInfo>> {
+        let plugin =
+            |name: &str, kind: &str| PluginInfo { name: name.to_owned(), kind: kind.to_owned(), ..Default::default() };
+        // Names that come twice are found out here, before anything runs.
+        self.assemble(&self.discovery, &self.asking)?;
+        let actions = self.in_process(&self.discovery)?;
+        let backup = actions.backup_item().iter().map(|action| plugin(action.name(), "BackupItemAction"));
+        let restore = actions.restore_item().iter().map(|action| plugin(action.name(), "RestoreItemAction"));
+        let delete = actions.delete_item().iter().map(|action| plugin(action.name(), "DeleteItemAction"));
+        let block = actions.item_block().iter().map(|action| plugin(action.name(), "ItemBlockAction"));
+        let mut listed: Vec<_> = backup.chain(restore).chain(delete).chain(block).collect();
+        let found = self.directory.plugins().iter().map(|found| plugin(&found.name, found.kind.as_str()));
+        listed.extend(found);
+        for provider in velero_store::PROVIDERS {
+            let name = format!("velero.io/{provider}");
+            if !listed.iter().any(|info| info.kind == PluginKind::ObjectStore.as_str() && info.name == name) {
+                listed.push(plugin(&name, PluginKind::ObjectStore.as_str()));
+            }
+        }
+        Ok(listed)
+    }
+
+    /// Says which binaries were found, and which of them takes the place of something built in.
+    fn report(&self) {
+        for found in self.directory.plugins() {
+            let (kind, name, command) = (found.kind.as_str(), found.name.as_str(), found.command.display());
+            tracing::info!(kind, name, %command, "Found plugin");
+            if found.kind == PluginKind::ObjectStore && velero_store::is_built_in(name) {
+                tracing::warn!(name, %command, "The plugin takes the place of the object store that is built in");
+            }
+        }
+    }
+}
+
+fn host_settings(settings: &Settings) -> HostSettings {
+    let arguments = [
+        format!("--log-level={}", settings.log_level),
+        format!("--log-format={}", settings.log_format.as_str()),
+        format!("--features={}", settings.features),
+    ];
+    HostSettings {
+        arguments: arguments.into(),
+        deadlines: Deadlines { work: settings.resource_timeout.to_std(), ..Deadlines::default() },
+        ..HostSettings::default()
+    }
+}
+
+/// Takes what plugins log into a journal. A plugin that logs an error says that something was not done.
+fn log_to(journal: Journal) -> LogSink {
+    Arc::new(move |line: PluginLogLine| {
+        let mut entry = match line.level {
+            tracing::Level::ERROR => journal.error(),
+            tracing::Level::WARN => journal.warning(),
+            tracing::Level::INFO => journal.info(),
+            _ => journal.debug(),
+        };
+        entry = entry.field("cmd", line.command).field("pluginName", line.plugin_name);
+        if !line.fields.is_empty() {
+            entry = entry.field("fields", serde_json::Value::Object(line.fields).to_string());
+        }
+        entry.message(&line.message);
+    })
+}

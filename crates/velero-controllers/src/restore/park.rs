@@ -1,0 +1,36 @@
+//! Hooks in restored pods that go on while their restore waits for operations.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use velero_engine::Journal;
+use velero_engine::restore::RunningHooks;
+
+/// The hooks of a restore that waits, and the journal they write to.
+pub(crate) struct Parked {
+    pub(crate) hooks: RunningHooks,
+    pub(crate) journal: Journal,
+}
+
+/// The hooks of all restores that wait, by name of the restore. They end with the server.
+#[derive(Default)]
+pub(crate) struct ParkedHooks {
+    parked: Mutex<HashMap<String, Parked>>,
+}
+
+impl ParkedHooks {
+    pub(crate) fn park(&self, restore: &str, parked: Parked) {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner).insert(restore.to_owned(), parked);
+    }
+
+    /// Takes the hooks of a restore; who drops them ends them.
+    pub(crate) fn take(&self, restore: &str) -> Option<Parked> {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner).remove(restore)
+    }
+
+    /// The journal of a restore whose hooks still run.
+    pub(crate) fn journal(&self, restore: &str) -> Option<Journal> {
+        let parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner);
+        parked.get(restore).map(|parked| parked.journal.clone())
+    }
+}

@@ -1,0 +1,249 @@
+//! Servers that are stopped while operations run, and what the next one makes of it.
+
+use std::fs;
+use std::path::Path;
+
+use kube::api::PostParams;
+use velero_api::records::{BackupOperation, OperationPhase, ResultsFile};
+use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase, RestoreSpec};
+use velero_archive::gzjson;
+use velero_controllers::server::Settings;
+use velero_testkit::cluster_test;
+use velero_testkit::harness::unique_name;
+
+use crate::operation_table::hasty;
+use crate::steered::{BACKUP_ACTION, Courses, PhaseWatch, RESTORE_ACTION, Steering};
+use crate::support::{Server, api, assert_phase, assert_restore_phase, assert_says, delete_namespace, settings};
+
+fn waits(backup: &Backup) -> bool {
+    *backup.status.phase() == BackupPhase::WaitingForPluginOperations
+}
+
+fn ended(backup: &Backup) -> bool {
+    backup.status.phase().is_terminal()
+}
+
+async fn start(cluster: &velero_testkit::TestCluster, steering: &Steering) -> Server {
+    Server::start_with_actions(cluster.clone(), hasty(settings(cluster)), steering.actions()).await
+}
+
+fn operations_file(directory: &Path, backup: &str) -> std::path::PathBuf {
+    directory.join("backups").join(backup).join(format!("{backup}-itemoperations.json.gz"))
+}
+
+#[test]
+fn a_backup_that_waits_goes_on_with_the_next_server() {
+    cluster_test(|cluster| async move {
+        let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
+        let watch = PhaseWatch::start(&cluster, |backup: &Backup| backup.status.phase().to_string());
+        let server = start(&cluster, &steering).await;
+        server.directory_location("default", directory.path()).await;
+        let courses = Courses::new(&cluster, BACKUP_ACTION, &["takes=4", "fails=5", "takes=1"]).await;
+        server.create(Backup::new(&cluster.namespace, "patient", courses.spec())).await;
+        server.until("patient", waits).await;
+        server.stop().await;
+        assert!(waits(&api::<Backup>(&cluster).get("patient").await.unwrap()), "a stop is no failure");
+        assert!(steering.cancelled("patient").is_empty());
+
+        let server = start(&cluster, &steering).await;
+        let backup = server.until("patient", ended).await;
+        assert_phase(&backup, &BackupPhase::PartiallyFailed);
+        assert_eq!((backup.status.backup_item_operations_completed, backup.status.errors), (2, 1));
+        let seen = watch.of("patient", "PartiallyFailed").await;
+        assert_eq!(seen.first().map(String::as_str), Some("InProgress"));
+        assert_eq!(seen.last().map(String::as_str), Some("PartiallyFailed"));
+        courses.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_backup_is_finalized_by_the_next_server() {
+    cluster_test(|cluster| async move {
+        let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
+        let without_finalizer =
+            Settings { disabled_controllers: ["backup-finalizer".to_owned()].into(), ..hasty(settings(&cluster)) };
+        let server = Server::start_with_actions(cluster.clone(), without_finalizer, steering.actions()).await;
+        server.directory_location("default", directory.path()).await;
+        let courses = Courses::new(&cluster, BACKUP_ACTION, &["takes=1"]).await;
+        server.create(Backup::new(&cluster.namespace, "left", courses.spec())).await;
+        server.until("left", |backup: &Backup| *backup.status.phase() == BackupPhase::Finalizing).await;
+        server.stop().await;
+        assert!(!directory.path().join("backups/left/velero-backup.json").exists());
+
+        let server = start(&cluster, &steering).await;
+        assert_phase(&server.until("left", ended).await, &BackupPhase::Completed);
+        assert!(directory.path().join("backups/left/velero-backup.json").exists());
+        courses.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_server_that_is_stopped_cancels_the_operations_of_what_it_fails() {
+    cluster_test(|cluster| async move {
+        let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
+        let server = start(&cluster, &steering).await;
+        server.directory_location("default", directory.path()).await;
+        let courses = Courses::new(&cluster, BACKUP_ACTION, &["never"]).await;
+        courses.add_slow("slow", "never").await;
+        server.create(Backup::new(&cluster.namespace, "cut", courses.spec())).await;
+        while steering.started("cut").len() < 2 {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        server.stop().await;
+        let backup = api::<Backup>(&cluster).get("cut").await.unwrap();
+        assert_phase(&backup, &BackupPhase::Failed);
+        assert_says(&[&backup.status.failure_reason], "the server was stopped");
+        assert_eq!(steering.cancelled("cut").len(), 1, "what had been reported");
+        courses.delete().await;
+    });
+}
+
+#[test]
+fn a_new_server_cancels_what_an_interrupted_backup_had_recorded() {
+    cluster_test(|cluster| async move {
+        let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
+        let server = start(&cluster, &steering).await;
+        server.directory_location("default", directory.path()).await;
+        let courses = Courses::new(&cluster, BACKUP_ACTION, &["never", "takes=1"]).await;
+        server.create(Backup::new(&cluster.namespace, "killed", courses.spec())).await;
+        server.until("killed", waits).await;
+        // As if the server had been killed after it had stored the operations and before it said so.
+        server.patch::<Backup>("killed", serde_json::json!({"status": {"phase": "InProgress"}})).await;
+        server.stop().await;
+
+        let server = start(&cluster, &steering).await;
+        let backup = server.until("killed", ended).await;
+        assert_phase(&backup, &BackupPhase::Failed);
+        let cancelled = steering.cancelled("killed");
+        assert!(cancelled.len() == 1 && cancelled.iter().all(|id| id.contains("never")), "{cancelled:?}");
+        courses.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_backup_whose_operations_are_lost_never_completes() {
+    cluster_test(|cluster| async move {
+        let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
+        let server = start(&cluster, &steering).await;
+        server.directory_location("default", directory.path()).await;
+        let courses = Courses::new(&cluster, BACKUP_ACTION, &["never", "never"]).await;
+        let names = ["missing", "broken", "emptied"];
+        for name in names {
+            server.create(Backup::new(&cluster.namespace, name, courses.spec())).await;
+            server.until(name, waits).await;
+        }
+        server.stop().await;
+        for name in names {
+            let file = operations_file(directory.path(), name);
+            match name {
+                "missing" => fs::remove_file(file).unwrap(),
+                "broken" => fs::write(file, "no gzip").unwrap(),
+                _ => fs::write(file, gzjson::encode(&Vec::<()>::new()).unwrap()).unwrap(),
+            }
+        }
+        let server = start(&cluster, &steering).await;
+        for name in names {
+            let backup = server.until(name, ended).await;
+            assert_phase(&backup, &BackupPhase::PartiallyFailed);
+            assert_says(&[&backup.status.failure_reason], "the file of its operations");
+            let results = directory.path().join("backups").join(name).join(format!("{name}-results.gz"));
+            let results: ResultsFile = gzjson::decode(&fs::read(results).unwrap(), 1 << 20).unwrap();
+            assert_eq!(results.errors.len() as i64, backup.status.errors, "{name}");
+            assert!(directory.path().join("backups").join(name).join("velero-backup.json").exists());
+        }
+        courses.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_restore_that_waits_goes_on_with_the_next_server() {
+    cluster_test(|cluster| async move {
+        let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
+        let server = start(&cluster, &steering).await;
+        server.directory_location("default", directory.path()).await;
+        let courses = Courses::new(&cluster, RESTORE_ACTION, &["takes=4", "takes=1"]).await;
+        assert_phase(&server.backup("source", courses.spec()).await, &BackupPhase::Completed);
+        let copies = [unique_name("copy"), unique_name("copy")];
+        for (name, copy) in ["patient", "lost"].iter().zip(&copies) {
+            let spec = RestoreSpec {
+                backup_name: "source".to_owned(),
+                namespace_mapping: [(courses.namespace.clone(), copy.clone())].into(),
+                ..RestoreSpec::default()
+            };
+            api::<Restore>(&cluster)
+                .create(&PostParams::default(), &Restore::new(&cluster.namespace, name, spec))
+                .await
+                .unwrap();
+        }
+        for name in ["patient", "lost"] {
+            let waits = |restore: &Restore| *restore.status.phase() == RestorePhase::WaitingForPluginOperations;
+            server.until(name, waits).await;
+        }
+        server.stop().await;
+        fs::remove_file(directory.path().join("restores/lost/restore-lost-itemoperations.json.gz")).unwrap();
+
+        let server = start(&cluster, &steering).await;
+        let ended = |restore: &Restore| restore.status.phase().is_terminal();
+        let patient = server.until("patient", ended).await;
+        assert_restore_phase(&patient, &RestorePhase::Completed);
+        assert_eq!(patient.status.restore_item_operations_completed, 2);
+        let lost = server.until("lost", ended).await;
+        assert_restore_phase(&lost, &RestorePhase::PartiallyFailed);
+        assert_says(&[&lost.status.failure_reason], "the file of its operations is not in the location");
+        courses.delete().await;
+        for copy in copies {
+            delete_namespace(&cluster, &copy).await;
+        }
+        server.stop().await;
+    });
+}
+
+#[test]
+fn what_a_server_stored_and_did_not_tell_any_more_is_told_by_the_next() {
+    cluster_test(|cluster| async move {
+        let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
+        let unfinalized =
+            Settings { disabled_controllers: ["backup-finalizer".to_owned()].into(), ..hasty(settings(&cluster)) };
+        let server = Server::start_with_actions(cluster.clone(), unfinalized, steering.actions()).await;
+        server.directory_location("default", directory.path()).await;
+        let endless = Courses::new(&cluster, BACKUP_ACTION, &["never", "never"]).await;
+        let quick = Courses::new(&cluster, BACKUP_ACTION, &["takes=1"]).await;
+        server.create(Backup::new(&cluster.namespace, "untold", endless.spec())).await;
+        server.create(Backup::new(&cluster.namespace, "stored", quick.spec())).await;
+        server.until("untold", waits).await;
+        let finalizing = |backup: &Backup| *backup.status.phase() == BackupPhase::Finalizing;
+        let mut stored: Backup = server.until("stored", finalizing).await;
+        server.stop().await;
+        // One server had noticed that both operations failed, another had written the end of its backup.
+        let file = operations_file(directory.path(), "untold");
+        let mut operations: Vec<BackupOperation> = gzjson::decode(&fs::read(&file).unwrap(), 1 << 20).unwrap();
+        for operation in &mut operations {
+            operation.status.phase = Some(OperationPhase::Failed);
+            operation.status.error = "lost power".to_owned();
+        }
+        fs::write(&file, gzjson::encode(&operations).unwrap()).unwrap();
+        stored.status.phase = Some(BackupPhase::PartiallyFailed);
+        stored.status.errors = 7;
+        let metadata = directory.path().join("backups/stored/velero-backup.json");
+        fs::write(&metadata, serde_json::to_vec(&stored).unwrap()).unwrap();
+
+        let server = start(&cluster, &steering).await;
+        let untold = server.until("untold", ended).await;
+        assert_phase(&untold, &BackupPhase::PartiallyFailed);
+        assert_eq!((untold.status.errors, untold.status.backup_item_operations_failed), (2, 2));
+        let results = directory.path().join("backups/untold/untold-results.gz");
+        let results: ResultsFile = gzjson::decode(&fs::read(results).unwrap(), 1 << 20).unwrap();
+        assert_eq!(results.errors.len(), 2, "{results:?}");
+        assert_says(&results.errors.namespaces[&endless.namespace], "lost power, plugin: test.velero.io/backup");
+        let stored = server.until("stored", ended).await;
+        assert_phase(&stored, &BackupPhase::PartiallyFailed);
+        assert_eq!(stored.status.errors, 7, "what is stored is the truth");
+        endless.delete().await;
+        quick.delete().await;
+        server.stop().await;
+    });
+}
