@@ -1,6 +1,10 @@
 //! What the whole-system tests share. Each story is a file beside this folder.
 
+pub mod audit;
 pub mod backups;
 pub mod difference;
 pub mod fixture;
 pub mod host;
+pub mod picture;
+pub mod restores;
+pub mod workloads;

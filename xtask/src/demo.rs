@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: what the project does, on a real cluster, in front of your eyes.
+//! `cargo xtask demo`: what the project does, on real clusters, in front of your eyes.
 
 use std::time::Duration;
 
@@ -6,39 +6,55 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use velero_testkit::machine::{Machine, wait_until};
 use velero_testkit::{BoxKind, Edition, ServerOptions, TestBox, VeleroServer, objects};
+use velero_tests::restores;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Leave the box up afterwards
+    /// Leave the boxes up afterwards
     #[arg(long)]
     keep: bool,
 }
 
 const BOX: &str = "demo";
+const SECOND_BOX: &str = "demo-2";
 const NAMESPACE: &str = "shop";
+const NEW_NAMESPACE: &str = "boutique";
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     Edition::Ours.install()?;
-    let test_box = TestBox::up(BOX, BoxKind::Whole)?;
-    let outcome = show(&test_box);
+    let outcome = show();
     if options.keep {
-        println!("\nthe box stays up: eval \"$(cargo xtask cluster env --name {BOX})\"");
+        for name in [BOX, SECOND_BOX].into_iter().filter(|name| TestBox::find(name).is_some()) {
+            println!("\nthe box stays up: eval \"$(cargo xtask cluster env --name {name})\"");
+        }
         return outcome;
     }
-    TestBox::down(BOX)?;
+    for name in [BOX, SECOND_BOX] {
+        TestBox::down(name)?;
+    }
     outcome
 }
 
-fn show(test_box: &TestBox) -> Result<()> {
-    application(test_box.machine())?;
+fn show() -> Result<()> {
+    let test_box = TestBox::up(BOX, BoxKind::Whole)?;
+    let machine = test_box.machine();
+    application(machine)?;
     title("Velero starts; its default location is a bucket of the box's S3 store");
-    let velero =
-        VeleroServer::up(test_box, Edition::Ours, ServerOptions { prefix: BOX.into(), ..ServerOptions::default() })?;
+    let velero = start(&test_box)?;
     shown(&velero, &["backup-location", "get"])?;
     title("A backup of the shop");
     shown(&velero, &["backup", "create", NAMESPACE, "--include-namespaces", NAMESPACE, "--wait"])?;
     shown(&velero, &["backup", "get"])?;
-    shown(&velero, &["backup", "describe", NAMESPACE, "--details"])
+    shown(&velero, &["backup", "describe", NAMESPACE, "--details"])?;
+    lose_and_restore(machine, &velero)?;
+    velero.stop()?;
+    migrate()
+}
+
+fn start(test_box: &TestBox) -> Result<VeleroServer> {
+    // Both boxes use one folder of the bucket: the second finds the backups of the first.
+    let flags = vec!["--backup-sync-period=5s".into()];
+    VeleroServer::up(test_box, Edition::Ours, ServerOptions { prefix: BOX.into(), flags, ..ServerOptions::default() })
 }
 
 /// Two web servers behind a service, and a customer that asks them by name.
@@ -49,17 +65,58 @@ fn application(machine: &Machine) -> Result<()> {
     for object in [objects::namespace(NAMESPACE), web, objects::service(NAMESPACE, "web", 8080)] {
         machine.apply(&object.to_string())?;
     }
-    machine.kubectl(&["-n", NAMESPACE, "rollout", "status", "deployment/web", "--timeout=60s"])?;
-    print!("{}", machine.kubectl(&["-n", NAMESPACE, "get", "pods,services"])?);
+    show_application(machine, NAMESPACE)
+}
+
+/// Waits for the application, shows it, and asks it for its page as a customer would.
+fn show_application(machine: &Machine, namespace: &str) -> Result<()> {
+    wait_until("the web servers", Duration::from_secs(90), || {
+        let ready = "-o=jsonpath={.status.readyReplicas}";
+        let ready = machine.kubectl(&["-n", namespace, "get", "deployment", "web", ready])?;
+        ensure!(ready == "2", "{ready:?} of 2 web servers are ready");
+        Ok(())
+    })?;
+    print!("{}", machine.kubectl(&["-n", namespace, "get", "deployments,pods,services"])?);
     title("A customer asks it by name");
-    let ask = "printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc web.shop.svc.cluster.local 8080";
-    machine.apply(&objects::pod(NAMESPACE, "customer", ask).to_string())?;
-    wait_until("the answer", Duration::from_secs(30), || {
-        let answer = machine.kubectl(&["-n", NAMESPACE, "logs", "customer"])?;
+    let ask = format!("printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc web.{namespace}.svc.cluster.local 8080");
+    machine.apply(&objects::pod(namespace, "customer", &ask).to_string())?;
+    wait_until("the answer", Duration::from_secs(60), || {
+        let answer = machine.kubectl(&["-n", namespace, "logs", "customer"])?;
         ensure!(answer.contains("welcome to the shop"), "the customer got {answer:?}");
         print!("{answer}");
         Ok(())
     })
+}
+
+/// Somebody deletes the shop; the backup brings it back.
+fn lose_and_restore(machine: &Machine, velero: &VeleroServer) -> Result<()> {
+    title("Somebody deletes the shop");
+    println!("$ kubectl delete namespace {NAMESPACE}");
+    print!("{}", machine.kubectl(&["delete", "namespace", NAMESPACE])?);
+    title("What would a restore do?");
+    shown(velero, &["restore", "create", "--from-backup", NAMESPACE, "--dry-run"])?;
+    title("The restore");
+    shown(velero, &["restore", "create", "back", "--from-backup", NAMESPACE, "--wait"])?;
+    shown(velero, &["restore", "get"])?;
+    shown(velero, &["restore", "describe", "back", "--details"])?;
+    title("The shop is open again");
+    show_application(machine, NAMESPACE)
+}
+
+/// Another cluster reads the same bucket and gives the shop another name.
+fn migrate() -> Result<()> {
+    title("A second cluster: its Velero reads the same bucket and finds the backup");
+    let test_box = TestBox::up(SECOND_BOX, BoxKind::Whole)?;
+    let velero = start(&test_box)?;
+    restores::wait_for_backup(&velero, NAMESPACE)?;
+    shown(&velero, &["backup", "get"])?;
+    title(&format!("The shop moves there as {NEW_NAMESPACE}"));
+    let mapping = format!("{NAMESPACE}:{NEW_NAMESPACE}");
+    let moving = ["restore", "create", "moved", "--from-backup", NAMESPACE, "--namespace-mappings", &mapping, "--wait"];
+    shown(&velero, &moving)?;
+    shown(&velero, &["restore", "get"])?;
+    show_application(test_box.machine(), NEW_NAMESPACE)?;
+    velero.stop()
 }
 
 fn shown(velero: &VeleroServer, arguments: &[&str]) -> Result<()> {

@@ -32,7 +32,7 @@ pub struct ConnectOptions {
     pub user_agent: Option<String>,
     /// Requests a second after the burst; without it there is no fixed rate.
     pub qps: Option<f32>,
-    /// Requests that may go out at once; by default as many as `qps`.
+    /// Requests that may go out at once; by default one.
     pub burst: Option<u32>,
     /// How often a request that met passing trouble is sent again. The default suits a server; a command that a
     /// person waits for sets a small number.

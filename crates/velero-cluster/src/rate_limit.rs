@@ -8,6 +8,8 @@ use futures::future::BoxFuture;
 use tokio::time::Instant;
 use tower::{Layer, Service};
 
+const MARGIN: f64 = 1.05;
+
 /// Lets `burst` requests through at once and then one every `1 / qps` seconds, in the order they came.
 #[derive(Debug)]
 pub(crate) struct TokenBucket {
@@ -19,9 +21,13 @@ pub(crate) struct TokenBucket {
 
 impl TokenBucket {
     /// A full bucket; `None` when `qps` is not a positive number, which means no limit.
+    ///
+    /// A rate without a burst is meant for every single second: requests keep their distance from the first one on,
+    /// and a little more than it takes, because some are held up on their way and arrive together.
     pub(crate) fn new(qps: f32, burst: Option<u32>) -> Option<Self> {
-        let interval = Duration::try_from_secs_f64(1.0 / f64::from(qps)).ok().filter(|interval| !interval.is_zero())?;
-        let burst = burst.unwrap_or_else(|| qps.ceil() as u32).max(1);
+        let margin = if burst.is_none() { MARGIN } else { 1.0 };
+        let interval = Duration::try_from_secs_f64(margin / f64::from(qps)).ok().filter(|it| !it.is_zero())?;
+        let burst = burst.unwrap_or(1).max(1);
         Some(Self { interval, tolerance: interval * (burst - 1), full_at: Mutex::new(Instant::now()) })
     }
 
@@ -120,6 +126,16 @@ mod tests {
         for (first, start) in departures.iter().enumerate() {
             let within = departures[first..].iter().take_while(|at| **at < *start + Duration::from_secs(1)).count();
             assert!(within <= 55, "{within} requests in one second from {start:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rate_alone_holds_in_every_second() {
+        let bucket = TokenBucket::new(100.0, None).unwrap();
+        let departures = departures(&bucket, 400).await;
+        for (first, start) in departures.iter().enumerate() {
+            let within = departures[first..].iter().take_while(|at| **at < *start + Duration::from_secs(1)).count();
+            assert!(within < 100, "{within} requests in one second from {start:?}");
         }
     }
 

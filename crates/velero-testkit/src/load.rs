@@ -28,7 +28,7 @@ pub async fn objects(client: &Client, prefix: &str, count: usize, namespaces: us
 }
 
 /// Waits until the controllers have answered every Deployment with a ReplicaSet: measurements want a quiet cluster.
-async fn settled(client: &Client) -> Result<()> {
+pub async fn settled(client: &Client) -> Result<()> {
     let count = async |kind: &str| -> Result<i64> {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", kind));
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);

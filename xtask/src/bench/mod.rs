@@ -1,0 +1,112 @@
+//! `cargo xtask bench`: the same work by us and by the original Velero, in one run, on one box, with one bucket.
+
+mod backup;
+mod restore;
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::{Subcommand, ValueEnum};
+use kube::Client;
+use kube::api::{Api, DynamicObject, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::Value;
+use velero_testkit::{BoxKind, Edition, TestBox};
+use velero_tests::backups;
+
+const BOX: &str = "bench";
+const DEADLINE: Duration = Duration::from_secs(1200);
+
+#[derive(Subcommand)]
+pub(crate) enum Work {
+    /// Backs objects up
+    Backup(backup::Options),
+    /// Restores objects into new namespaces
+    Restore(restore::Options),
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Output {
+    Table,
+    Json,
+}
+
+pub(crate) fn run(work: &Work) -> Result<()> {
+    let (output, keep) = match work {
+        Work::Backup(options) => (options.output, options.keep),
+        Work::Restore(options) => (options.output, options.keep),
+    };
+    for edition in [Edition::OursReleased, Edition::Peer] {
+        edition.install()?;
+    }
+    let test_box = TestBox::up(BOX, BoxKind::ControlPlane)?;
+    let outcome = match work {
+        Work::Backup(options) => backup::run(&test_box, options),
+        Work::Restore(options) => restore::run(&test_box, options),
+    };
+    if !keep {
+        TestBox::down(BOX)?;
+    }
+    print(&outcome?, output);
+    Ok(())
+}
+
+/// Creates a Backup or a Restore and watches it to its end, with a client that costs the machine next to nothing. Gives
+/// the object and the seconds.
+async fn take(client: Client, request: Value) -> Result<(Value, f64)> {
+    let request: DynamicObject = serde_json::from_value(request)?;
+    let types = request.types.clone().context("a request without a type")?;
+    let resource = ApiResource::from_gvk(&GroupVersionKind::try_from(&types)?);
+    let namespace = request.metadata.namespace.clone().unwrap_or_default();
+    let name = request.metadata.name.clone().unwrap_or_default();
+    let api: Api<DynamicObject> = Api::namespaced_with(client, &namespace, &resource);
+    let start = Instant::now();
+    api.create(&PostParams::default(), &request).await?;
+    while start.elapsed() < DEADLINE {
+        let object = api.get(&name).await?;
+        if object.data["status"]["phase"].as_str().is_some_and(|phase| backups::ENDED.contains(&phase)) {
+            return Ok((object.data, start.elapsed().as_secs_f64()));
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    bail!("the {} {name} did not end in {} s", types.kind, DEADLINE.as_secs())
+}
+
+/// The most memory a process held at any time, in MiB.
+fn peak_memory(process: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM in the process status")?;
+    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kib.div_ceil(1024))
+}
+
+/// How many times as long the other side took.
+fn ratio(ours: &Value, other: &Value) -> Result<f64> {
+    let seconds = |figures: &Value| figures["seconds"].as_f64().context("no seconds measured");
+    Ok(rounded(seconds(other)? / seconds(ours)?))
+}
+
+fn rounded(figure: f64) -> f64 {
+    (figure * 100.0).round() / 100.0
+}
+
+fn print(figures: &Value, output: Output) {
+    if output == Output::Json {
+        println!("{figures}");
+        return;
+    }
+    println!("{:<16}{:>10}{:>12}{:>12}{:>12}", "", "items", "seconds", "items/s", "peak MiB");
+    for side in ["ours", "peer", "peer_unlimited"].into_iter().filter(|side| figures[side].is_object()) {
+        let (seconds, items) =
+            (figures[side]["seconds"].as_f64().unwrap_or(0.0), figures[side]["items"].as_f64().unwrap_or(0.0));
+        println!("{side:<16}{items:>10}{seconds:>12.2}{:>12.0}{:>12}", items / seconds, figures[side]["peak_rss_mib"]);
+    }
+    println!("ours is {} times as fast", figures["ratio"]);
+    if let Some(ratio) = figures["ratio_unlimited"].as_f64() {
+        println!("and {ratio} times as fast as the peer without its rate limit");
+    }
+    if let Some(rate) = figures["ours"]["most_writes_a_second"].as_u64() {
+        println!("ours sent {rate} writes in its busiest second");
+    }
+}
