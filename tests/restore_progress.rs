@@ -15,7 +15,7 @@ use velero_tests::{backups, restores};
 const ITEMS: usize = 12_000;
 const PODS: usize = 60;
 /// Updates come about once a second; a machine with other work to do may be late.
-const LONGEST_SILENCE: Duration = Duration::from_secs(2);
+const LONGEST_SILENCE: Duration = Duration::from_secs(4);
 
 /// One state of the restore as a watcher sees it.
 #[derive(Clone, Debug)]

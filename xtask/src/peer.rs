@@ -39,6 +39,7 @@ pub(crate) fn run(action: &Action) -> Result<()> {
                 bucket: bucket.clone(),
                 prefix: prefix.clone(),
                 flags: flags.clone(),
+                ..ServerOptions::default()
             };
             let peer = VeleroServer::up(&name.find()?, Edition::Peer, options)?;
             println!("the peer serves namespace {namespace}, log: {}", peer.log().display());

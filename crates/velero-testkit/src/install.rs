@@ -172,12 +172,17 @@ fn find_file(folder: &Path, name: &str) -> Option<PathBuf> {
 
 /// Builds our own binary with that profile and gives its path.
 pub fn our_binary(profile: &str) -> Result<PathBuf> {
+    package_binary("velero", "velero", profile)
+}
+
+/// Builds a binary of this workspace with that profile and gives its path.
+pub fn package_binary(package: &str, binary: &str, profile: &str) -> Result<PathBuf> {
     let root = repository_root();
     let mut build = Command::new("cargo");
-    build.args(["build", "--quiet", "--package", "velero", "--bin", "velero", "--profile", profile]).current_dir(&root);
-    run_logged(&mut build, "velero-binary").context("cannot build our own binary")?;
+    build.args(["build", "--quiet", "--package", package, "--bin", binary, "--profile", profile]).current_dir(&root);
+    run_logged(&mut build, &format!("{binary}-binary")).with_context(|| format!("cannot build our own {binary}"))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    Ok(target.join(if profile == "dev" { "debug" } else { profile }).join("velero"))
+    Ok(target.join(if profile == "dev" { "debug" } else { profile }).join(binary))
 }
 
 /// The root of this repository.

@@ -81,11 +81,19 @@ pub struct ServerOptions {
     pub prefix: String,
     /// Further flags of the server.
     pub flags: Vec<String>,
+    /// Plugin binaries it is to run.
+    pub plugins: Vec<PathBuf>,
 }
 
 impl Default for ServerOptions {
     fn default() -> Self {
-        Self { namespace: "velero".into(), bucket: BUCKET.into(), prefix: String::new(), flags: Vec::new() }
+        Self {
+            namespace: "velero".into(),
+            bucket: BUCKET.into(),
+            prefix: String::new(),
+            flags: Vec::new(),
+            plugins: Vec::new(),
+        }
     }
 }
 
@@ -122,6 +130,10 @@ impl VeleroServer {
         let plugins = self.machine.folder(&format!("{}/plugins", self.edition.process()))?;
         if self.edition == Edition::Peer {
             fs::copy(aws_plugin()?, plugins.join("velero-plugin-for-aws"))?;
+        }
+        for plugin in &self.options.plugins {
+            let name = plugin.file_name().context("a plugin without a file name")?;
+            fs::copy(plugin, plugins.join(name)).with_context(|| format!("cannot copy {}", plugin.display()))?;
         }
         let credentials = folder.join("cloud");
         fs::write(&credentials, credentials_file())?;

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: the same work by us and by the original Velero, in one run, on one box, with one bucket.
 
 mod backup;
+mod plugin;
 mod restore;
 
 use std::fs;
@@ -22,6 +23,8 @@ const DEADLINE: Duration = Duration::from_secs(1200);
 pub(crate) enum Work {
     /// Backs objects up
     Backup(backup::Options),
+    /// Backs objects up with and without the action of a plugin binary
+    Plugin(plugin::Options),
     /// Restores objects into new namespaces
     Restore(restore::Options),
 }
@@ -35,6 +38,7 @@ enum Output {
 pub(crate) fn run(work: &Work) -> Result<()> {
     let (output, keep) = match work {
         Work::Backup(options) => (options.output, options.keep),
+        Work::Plugin(options) => (options.output, options.keep),
         Work::Restore(options) => (options.output, options.keep),
     };
     for edition in [Edition::OursReleased, Edition::Peer] {
@@ -43,6 +47,7 @@ pub(crate) fn run(work: &Work) -> Result<()> {
     let test_box = TestBox::up(BOX, BoxKind::ControlPlane)?;
     let outcome = match work {
         Work::Backup(options) => backup::run(&test_box, options),
+        Work::Plugin(options) => plugin::run(&test_box, options),
         Work::Restore(options) => restore::run(&test_box, options),
     };
     if !keep {
@@ -94,6 +99,17 @@ fn rounded(figure: f64) -> f64 {
 fn print(figures: &Value, output: Output) {
     if output == Output::Json {
         println!("{figures}");
+        return;
+    }
+    if figures["work"] == "plugin" {
+        for side in ["ours", "peer"] {
+            let figures = &figures[side];
+            println!(
+                "{side}: {} s, {} s without the plugin: it adds {} s",
+                figures["seconds"], figures["without"], figures["adds"]
+            );
+        }
+        println!("it adds {} times as much to the peer", figures["ratio"]);
         return;
     }
     println!("{:<16}{:>10}{:>12}{:>12}{:>12}", "", "items", "seconds", "items/s", "peak MiB");

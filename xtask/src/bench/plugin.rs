@@ -1,0 +1,69 @@
+//! What an action of a plugin binary adds to a backup: the same binary under both servers.
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde_json::{Value, json};
+use velero_testkit::progress::say;
+use velero_testkit::{Edition, ServerOptions, TestBox, VeleroServer, harness, install, load, objects};
+use velero_tests::backups;
+
+use super::{Output, rounded, take};
+
+const NAMESPACE: &str = "acted-on";
+
+#[derive(Args, Clone)]
+pub(crate) struct Options {
+    /// How many objects the action is called for
+    #[arg(long, default_value_t = 10_000)]
+    items: usize,
+    /// How to print the figures
+    #[arg(long, value_enum, default_value = "table")]
+    pub(super) output: Output,
+    /// Leave the box up afterwards
+    #[arg(long)]
+    pub(super) keep: bool,
+}
+
+pub(super) fn run(test_box: &TestBox, options: &Options) -> Result<Value> {
+    say(format!("loading {} objects", options.items));
+    let items = options.items;
+    harness::inside(test_box.clone(), async move |cluster| {
+        let all = (0..items).map(|index| {
+            let mut object = objects::config_map(NAMESPACE, &format!("item-{index}"), "key", "value");
+            object["metadata"]["labels"] = json!({"example.velero.io/plugin": "yes"});
+            object
+        });
+        load::create_all(&cluster.client, [objects::namespace(NAMESPACE)].into_iter()).await?;
+        load::create_all(&cluster.client, all).await
+    })?;
+    let ours = added(test_box, Edition::OursReleased)?;
+    let peer = added(test_box, Edition::Peer)?;
+    let adds = |figures: &Value| figures["adds"].as_f64().context("nothing measured");
+    let ratio = rounded(adds(&peer)? / adds(&ours)?);
+    Ok(json!({"work": "plugin", "items": items, "ours": ours, "peer": peer, "ratio": ratio}))
+}
+
+fn added(test_box: &TestBox, edition: Edition) -> Result<Value> {
+    let without = measure(test_box, edition, false)?;
+    let with = measure(test_box, edition, true)?;
+    Ok(json!({"seconds": rounded(with), "without": rounded(without), "adds": rounded(with - without)}))
+}
+
+/// Starts the server afresh, takes one backup and stops the server; gives the seconds.
+fn measure(test_box: &TestBox, edition: Edition, with_plugin: bool) -> Result<f64> {
+    say(format!("backing up with {edition:?}, {} the plugin", if with_plugin { "with" } else { "without" }));
+    let namespace = format!("velero-{}-{with_plugin}", format!("{edition:?}").to_lowercase());
+    let plugin = install::package_binary("velero-plugin-example", "velero-plugin-example", "release")?;
+    let plugins = if with_plugin { vec![plugin] } else { Vec::new() };
+    let prefix = harness::unique_name("bench");
+    let server =
+        VeleroServer::up(test_box, edition, ServerOptions { prefix, namespace, plugins, ..ServerOptions::default() })?;
+    let name = harness::unique_name("bench");
+    let request = backups::request(&server, &name, &json!({"includedNamespaces": [NAMESPACE]}));
+    let (backup, seconds) =
+        harness::inside(test_box.clone(), async move |cluster| take(cluster.client, request).await)?;
+    server.stop()?;
+    let phase = &backup["status"]["phase"];
+    ensure!(phase == "Completed", "the backup of {edition:?} is {phase}, log: {}", server.log().display());
+    Ok(seconds)
+}
