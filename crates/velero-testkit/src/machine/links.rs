@@ -11,6 +11,9 @@ use super::processes::output_of;
 /// The most boxes that can stand side by side.
 pub const MOST_BOXES: u8 = 16;
 
+/// A locally administered address.
+const HUB_HARDWARE_ADDRESS: &str = "02:00:00:00:00:01";
+
 impl Machine {
     /// The address of the node itself.
     pub fn node_address(&self) -> Ipv4Addr {
@@ -48,7 +51,9 @@ impl Machine {
 
     /// Makes this machine the hub others connect to.
     pub fn add_hub(&self, address: Ipv4Addr) -> Result<()> {
-        self.run("ip", ["link", "add", "hub0", "type", "bridge"])?;
+        // Without an address of its own a bridge takes the lowest of its ports': each machine that joins or leaves could
+        // change it, and the others would send into the void until they ask again.
+        self.run("ip", ["link", "add", "hub0", "address", HUB_HARDWARE_ADDRESS, "type", "bridge"])?;
         self.run("ip", ["addr", "add", &format!("{address}/24"), "dev", "hub0"])?;
         self.run("ip", ["link", "set", "hub0", "up"])?;
         Ok(())
