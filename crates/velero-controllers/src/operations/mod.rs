@@ -18,6 +18,7 @@ mod poll;
 mod started;
 
 use std::future::Future;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,7 +26,9 @@ use velero_api::GoDuration;
 use velero_api::records::{BackupOperation, OperationStatus, ResourceIdentifier, RestoreOperation};
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{Backup, Restore};
-use velero_plugin::{Actions, Error as PluginError, OperationProgress, Result as PluginResult};
+use velero_plugin::{
+    Actions, BackupItemAction, Error as PluginError, OperationProgress, RestoreItemAction, Result as PluginResult,
+};
 
 pub(crate) use cancel::cancel_unfinished;
 pub(crate) use files::Files;
@@ -93,15 +96,11 @@ impl Operation for BackupOperation {
     }
 
     async fn ask(&self, actions: &Actions, owner: &Backup) -> PluginResult<OperationProgress> {
-        let action = actions.backup_item().iter().find(|action| action.name() == self.action());
-        let known = || actions.backup_item().iter().map(|action| action.name());
-        action.ok_or_else(|| missing("BackupItemAction", self.action(), known()))?.progress(self.id(), owner).await
+        backup_item_action(actions, self.action())?.progress(self.id(), owner).await
     }
 
     async fn cancel(&self, actions: &Actions, owner: &Backup) -> PluginResult<()> {
-        let action = actions.backup_item().iter().find(|action| action.name() == self.action());
-        let known = || actions.backup_item().iter().map(|action| action.name());
-        action.ok_or_else(|| missing("BackupItemAction", self.action(), known()))?.cancel(self.id(), owner).await
+        backup_item_action(actions, self.action())?.cancel(self.id(), owner).await
     }
 }
 
@@ -133,16 +132,22 @@ impl Operation for RestoreOperation {
     }
 
     async fn ask(&self, actions: &Actions, owner: &Restore) -> PluginResult<OperationProgress> {
-        let action = actions.restore_item().iter().find(|action| action.name() == self.action());
-        let known = || actions.restore_item().iter().map(|action| action.name());
-        action.ok_or_else(|| missing("RestoreItemAction", self.action(), known()))?.progress(self.id(), owner).await
+        restore_item_action(actions, self.action())?.progress(self.id(), owner).await
     }
 
     async fn cancel(&self, actions: &Actions, owner: &Restore) -> PluginResult<()> {
-        let action = actions.restore_item().iter().find(|action| action.name() == self.action());
-        let known = || actions.restore_item().iter().map(|action| action.name());
-        action.ok_or_else(|| missing("RestoreItemAction", self.action(), known()))?.cancel(self.id(), owner).await
+        restore_item_action(actions, self.action())?.cancel(self.id(), owner).await
     }
+}
+
+fn backup_item_action<'a>(actions: &'a Actions, name: &str) -> PluginResult<&'a Arc<dyn BackupItemAction>> {
+    let known = actions.backup_item().iter().map(|action| action.name());
+    actions.backup_item_action(name).ok_or_else(|| missing("BackupItemAction", name, known))
+}
+
+fn restore_item_action<'a>(actions: &'a Actions, name: &str) -> PluginResult<&'a Arc<dyn RestoreItemAction>> {
+    let known = actions.restore_item().iter().map(|action| action.name());
+    actions.restore_item_action(name).ok_or_else(|| missing("RestoreItemAction", name, known))
 }
 
 /// What to say when the plugin of an operation is gone.

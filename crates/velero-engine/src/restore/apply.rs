@@ -62,7 +62,7 @@ impl Run {
         let owners = object::owners(&wanted.managed_fields);
         match self.send_create(target, &wanted.object, &owners).await {
             Ok(created) => {
-                self.complete(target, wanted, &owners, created).await?;
+                self.complete(target, wanted, &owners, created).await;
                 Ok(Ended::new(Done::Created, true))
             }
             Err(error) if is_taken(&error, &wanted.object) => match self.live(target).await {
@@ -139,30 +139,23 @@ impl Run {
     }
 
     /// Writes back who owns the fields, where more than one did.
-    pub(super) async fn restore_owners(
-        &self,
-        target: &Target<'_>,
-        wanted: &Wanted,
-        owners: &Owners,
-    ) -> Result<(), Trouble> {
+    pub(super) async fn restore_owners(&self, target: &Target<'_>, wanted: &Wanted, owners: &Owners) {
         if *owners != Owners::Several {
-            return Ok(());
+            return;
         }
         let patch = json!({"metadata": {"managedFields": wanted.managed_fields}});
-        match self.patch(target, &patch).await {
-            Ok(()) => Ok(()),
-            Err(error @ Error::NotFound(_)) => {
+        let Err(error) = self.patch(target, &patch).await else {
+            return;
+        };
+        let id = target.item.id();
+        match error {
+            Error::NotFound(_) => {
                 let entry = self.journal.warning().namespace(target.namespace());
-                entry.message(&format!("{} was gone when its managed fields were restored: {error}", target.item.id()));
-                Ok(())
+                entry.message(&format!("{id} was gone when its managed fields were restored: {error}"));
             }
-            Err(error) => {
-                let id = target.item.id();
-                self.journal
-                    .error()
-                    .namespace(target.namespace())
-                    .message(&format!("error restoring the managed fields of {id}: {}", message(&error)));
-                Ok(())
+            error => {
+                let entry = self.journal.error().namespace(target.namespace());
+                entry.message(&format!("error restoring the managed fields of {id}: {}", message(&error)));
             }
         }
     }

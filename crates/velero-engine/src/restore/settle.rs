@@ -14,32 +14,24 @@ use super::hooks::RestoredPod;
 use super::object::{self, Owners};
 use super::plan::DEFINITIONS;
 use super::run::{Mode, Run, lock};
-use super::trouble::Trouble;
 
 const POLL: Duration = Duration::from_secs(1);
 const STATUS_TRIES: usize = 5;
 
 impl Run {
     /// Completes an object that was made.
-    pub(super) async fn complete(
-        &self,
-        target: &Target<'_>,
-        wanted: &Wanted,
-        owners: &Owners,
-        created: RawItem,
-    ) -> Result<(), Trouble> {
+    pub(super) async fn complete(&self, target: &Target<'_>, wanted: &Wanted, owners: &Owners, created: RawItem) {
         if object::restores_status(&wanted.object, &target.item.resource, self.status_types.as_ref())
             && let Some(status) = &wanted.status
         {
             self.restore_status(target, wanted, status, &created).await;
         }
-        self.restore_owners(target, wanted, owners).await?;
+        self.restore_owners(target, wanted, owners).await;
         match &*target.item.resource {
             "pods" => self.start_hooks(target, &created),
             DEFINITIONS => self.wait_for_definition(target).await,
             _ => {}
         }
-        Ok(())
     }
 
     async fn restore_status(&self, target: &Target<'_>, wanted: &Wanted, status: &Value, created: &RawItem) {
