@@ -23,6 +23,10 @@ use crate::client_config::ClientConfig;
 use crate::printer::{Printer, Style};
 use crate::settings::Settings;
 
+/// The server's work comes in bursts on several threads: the allocator must give back what they no longer need.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> ExitCode {
     velero_cluster::install_crypto_provider();

@@ -118,7 +118,9 @@ fn print(figures: &Value, output: Output) {
             (figures[side]["seconds"].as_f64().unwrap_or(0.0), figures[side]["items"].as_f64().unwrap_or(0.0));
         println!("{side:<16}{items:>10}{seconds:>12.2}{:>12.0}{:>12}", items / seconds, figures[side]["peak_rss_mib"]);
     }
-    println!("ours is {} times as fast", figures["ratio"]);
+    if let Some(ratio) = figures["ratio"].as_f64() {
+        println!("ours is {ratio} times as fast");
+    }
     if let Some(ratio) = figures["ratio_unlimited"].as_f64() {
         println!("and {ratio} times as fast as the peer without its rate limit");
     }

@@ -23,6 +23,9 @@ pub(crate) struct Options {
     /// Limit our requests a second, and count our writes
     #[arg(long)]
     client_qps: Option<u32>,
+    /// Measure ours alone: for profiling, as nothing is compared
+    #[arg(long)]
+    without_peer: bool,
     /// How to print the figures
     #[arg(long, value_enum, default_value = "table")]
     pub(super) output: Output,
@@ -48,8 +51,11 @@ struct Source {
 pub(super) fn run(test_box: &TestBox, options: &Options) -> Result<Value> {
     let source = back_up(test_box, options)?;
     let mut figures = json!({"work": "restore", "items": options.items});
-    for side in sides(options) {
-        figures[side.name] = measure(test_box, options, &source, &side)?;
+    for side in sides(options).iter().filter(|side| !options.without_peer || side.edition != Edition::Peer) {
+        figures[side.name] = measure(test_box, options, &source, side)?;
+    }
+    if options.without_peer {
+        return Ok(figures);
     }
     figures["ratio"] = json!(ratio(&figures["ours"], &figures["peer"])?);
     figures["ratio_unlimited"] = json!(ratio(&figures["ours"], &figures["peer_unlimited"])?);
