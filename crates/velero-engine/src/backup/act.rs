@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures::channel::mpsc;
 use futures::future::BoxFuture;
-use futures::{FutureExt, StreamExt, stream};
+use futures::{FutureExt, SinkExt, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
@@ -26,6 +27,9 @@ use super::write::{Body, Record, Records};
 use super::{BackupError, BackupOutcome, BackupRequest};
 use crate::Journal;
 use crate::hooks::{HookRunner, HookedPod};
+
+/// How many blocks may be ready before their turn comes.
+const BLOCKS_AHEAD: usize = 10;
 
 /// Why an item is not in the archive, in words.
 type ItemResult<T> = Result<T, String>;
@@ -117,16 +121,27 @@ impl Run {
         Ok(())
     }
 
-    /// Backs up items together with what belongs to them.
+    /// Backs up items together with what belongs to them. Blocks are made while earlier ones are worked on: both wait
+    /// for plugins.
     pub(super) async fn back_up_items(&self, items: Vec<Item>) -> Result<(), BackupError> {
-        let mut blocks = stream::iter(group::seeds(self, items))
-            .then(move |seeds| group::block(self, seeds).boxed())
-            .map(move |block| self.back_up_block(block).boxed())
-            .buffer_unordered(self.request.item_block_workers.max(1))
-            .boxed();
-        while let Some(done) = blocks.next().await {
-            done?;
-        }
+        let (mut ready, blocks) = mpsc::channel(BLOCKS_AHEAD);
+        let make = async move {
+            for seeds in group::seeds(self, items) {
+                if ready.send(group::block(self, seeds).await).await.is_err() {
+                    return;
+                }
+            }
+        };
+        let work = async {
+            let workers = self.request.item_block_workers.max(1);
+            let mut done = blocks.map(|block| self.back_up_block(block).boxed()).buffer_unordered(workers);
+            while let Some(done) = done.next().await {
+                done?;
+            }
+            Ok(())
+        };
+        let ((), worked): ((), Result<(), BackupError>) = tokio::join!(make.boxed(), work.boxed());
+        worked?;
         self.records.flush().await
     }
 
