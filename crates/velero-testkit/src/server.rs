@@ -67,6 +67,7 @@ fn aws_plugin() -> Result<PathBuf> {
 pub fn install_all() -> Result<()> {
     TestBox::install(BoxKind::Whole)?;
     Azurite.install()?;
+    install::go_binary("plugin-host", ".", "")?;
     Edition::Peer.install()
 }
 
@@ -122,6 +123,14 @@ impl VeleroServer {
     /// Stops the server; its resources stay.
     pub fn stop(&self) -> Result<()> {
         self.machine.stop(self.edition.process())
+    }
+
+    /// Ends the server at once, as a machine that loses its power would.
+    pub fn kill(&self) -> Result<()> {
+        let process = self.process()?.to_string();
+        let status = Command::new("kill").args(["-KILL", &process]).status()?;
+        ensure!(status.success(), "cannot kill the server, process {process}");
+        self.stop()
     }
 
     /// Starts the server.
@@ -204,6 +213,11 @@ impl VeleroServer {
     /// The number of its process on this host, to read its memory.
     pub fn process(&self) -> Result<u32> {
         self.machine.host_process(self.edition.process())
+    }
+
+    /// A folder of the server: its home, and where it and its plugins put temporary files.
+    pub fn folder(&self) -> Result<PathBuf> {
+        self.machine.folder(self.edition.process())
     }
 
     /// The log of the server.

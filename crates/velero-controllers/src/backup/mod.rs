@@ -140,7 +140,7 @@ async fn make(
     let unusable = |error: velero_plugin::Error| Failure::before_start(describe(&error));
     let watched = started.watch(&tools.actions).map_err(unusable)?;
     let request = transfer::request(context, backup, policies, watched, tools);
-    let (outcome, size) = transfer::contents(context, backup, request, journal, store).await?;
+    let (outcome, size) = transfer::contents(context, backup, request, journal, store, started).await?;
     context.metrics.tarball_size(label(backup, labels::SCHEDULE_NAME), size);
     store_files(context, backup, journal, store, outcome, &tools.actions).await
 }

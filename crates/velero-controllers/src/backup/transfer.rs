@@ -20,6 +20,7 @@ use super::Failure;
 use crate::context::Context;
 use crate::error::{Result, describe};
 use crate::objects::name;
+use crate::operations::{Files, Started};
 use crate::plugins::Tools;
 use crate::progress;
 use crate::store_message::explain;
@@ -37,6 +38,7 @@ pub(super) async fn contents(
     request: BackupRequest,
     journal: &Journal,
     store: &BackupStore,
+    started: &Started,
 ) -> Result<(BackupOutcome, u64), Failure> {
     let failed = |reason: String, is_of_store| Failure { reason, touched: Some(store.clone()), is_of_store };
     let (writer, stream) = pipe(WAITING_PIECES);
@@ -56,7 +58,8 @@ pub(super) async fn contents(
     let upload = store.put_contents(name(backup), Box::pin(stream));
     let put = |backup: &mut Backup, progress: &BackupProgress| backup.status.progress = Some(progress.clone());
     let report = progress::write(context, backup, PAUSE, receiver, done.clone(), put);
-    let (made, uploaded, ()): (Result<_, String>, _, _) = tokio::join!(make, upload, report);
+    let record = started.keep_stored(Files::of_backup(store, name(backup)), Started::of_backup, &done);
+    let (made, uploaded, (), ()): (Result<_, String>, _, _, _) = tokio::join!(make, upload, report, record);
     match (made, uploaded) {
         (Ok(outcome), Ok(())) => Ok((outcome, size.load(Ordering::Relaxed))),
         // The upload only passes on that the archive was not finished; why is known better here.

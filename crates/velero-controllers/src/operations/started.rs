@@ -1,12 +1,16 @@
 //! Remembers what actions start while a backup or restore runs.
 //!
 //! The engine tells its operations when it is done. One that fails before, or is stopped, tells nothing; then this
-//! record says what is to be cancelled.
+//! record says what is to be cancelled. It is stored as it grows: the next server cancels for one that was killed.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::Serialize;
 use serde_json::Value;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use velero_api::records::{
     BackupOperation, BackupOperationSpec, ResourceIdentifier, RestoreOperation, RestoreOperationSpec,
 };
@@ -16,10 +20,16 @@ use velero_plugin::{
     RestoreItemInput, RestoreItemOutcome, Result,
 };
 
+use super::Files;
+use crate::error::describe;
+
+/// How long it is at least from one storing of the record to the next.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// The operations that were started, by action and ID. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Started {
-    found: Arc<Mutex<Vec<(String, String)>>>,
+    found: watch::Sender<Vec<(String, String)>>,
 }
 
 impl Started {
@@ -62,13 +72,29 @@ impl Started {
         self.found().into_iter().map(operation).collect()
     }
 
+    /// Stores what was started whenever that is more than before, until `done`. The whole file comes after that.
+    pub(crate) async fn keep_stored<O: Serialize>(
+        &self,
+        files: Files<'_>,
+        list: impl Fn(&Self) -> Vec<O>,
+        done: &CancellationToken,
+    ) {
+        let mut news = self.found.subscribe();
+        while let Some(Ok(())) = done.run_until_cancelled(news.changed()).await {
+            if let Err(error) = files.put_operations(&list(self)).await {
+                tracing::warn!(error = describe(&error), "Operations that were started are not stored yet");
+            }
+            done.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
+        }
+    }
+
     fn found(&self) -> Vec<(String, String)> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.found.borrow().clone()
     }
 
     fn note(&self, action: &str, id: Option<&String>) {
         if let Some(id) = id.filter(|id| !id.is_empty()) {
-            self.found.lock().unwrap_or_else(PoisonError::into_inner).push((action.to_owned(), id.clone()));
+            self.found.send_modify(|found| found.push((action.to_owned(), id.clone())));
         }
     }
 }

@@ -16,7 +16,8 @@ use velero_store::{BackupStore, Error as StoreError, blocking_reader};
 use super::PreparedRestore;
 use crate::context::Context;
 use crate::error::{Result, describe};
-use crate::operations::Started;
+use crate::objects::name;
+use crate::operations::{Files, Started};
 use crate::plugins::Tools;
 use crate::progress;
 use crate::store_message::explain;
@@ -53,7 +54,8 @@ pub(super) async fn contents(
         restored
     };
     let report = progress::write(context, &restore, PAUSE, receiver, done.clone(), put_progress);
-    let (restored, ()) = tokio::join!(work, report);
+    let record = started.keep_stored(Files::of_restore(store, name(&restore)), Started::of_restore, &done);
+    let (restored, (), ()) = tokio::join!(work, report, record);
     restored
 }
 
