@@ -15,7 +15,8 @@
 //! | `restore`, `restore_operations`, `restore_finalizer`, `restore_deletion` | | run it, follow its operations, end it, remove its files |
 //! | `schedule` | Schedules | makes backups when due |
 //! | `download_request` | DownloadRequests | hands out files |
-//! | `server_status_request` | ServerStatusRequests | tells version and readiness |
+//! | `server_status_request` | ServerStatusRequests | tells those who ask version and plugins |
+//! | `server_status` | BackupStorageLocations, one ServerStatusRequest | keeps it true: version, plugins, readiness |
 
 mod backup;
 mod backup_deletion;
@@ -51,6 +52,7 @@ mod restore_phase;
 mod restores;
 mod schedule;
 pub mod server;
+mod server_status;
 mod server_status_request;
 mod settings;
 mod startup;

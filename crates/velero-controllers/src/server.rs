@@ -27,8 +27,8 @@ use crate::plugins::Plugins;
 use crate::restore::ParkedHooks;
 use crate::restores::RestoresReconciler;
 use crate::schedule::ScheduleReconciler;
-use crate::server_status_request::{self, ServerStatusRequestReconciler};
-use crate::{http, logging, startup};
+use crate::server_status_request::ServerStatusRequestReconciler;
+use crate::{http, logging, server_status, startup};
 
 pub use crate::settings::{DISABLEABLE_CONTROLLERS, LogFormat, Settings};
 
@@ -143,8 +143,9 @@ async fn start_controllers(context: &SharedContext, tasks: &mut JoinSet<()>) -> 
     controllers.start(ScheduleReconciler { context: context.clone() });
     controllers.start(DownloadRequestReconciler { context: context.clone() });
     if context.settings.is_enabled(ServerStatusRequestReconciler::NAME) {
-        server_status_request::ensure_kept_request(context).await?;
         controllers.start(ServerStatusRequestReconciler { context: context.clone() });
+        server_status::refresh(context).await?;
+        tasks.spawn(server_status::keep(context.clone()));
     }
     tasks.spawn(backups::count_all(context.clone()));
     Ok(())

@@ -8,3 +8,6 @@ pub(crate) const GIT_COMMIT: &str = match option_env!("VELERO_GIT_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
 };
+
+/// Where bugs are reported, when the build says: set `VELERO_ISSUE_URL` for the compiler.
+pub(crate) const ISSUE_URL: Option<&str> = option_env!("VELERO_ISSUE_URL");

@@ -1,6 +1,7 @@
 //! The command line: every command and flag, and nothing of what they do.
 
 mod backup;
+mod debug;
 mod global;
 mod go_flags;
 mod install;
@@ -16,6 +17,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use backup::{
     BackupCommand, BackupContent, BackupCreateArguments, BackupDescribeArguments, BackupDownloadArguments,
 };
+pub(crate) use debug::DebugArguments;
 pub(crate) use global::GlobalArguments;
 pub(crate) use go_flags::with_go_flags;
 pub(crate) use install::InstallArguments;
@@ -25,7 +27,7 @@ pub(crate) use locations::{
 };
 pub(crate) use restore::{RestoreCommand, RestoreCreateArguments};
 pub(crate) use schedule::{ScheduleCommand, ScheduleCreateArguments, SchedulePauseArguments};
-pub(crate) use server::ServerArguments;
+pub(crate) use server::{ServerArguments, ServerCommand, ServerStatusArguments};
 pub(crate) use shared::{
     DeleteArguments, DescribeArguments, DownloadArguments, GetArguments, ListArguments, LogsArguments, OutputArguments,
     SelectArguments, StatusArguments,
@@ -88,6 +90,10 @@ pub(crate) enum Command {
     Install(Box<InstallArguments>),
     /// Print the velero version and associated image
     Version(VersionArguments),
+    /// Collect logs and objects into a bundle for those who help
+    Debug(DebugArguments),
+    /// Report a bug
+    Bug,
     /// Generate completion script
     Completion(CompletionArguments),
     /// Run the velero server
@@ -246,6 +252,10 @@ pub(crate) struct VersionArguments {
     /// Only get velero client version, not server version
     #[arg(long)]
     pub(crate) client_only: bool,
+
+    /// Output display format: json or yaml; text by default
+    #[arg(short, long)]
+    pub(crate) output: Option<String>,
 
     #[command(flatten)]
     pub(crate) status: StatusArguments,

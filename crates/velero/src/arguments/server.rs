@@ -2,14 +2,19 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, Subcommand};
 use velero_api::GoDuration;
 
+use super::shared::StatusArguments;
 use super::values::Mappings;
 
 /// `velero server`
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ServerArguments {
+    /// What to do instead of running the server
+    #[command(subcommand)]
+    pub(crate) command: Option<ServerCommand>,
+
     /// The level at which to log: trace, debug, info, warning, error, fatal or panic
     #[arg(long, default_value = "info")]
     pub(crate) log_level: String,
@@ -153,4 +158,26 @@ pub(crate) struct ServerArguments {
     /// ConfigMap with volume policies that are merged into every backup
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) global_backup_volume_policies_configmap: String,
+}
+
+/// `velero server …`
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum ServerCommand {
+    /// Show the version of the server and whether it is ready
+    Status(ServerStatusArguments),
+}
+
+/// `velero server status`
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ServerStatusArguments {
+    /// Also show locations, plugins, node agents, work that waits or runs, and the last errors
+    #[arg(long)]
+    pub(crate) details: bool,
+
+    /// Output display format: json or yaml; text by default
+    #[arg(short, long)]
+    pub(crate) output: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) status: StatusArguments,
 }

@@ -2,8 +2,10 @@
 
 mod backup;
 mod backup_location;
+mod bug;
 mod client_config;
 mod completion;
+mod debug;
 mod install;
 mod plugin;
 mod repository;
@@ -20,7 +22,8 @@ use anyhow::Result;
 
 use crate::arguments::{
     BackupCommand, BackupLocationCommand, ClientCommand, Command, CreateCommand, DeleteCommand, DescribeCommand,
-    GetCommand, PluginCommand, RepositoryCommand, RestoreCommand, ScheduleCommand, SnapshotLocationCommand,
+    GetCommand, PluginCommand, RepositoryCommand, RestoreCommand, ScheduleCommand, ServerArguments, ServerCommand,
+    SnapshotLocationCommand,
 };
 use crate::printer::Printer;
 use crate::session::Session;
@@ -33,7 +36,9 @@ pub(crate) async fn run(command: Command, settings: Settings, printer: Printer) 
         Command::Client(ClientCommand::Config(command)) => client_config::run(command, printer),
         Command::Completion(arguments) => completion::completion(&arguments, printer),
         Command::Install(arguments) => install::install(&arguments, &settings, printer).await,
-        Command::Server(arguments) => server::server(*arguments, settings).await,
+        Command::Server(arguments) => run_server(*arguments, settings, printer).await,
+        Command::Debug(arguments) => debug::debug(&connect().await?, &arguments).await,
+        Command::Bug => bug::bug(&settings, printer).await,
         Command::Version(arguments) => version::version(&arguments, &settings, printer).await,
         Command::Plugin(PluginCommand::Get(arguments)) => plugin::get(&connect().await?, &arguments).await,
         Command::Plugin(PluginCommand::Add(arguments)) => plugin::add(&connect().await?, &arguments).await,
@@ -48,6 +53,15 @@ pub(crate) async fn run(command: Command, settings: Settings, printer: Printer) 
         Command::Create(command) => run_create(command, &settings, printer).await,
         Command::Describe(command) => run_describe(command, &connect().await?).await,
         Command::Delete(command) => run_delete(command, &connect().await?).await,
+    }
+}
+
+async fn run_server(arguments: ServerArguments, settings: Settings, printer: Printer) -> Result<()> {
+    match &arguments.command {
+        None => server::server(arguments, settings).await,
+        Some(ServerCommand::Status(status)) => {
+            server_status::status(&Session::connect(&settings, printer).await?, status).await
+        }
     }
 }
 

@@ -4,19 +4,15 @@ use anyhow::{Result, anyhow, bail};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, PodSpec, Volume, VolumeMount};
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use velero_api::labels;
 
-use super::server_status::server_status;
+use super::server_status::{SERVER_CONTAINER, ask_server, server_deployment};
 use crate::arguments::{PluginAddArguments, PluginGetArguments, PluginRemoveArguments};
 use crate::output::{Format, print_plugins};
 use crate::session::{Session, api_error};
 
-/// How the server's Deployment is marked.
-const SERVER_SELECTOR: &str = "component=velero";
-/// The container of the server.
-const SERVER_CONTAINER: &str = "velero";
 /// The volume that init containers put plugin binaries into.
 const VOLUME: &str = "plugins";
 /// Where the server looks for them.
@@ -29,7 +25,7 @@ const LONGEST_WITH_SUFFIX: usize = 57;
 /// Shows the plugins of the server.
 pub(super) async fn get(session: &Session, arguments: &PluginGetArguments) -> Result<()> {
     let format = Format::parse(Some(&arguments.output))?.unwrap_or(Format::Table);
-    match server_status(session, arguments.status.timeout.to_std()).await {
+    match ask_server(session, arguments.status.timeout.to_std()).await {
         Ok(status) => print_plugins(session.printer, status, format),
         Err(error) => session.printer.line(format_args!("<error getting plugin information: {error:#}>")),
     }
@@ -56,13 +52,7 @@ pub(super) async fn remove(session: &Session, arguments: &PluginRemoveArguments)
 
 /// Changes the pod of the server's Deployment, unless somebody else changes it at the same time.
 async fn change(session: &Session, change: impl FnOnce(&mut PodSpec) -> Result<()>) -> Result<()> {
-    let api: Api<Deployment> = Api::namespaced(session.cluster.client().clone(), session.namespace());
-    let listed = api.list(&ListParams::default().labels(SERVER_SELECTOR)).await.map_err(api_error)?;
-    let deployment = listed.items.into_iter().find(|deployment| {
-        let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
-        pod.is_some_and(|pod| pod.containers.iter().any(|container| container.name == SERVER_CONTAINER))
-    });
-    let deployment = deployment.ok_or_else(|| anyhow!("Velero deployment not found"))?;
+    let deployment = server_deployment(session).await?.ok_or_else(|| anyhow!("Velero deployment not found"))?;
     let mut pod = deployment.spec.and_then(|spec| spec.template.spec).unwrap_or_default();
     change(&mut pod)?;
     let patch = json!({
@@ -74,6 +64,7 @@ async fn change(session: &Session, change: impl FnOnce(&mut PodSpec) -> Result<(
         }}},
     });
     let name = deployment.metadata.name.unwrap_or_default();
+    let api: Api<Deployment> = Api::namespaced(session.cluster.client().clone(), session.namespace());
     api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.map_err(api_error)?;
     Ok(())
 }

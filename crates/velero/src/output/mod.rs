@@ -4,6 +4,8 @@ pub(crate) mod clock;
 pub(crate) mod describe;
 mod document;
 mod preview;
+mod server_details;
+mod server_report;
 mod table;
 mod tables;
 mod yaml;
@@ -19,6 +21,8 @@ use crate::session::Listed;
 pub(crate) use clock::Clock;
 pub(crate) use document::Document;
 pub(crate) use preview::RestorePreview;
+pub(crate) use server_details::{Availability, LocationDetails, Part, ServerDetails, Work, WorkOverview};
+pub(crate) use server_report::ServerReport;
 use table::Table;
 pub(crate) use tables::Tabular;
 

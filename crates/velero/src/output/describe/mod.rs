@@ -10,6 +10,7 @@ mod pod_volumes;
 mod restore;
 mod results;
 mod schedule;
+mod server;
 mod volumes;
 
 pub(crate) use backup::describe_backup;
@@ -17,6 +18,7 @@ pub(crate) use backup_json::describe_backup_as_json;
 pub(crate) use files::{BackupFiles, FetchError, Fetched, RestoreFiles};
 pub(crate) use restore::describe_restore;
 pub(crate) use schedule::describe_schedule;
+pub(crate) use server::describe_server;
 
 use super::Clock;
 use crate::printer::Style;

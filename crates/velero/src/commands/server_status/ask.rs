@@ -1,4 +1,4 @@
-//! Asking the server who it is.
+//! Asking the server by a request of its own, which it answers and deletes.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::session::Session;
 const POLL: Duration = Duration::from_millis(250);
 
 /// Asks the server and waits for its answer.
-pub(super) async fn server_status(session: &Session, timeout: Duration) -> Result<ServerStatusRequest> {
+pub(crate) async fn ask_server(session: &Session, timeout: Duration) -> Result<ServerStatusRequest> {
     let mut request = ServerStatusRequest::default();
     request.metadata.namespace = Some(session.namespace().to_owned());
     request.metadata.generate_name = Some("velero-cli-".to_owned());

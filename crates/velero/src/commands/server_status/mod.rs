@@ -1,0 +1,45 @@
+//! `velero server status`, and what other commands ask about the server.
+
+mod ask;
+mod deployment;
+mod details;
+mod kept;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use tokio::time::timeout;
+
+use crate::arguments::ServerStatusArguments;
+use crate::output::{Format, ServerReport};
+use crate::session::Session;
+pub(super) use ask::ask_server;
+pub(super) use deployment::{SERVER_CONTAINER, server_deployment};
+pub(super) use kept::kept_status;
+
+/// Shows the version of the server and whether it is ready; fails when nobody can say.
+pub(super) async fn status(session: &Session, arguments: &ServerStatusArguments) -> Result<()> {
+    let format = Format::parse(arguments.output.as_deref())?;
+    let patience = arguments.status.timeout.to_std();
+    let kept = kept_status(session, patience).await?;
+    let mut report = ServerReport::of_server(&kept);
+    if arguments.details {
+        report.details = Some(details::collect(session, &kept).await);
+    } else {
+        warn_of_a_dead_server(session, patience).await;
+    }
+    report.print(session.printer, format)
+}
+
+/// The status is what the server wrote last; it cannot take it back when it dies.
+async fn warn_of_a_dead_server(session: &Session, patience: Duration) {
+    // Who may not look is not warned: the status itself could be read.
+    let Ok(Ok(Some(deployment))) = timeout(patience, server_deployment(session)).await else { return };
+    let pods = deployment::availability(&deployment);
+    if pods.ready == 0 {
+        session.printer.note(format_args!(
+            "WARNING: Deployment {} has no available pod ({} wanted), the status may be out of date",
+            pods.name, pods.desired
+        ));
+    }
+}
