@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod backups;
+pub mod command_line;
 pub mod difference;
 pub mod fixture;
 pub mod host;

@@ -1,4 +1,4 @@
-//! `cargo xtask image`: the container image of the velero binary, made without a container engine.
+//! `cargo xtask image`: the container image of the velero binary and its helpers, made without a container engine.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,6 +14,13 @@ use velero_testkit::progress::say;
 /// The name the image has in a box.
 const IMAGE: &str = concat!("docker.io/velero/velero:v", env!("CARGO_PKG_VERSION"));
 
+/// What runs in pods beside the server: it holds back those whose volumes are being restored, and keeps those running
+/// that only hold volumes.
+const HELPERS: [&str; 2] = ["velero-restore-helper", "velero-helper"];
+
+/// What the image may weigh, in megabytes.
+const MOST: f64 = 60.0;
+
 #[derive(Args)]
 pub(crate) struct Options {
     /// Where the archive goes
@@ -26,15 +33,19 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     let root = repository_root();
-    say("building the release binary");
+    say("building the release binaries");
     let status =
         Command::new(env!("CARGO")).args(["build", "--release", "--package", "velero"]).current_dir(&root).status()?;
     ensure!(status.success(), "cargo build --release --package velero failed");
     let output = root.join(&options.output);
     std::fs::create_dir_all(output.parent().context("the archive needs a folder")?)?;
-    let binary = root.join("target/release/velero");
-    Image::of_velero(IMAGE, &binary)?.write(&output)?;
-    println!("{IMAGE} is in {}", output.display());
+    let binaries = root.join("target/release");
+    let image = Image::of_velero(IMAGE, &binaries.join("velero"))?;
+    let image = HELPERS.iter().fold(image, |image, helper| image.file(&binaries.join(helper), helper));
+    image.write(&output)?;
+    let megabytes = output.metadata()?.len() as f64 / 1e6;
+    println!("{IMAGE} is in {}: {megabytes:.1} MB", output.display());
+    ensure!(megabytes < MOST, "the image has grown past {MOST} MB: find out what it carries");
     if let Some(name) = &options.load {
         let test_box = TestBox::find(name).with_context(|| format!("no box named {name} is up"))?;
         Images::load(test_box.machine(), &output)?;

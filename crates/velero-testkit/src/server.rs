@@ -68,6 +68,7 @@ pub fn install_all() -> Result<()> {
     TestBox::install(BoxKind::Whole)?;
     Azurite.install()?;
     install::go_binary("plugin-host", ".", "")?;
+    install::helm()?;
     Edition::Peer.install()
 }
 

@@ -7,6 +7,7 @@ mod arguments;
 mod client_config;
 mod commands;
 mod download;
+mod install;
 mod output;
 mod printer;
 mod session;

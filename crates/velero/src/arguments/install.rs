@@ -1,11 +1,38 @@
 //! `velero install`
 
-use clap::Args;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args};
+use velero_api::GoDuration;
+
+use super::values::{KeyValues, OptionalBool, StringList};
 
 /// `velero install`
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InstallArguments {
-    /// Only generate CustomResourceDefinition resources
+    #[command(flatten)]
+    pub(crate) run: InstallRunArguments,
+
+    #[command(flatten)]
+    pub(crate) storage: StorageArguments,
+
+    #[command(flatten)]
+    pub(crate) pod: PodArguments,
+
+    #[command(flatten)]
+    pub(crate) server: ServerFlagArguments,
+
+    #[command(flatten)]
+    pub(crate) node_agent: NodeAgentArguments,
+
+    #[command(flatten)]
+    pub(crate) removed: RemovedArguments,
+}
+
+/// What the command does with the resources.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct InstallRunArguments {
+    /// Only generate CustomResourceDefinition resources. Useful for updating an existing installation
     #[arg(long)]
     pub(crate) crds_only: bool,
 
@@ -13,15 +40,257 @@ pub(crate) struct InstallArguments {
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Apply the resources instead of creating them, to update existing ones
+    /// Apply every resource, existing locations and Secrets included
     #[arg(long)]
     pub(crate) apply: bool,
+
+    /// Wait for the Velero deployment to be ready
+    #[arg(long)]
+    pub(crate) wait: bool,
+
+    /// Replace the Deployment of another Velero in the namespace; its custom resources stay
+    #[arg(long)]
+    pub(crate) force: bool,
 
     /// Output display format: json or yaml. The resources are sent too, unless with --dry-run
     #[arg(short, long)]
     pub(crate) output: Option<String>,
+}
 
-    /// Everything a full installation would need; answered with an error that says so
-    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) unsupported: Vec<String>,
+/// Where backups go.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct StorageArguments {
+    /// Provider name for backup and volume storage: aws, azure, gcp, fs, or that of a plugin. Without it and without
+    /// --bucket, backups go to a PersistentVolumeClaim
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) provider: String,
+
+    /// Name of the object storage bucket where backups should be stored
+    #[arg(long, default_value = "", hide_default_value = true, allow_hyphen_values = true)]
+    pub(crate) bucket: String,
+
+    /// Prefix under which all Velero data should be stored within the bucket
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) prefix: String,
+
+    /// File containing credentials for backup and volume provider. If not specified, --no-secret must be used for
+    /// confirmation
+    #[arg(long)]
+    pub(crate) secret_file: Option<PathBuf>,
+
+    /// No Secret is needed. Must be used as confirmation if --secret-file is not provided
+    #[arg(long)]
+    pub(crate) no_secret: bool,
+
+    /// Create no default backup location
+    #[arg(long)]
+    pub(crate) no_default_backup_location: bool,
+
+    /// Configuration to use for the backup storage location: key1=value1,key2=value2
+    #[arg(long, action = ArgAction::Append)]
+    pub(crate) backup_location_config: Vec<KeyValues>,
+
+    /// Configuration to use for the volume snapshot location: key1=value1,key2=value2
+    #[arg(long, action = ArgAction::Append)]
+    pub(crate) snapshot_location_config: Vec<KeyValues>,
+
+    /// Create a volume snapshot location for the provider [default: true]
+    #[arg(long, default_value = "true")]
+    pub(crate) use_volume_snapshots: OptionalBool,
+
+    /// File containing a certificate bundle to use when verifying TLS connections to the object store
+    #[arg(long)]
+    pub(crate) cacert: Option<PathBuf>,
+
+    /// Size of the PersistentVolumeClaim for backups, where they go to one
+    #[arg(long, default_value = "10Gi")]
+    pub(crate) backup_volume_size: String,
+
+    /// Storage class of the PersistentVolumeClaim for backups; by default that of the cluster
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) backup_volume_storage_class: String,
+}
+
+/// The pod of the server.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PodArguments {
+    /// Image to use for the Velero and node agent pods
+    #[arg(long, default_value_t = crate::install::default_image())]
+    pub(crate) image: String,
+
+    /// Plugin container images to install into the Velero Deployment
+    #[arg(long)]
+    pub(crate) plugins: Option<StringList>,
+
+    /// Annotations to add to the Velero and node agent pods: key1=value1,key2=value2
+    #[arg(long, action = ArgAction::Append)]
+    pub(crate) pod_annotations: Vec<KeyValues>,
+
+    /// Labels to add to the Velero and node agent pods: key1=value1,key2=value2
+    #[arg(long, action = ArgAction::Append)]
+    pub(crate) pod_labels: Vec<KeyValues>,
+
+    /// Annotations to add to the Velero ServiceAccount: key1=value1,key2=value2
+    #[arg(long, action = ArgAction::Append)]
+    pub(crate) sa_annotations: Vec<KeyValues>,
+
+    /// An existing ServiceAccount, with rights, to run as; none is created then
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) service_account_name: String,
+
+    /// Give the server all rights in the cluster instead of those it needs
+    #[arg(long)]
+    pub(crate) cluster_admin: bool,
+
+    /// CPU request for Velero pod; 0 is unbounded
+    #[arg(long, default_value = "500m")]
+    pub(crate) velero_pod_cpu_request: String,
+
+    /// Memory request for Velero pod; 0 is unbounded
+    #[arg(long, default_value = "128Mi")]
+    pub(crate) velero_pod_mem_request: String,
+
+    /// CPU limit for Velero pod; 0 is unbounded
+    #[arg(long, default_value = "1000m")]
+    pub(crate) velero_pod_cpu_limit: String,
+
+    /// Memory limit for Velero pod; 0 is unbounded
+    #[arg(long, default_value = "512Mi")]
+    pub(crate) velero_pod_mem_limit: String,
+
+    /// Priority class name for the Velero server deployment
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) server_priority_class_name: String,
+}
+
+/// Flags that become flags of the server.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ServerFlagArguments {
+    /// Comma separated list of features to set on the Velero deployment
+    // The command line has a flag of the same name for all commands, with another meaning.
+    #[arg(long)]
+    pub(crate) features: Option<StringList>,
+
+    /// Run the server in restore-only mode
+    #[arg(long)]
+    pub(crate) restore_only: bool,
+
+    /// How often backup repositories are maintained by default
+    #[arg(long, default_value = "0s", hide_default_value = true)]
+    pub(crate) default_repo_maintain_frequency: GoDuration,
+
+    /// How often the garbage collection runs for expired backups [default: 1h]
+    #[arg(long, default_value = "0s", hide_default_value = true)]
+    pub(crate) garbage_collection_frequency: GoDuration,
+
+    /// How long to wait for pod volume operations to complete before timing out [default: 4h]
+    #[arg(long, default_value = "0s", hide_default_value = true)]
+    pub(crate) pod_volume_operation_timeout: GoDuration,
+
+    /// Use pod volume file system backup by default for all volumes
+    #[arg(long)]
+    pub(crate) default_volumes_to_fs_backup: bool,
+
+    /// The type of uploader to transfer the data of pod volumes
+    #[arg(long, default_value = "kopia")]
+    pub(crate) uploader_type: String,
+
+    /// Move data by default for all snapshots supporting data movement
+    #[arg(long)]
+    pub(crate) default_snapshot_move_data: bool,
+
+    /// Use early frequent polling for all CSI snapshots
+    #[arg(long)]
+    pub(crate) csi_snapshot_early_frequent_polling: bool,
+
+    /// Disable informer cache for Get calls on restore
+    #[arg(long)]
+    pub(crate) disable_informer_cache: bool,
+
+    /// Skip the first scheduled backup immediately after creating a schedule
+    #[arg(long)]
+    pub(crate) schedule_skip_immediately: bool,
+
+    /// ConfigMap with backup repository configurations
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) backup_repository_configmap: String,
+
+    /// ConfigMap with repository maintenance Job configurations
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) repo_maintenance_job_configmap: String,
+
+    /// Number of workers to process ItemBlocks [default: 1]
+    #[arg(long, default_value = "0", hide_default_value = true)]
+    pub(crate) item_block_worker_count: u32,
+
+    /// Number of backups to process concurrently [default: 1]
+    #[arg(long, default_value = "0", hide_default_value = true)]
+    pub(crate) concurrent_backups: u32,
+}
+
+/// The agents on the nodes.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct NodeAgentArguments {
+    /// Create the node-agent daemonset: only with --dry-run yet
+    #[arg(long)]
+    pub(crate) use_node_agent: bool,
+
+    /// Create the node-agent-windows daemonset: only with --dry-run yet
+    #[arg(long)]
+    pub(crate) use_node_agent_windows: bool,
+
+    /// Use privileged mode for the node agent. Required to back up block devices
+    #[arg(long)]
+    pub(crate) privileged_node_agent: bool,
+
+    /// CPU request for node-agent pod; 0 is unbounded
+    #[arg(long, default_value = "0")]
+    pub(crate) node_agent_pod_cpu_request: String,
+
+    /// Memory request for node-agent pod; 0 is unbounded
+    #[arg(long, default_value = "0")]
+    pub(crate) node_agent_pod_mem_request: String,
+
+    /// CPU limit for node-agent pod; 0 is unbounded
+    #[arg(long, default_value = "0")]
+    pub(crate) node_agent_pod_cpu_limit: String,
+
+    /// Memory limit for node-agent pod; 0 is unbounded
+    #[arg(long, default_value = "0")]
+    pub(crate) node_agent_pod_mem_limit: String,
+
+    /// Kubelet root directory for the node agent
+    #[arg(long, default_value = "/var/lib/kubelet")]
+    pub(crate) kubelet_root_dir: String,
+
+    /// Don't mount the pod volume host path to node-agent
+    #[arg(long)]
+    pub(crate) node_agent_disable_host_path: bool,
+
+    /// ConfigMap with node-agent configurations
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) node_agent_configmap: String,
+
+    /// Priority class name for the node agent daemonset
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) node_agent_priority_class_name: String,
+}
+
+/// Flags the original still takes although its server does not start with what they make.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RemovedArguments {
+    #[arg(long, hide = true)]
+    pub(crate) keep_latest_maintenance_jobs: Option<String>,
+
+    #[arg(long, hide = true)]
+    pub(crate) maintenance_job_cpu_request: Option<String>,
+
+    #[arg(long, hide = true)]
+    pub(crate) maintenance_job_mem_request: Option<String>,
+
+    #[arg(long, hide = true)]
+    pub(crate) maintenance_job_cpu_limit: Option<String>,
+
+    #[arg(long, hide = true)]
+    pub(crate) maintenance_job_mem_limit: Option<String>,
 }

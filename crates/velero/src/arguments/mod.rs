@@ -10,6 +10,7 @@ mod restore;
 mod schedule;
 mod server;
 mod shared;
+mod uninstall;
 pub(crate) mod values;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -20,7 +21,7 @@ pub(crate) use backup::{
 pub(crate) use debug::DebugArguments;
 pub(crate) use global::GlobalArguments;
 pub(crate) use go_flags::with_go_flags;
-pub(crate) use install::InstallArguments;
+pub(crate) use install::{InstallArguments, ServerFlagArguments, StorageArguments};
 pub(crate) use locations::{
     BackupLocationCommand, BackupLocationCreateArguments, BackupLocationGetArguments, BackupLocationSetArguments,
     SnapshotLocationCommand, SnapshotLocationCreateArguments, SnapshotLocationSetArguments,
@@ -32,6 +33,7 @@ pub(crate) use shared::{
     DeleteArguments, DescribeArguments, DownloadArguments, GetArguments, ListArguments, LogsArguments, OutputArguments,
     SelectArguments, StatusArguments,
 };
+pub(crate) use uninstall::UninstallArguments;
 
 /// Back up and restore Kubernetes cluster resources.
 ///
@@ -88,6 +90,8 @@ pub(crate) enum Command {
     Client(ClientCommand),
     /// Install Velero
     Install(Box<InstallArguments>),
+    /// Uninstall Velero
+    Uninstall(UninstallArguments),
     /// Print the velero version and associated image
     Version(VersionArguments),
     /// Collect logs and objects into a bundle for those who help

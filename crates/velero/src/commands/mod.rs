@@ -7,7 +7,7 @@ mod client_config;
 mod completion;
 mod debug;
 mod install;
-mod plugin;
+pub(crate) mod plugin;
 mod repository;
 mod restore;
 mod schedule;
@@ -15,6 +15,7 @@ mod select;
 mod server;
 mod server_status;
 mod snapshot_location;
+mod uninstall;
 mod version;
 mod wait;
 
@@ -39,6 +40,7 @@ pub(crate) async fn run(command: Command, settings: Settings, printer: Printer) 
         Command::Server(arguments) => run_server(*arguments, settings, printer).await,
         Command::Debug(arguments) => debug::debug(&connect().await?, &arguments).await,
         Command::Bug => bug::bug(&settings, printer).await,
+        Command::Uninstall(arguments) => uninstall::uninstall(&arguments, &settings, printer).await,
         Command::Version(arguments) => version::version(&arguments, &settings, printer).await,
         Command::Plugin(PluginCommand::Get(arguments)) => plugin::get(&connect().await?, &arguments).await,
         Command::Plugin(PluginCommand::Add(arguments)) => plugin::add(&connect().await?, &arguments).await,

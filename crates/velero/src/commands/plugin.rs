@@ -104,7 +104,7 @@ fn remove_container(pod: &mut PodSpec, plugin: &str) -> Result<()> {
 }
 
 /// The name of the init container of an image: without registry, tag and digest, in the form of a label.
-fn container_name(image: &str, taken: &[&str], suffix: &str) -> String {
+pub(crate) fn container_name(image: &str, taken: &[&str], suffix: &str) -> String {
     let has_registry = image.starts_with('/') || image.matches('/').count() > 1;
     let path = if has_registry { image.split_once('/').map_or(image, |(_, path)| path) } else { image };
     let path = match (path.rfind('@'), path.rfind(':')) {

@@ -1,0 +1,119 @@
+//! `velero install`
+//!
+//! Everything is checked before the first write: flags, files, rights, what is installed already, and what the API
+//! server thinks of the objects. Then they are sent in order.
+
+mod preflight;
+mod ready;
+mod send;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, TypeMeta};
+use serde_json::json;
+
+use crate::arguments::{InstallArguments, StorageArguments};
+use crate::install::{self, Files, Installation, Manner, Resource};
+use crate::output::{Format, print_value};
+use crate::printer::Printer;
+use crate::session::Session;
+use crate::settings::Settings;
+
+/// Installs the server and all it needs, or shows it.
+pub(super) async fn install(arguments: &InstallArguments, settings: &Settings, printer: Printer) -> Result<()> {
+    let format = Format::parse(arguments.run.output.as_deref())?;
+    if format == Some(Format::Table) {
+        bail!("'table' format is not supported with 'install' command");
+    }
+    install::check(arguments)?;
+    let files = read_files(&arguments.storage)?;
+    let mut installation =
+        Installation { namespace: &settings.namespace, arguments, files, existing: install::Existing::default() };
+    if arguments.run.dry_run {
+        return print(printer, &resources(&installation), format);
+    }
+    let session = Session::connect(settings, printer).await?;
+    preflight::check_rights(&session, &resources(&installation)).await?;
+    let mut found = preflight::Found::default();
+    if !arguments.run.crds_only {
+        found = preflight::look(&session).await?;
+        preflight::check_foreign(&session, &found, arguments.run.force)?;
+        preflight::check_config_maps(&session, arguments).await?;
+    }
+    installation.existing = found.existing;
+    let resources = resources(&installation);
+    preflight::try_out(&session, &resources, &found).await?;
+    print(printer, &resources, format)?;
+    send::send_all(&session, &resources, &found).await?;
+    if arguments.run.crds_only { Ok(()) } else { finish(&session, arguments).await }
+}
+
+/// What is to be installed.
+fn resources(installation: &Installation<'_>) -> Vec<Resource> {
+    let run = &installation.arguments.run;
+    let mut resources = match run.crds_only {
+        true => install::definitions(),
+        false => install::resources(installation),
+    };
+    for resource in &mut resources {
+        match run.apply {
+            true => resource.manner = Manner::Apply,
+            false if run.crds_only => resource.manner = Manner::Keep,
+            false => {}
+        }
+    }
+    resources
+}
+
+fn print(printer: Printer, resources: &[Resource], format: Option<Format>) -> Result<()> {
+    let Some(format) = format else { return Ok(()) };
+    let items: Vec<_> = resources.iter().map(|resource| &resource.object).collect();
+    print_value(printer, &json!({ "apiVersion": "v1", "items": items, "kind": "List" }), format)
+}
+
+fn read_files(storage: &StorageArguments) -> Result<Files> {
+    let read = |flag: &str, path: &Path| {
+        fs::read(path).with_context(|| format!("cannot read the file of --{flag} {}", path.display()))
+    };
+    Ok(Files {
+        secret: storage.secret_file.as_deref().map(|path| read("secret-file", path)).transpose()?,
+        certificate: storage.cacert.as_deref().map(|path| read("cacert", path)).transpose()?,
+    })
+}
+
+async fn finish(session: &Session, arguments: &InstallArguments) -> Result<()> {
+    let printer = session.printer;
+    if arguments.run.wait {
+        printer.line("Waiting for Velero deployment to be ready.")?;
+        ready::wait_for_server(session).await?;
+    }
+    if arguments.storage.secret_file.is_none() {
+        printer.line("\nNo secret file was specified, no Secret created.\n")?;
+    }
+    if arguments.storage.no_default_backup_location {
+        printer.line("\nNo bucket and provider were specified, no default backup storage location created.\n")?;
+    }
+    let namespace = session.namespace();
+    printer.line(format_args!(
+        "Velero is installed! ⛵ Use 'kubectl logs deployment/velero -n {namespace}' to view the status."
+    ))
+}
+
+/// Access to the kind of a resource, in that namespace for one that lives in a namespace.
+fn api_of(session: &Session, resource: &Resource, namespace: &str) -> Result<Api<DynamicObject>> {
+    let kind = kind_of(resource)?;
+    let client = session.cluster.client().clone();
+    Ok(match resource.namespace() {
+        Some(_) => Api::namespaced_with(client, namespace, &kind),
+        None => Api::all_with(client, &kind),
+    })
+}
+
+/// The kind of a resource, as requests name it.
+fn kind_of(resource: &Resource) -> Result<ApiResource> {
+    let types: TypeMeta = serde_json::from_value(resource.object.clone())?;
+    Ok(ApiResource::from_gvk(&GroupVersionKind::try_from(types)?))
+}

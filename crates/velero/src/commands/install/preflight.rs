@@ -1,0 +1,179 @@
+//! What is looked at before the first write, so that nothing is left half installed.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, bail, ensure};
+use futures::future::try_join_all;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Secret};
+use kube::Api;
+use kube::api::{DynamicObject, ListParams, PostParams};
+use velero_api::GROUP;
+use velero_api::v1::BackupStorageLocation;
+
+use super::{api_of, kind_of};
+use crate::arguments::InstallArguments;
+use crate::install::{CLAIM, DEFAULT_LOCATION, Existing, INSTALLED_BY, Resource, SECRET, SERVER};
+use crate::session::{Session, api_error};
+
+/// The namespace in which objects are tried out while theirs does not exist.
+const ELSEWHERE: &str = "default";
+
+/// What is in the cluster already.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Found {
+    /// Whether the namespace exists.
+    pub(super) namespace: bool,
+    /// What goes on to be used.
+    pub(super) existing: Existing,
+    /// The Deployments of another Velero: their names and images.
+    pub(super) foreign: Vec<(String, String)>,
+}
+
+/// Asks whether everything may be written, and names all that may not.
+pub(super) async fn check_rights(session: &Session, resources: &[Resource]) -> Result<()> {
+    let mut wanted = BTreeSet::new();
+    for resource in resources {
+        let kind = kind_of(resource)?;
+        for verb in ["create", "get", "patch"] {
+            let namespace = resource.namespace().map(str::to_owned);
+            wanted.insert((kind.group.clone(), kind.plural.clone(), namespace, verb));
+        }
+    }
+    let answers = wanted.iter().map(async |(group, plural, namespace, verb)| {
+        let name = if group.is_empty() { plural.clone() } else { format!("{plural}.{group}") };
+        let attributes = ResourceAttributes {
+            group: Some(group.clone()),
+            resource: Some(plural.clone()),
+            namespace: namespace.clone(),
+            verb: Some((*verb).to_owned()),
+            ..ResourceAttributes::default()
+        };
+        Ok::<_, anyhow::Error>((!is_allowed(session, attributes).await?).then(|| format!("{verb} {name}")))
+    });
+    let denied: Vec<String> = try_join_all(answers).await?.into_iter().flatten().collect();
+    ensure!(
+        denied.is_empty(),
+        "installing needs the rights of a cluster administrator, and you may not {}; nothing was changed",
+        denied.join(", ")
+    );
+    Ok(())
+}
+
+async fn is_allowed(session: &Session, attributes: ResourceAttributes) -> Result<bool> {
+    let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
+    let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+    let api: Api<SelfSubjectAccessReview> = Api::all(session.cluster.client().clone());
+    let answer = api.create(&PostParams::default(), &review).await.map_err(api_error)?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}
+
+/// Looks for what an earlier installation left.
+pub(super) async fn look(session: &Session) -> Result<Found> {
+    let client = session.cluster.client();
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let name = session.namespace();
+    let Some(namespace) = namespaces.get_metadata_opt(name).await.map_err(api_error)? else {
+        return Ok(Found::default());
+    };
+    ensure!(
+        namespace.metadata.deletion_timestamp.is_none(),
+        "namespace {name} is being deleted; install again when it is gone"
+    );
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), name);
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), name);
+    let existing = Existing {
+        location: has_default_location(session).await?,
+        claim: claims.get_metadata_opt(CLAIM).await.map_err(api_error)?.is_some(),
+        secret: secrets.get_metadata_opt(SECRET).await.map_err(api_error)?.is_some(),
+    };
+    Ok(Found { namespace: true, existing, foreign: foreign_servers(session).await? })
+}
+
+async fn has_default_location(session: &Session) -> Result<bool> {
+    match session.api::<BackupStorageLocation>().get_metadata_opt(DEFAULT_LOCATION).await {
+        Ok(found) => Ok(found.is_some()),
+        // Without its definition there is no location.
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+        Err(error) => Err(api_error(error)),
+    }
+}
+
+/// The Deployments with a server that another program has installed.
+async fn foreign_servers(session: &Session) -> Result<Vec<(String, String)>> {
+    let api: Api<Deployment> = Api::namespaced(session.cluster.client().clone(), session.namespace());
+    let listed = api.list(&ListParams::default()).await.map_err(api_error)?;
+    let foreign = listed.items.into_iter().filter_map(|deployment| {
+        if deployment.metadata.annotations.unwrap_or_default().contains_key(INSTALLED_BY) {
+            return None;
+        }
+        let name = deployment.metadata.name.unwrap_or_default();
+        let pod = deployment.spec?.template.spec?;
+        let server = pod.containers.into_iter().find(|container| container.name == SERVER)?;
+        Some((name, server.image.unwrap_or_default()))
+    });
+    Ok(foreign.collect())
+}
+
+/// Refuses to replace another Velero unasked.
+pub(super) fn check_foreign(session: &Session, found: &Found, force: bool) -> Result<()> {
+    match found.foreign.first() {
+        Some((name, image)) if !force => bail!(
+            "Deployment {}/{name} runs {image} and was not made by this program; to replace it use --force (custom \
+             resources stay), or install beside it with --namespace; nothing was changed",
+            session.namespace()
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that the ConfigMaps that flags name exist and can be read by the server.
+pub(super) async fn check_config_maps(session: &Session, arguments: &InstallArguments) -> Result<()> {
+    let api: Api<ConfigMap> = Api::namespaced(session.cluster.client().clone(), session.namespace());
+    let named = [
+        ("node-agent-configmap", &arguments.node_agent.node_agent_configmap),
+        ("repo-maintenance-job-configmap", &arguments.server.repo_maintenance_job_configmap),
+        ("backup-repository-configmap", &arguments.server.backup_repository_configmap),
+    ];
+    for (flag, name) in named.into_iter().filter(|(_, name)| !name.is_empty()) {
+        let found = api.get_opt(name).await.map_err(api_error)?;
+        let found = found.with_context(|| {
+            format!("--{flag} {name}: there is no such ConfigMap in namespace {}", session.namespace())
+        })?;
+        for (key, text) in found.data.unwrap_or_default() {
+            serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&text)
+                .with_context(|| format!("--{flag} {name}: its key {key} is not a JSON object"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Lets the API server judge the objects without keeping them. Custom resources are left out: their definitions may
+/// not be there yet. So is the binding, whose role may not be there yet.
+pub(super) async fn try_out(session: &Session, resources: &[Resource], found: &Found) -> Result<()> {
+    let namespace = if found.namespace { session.namespace() } else { ELSEWHERE };
+    let parameters = PostParams { dry_run: true, ..PostParams::default() };
+    let tried = resources.iter().filter(|resource| resource.kind() != "ClusterRoleBinding");
+    let tried = tried
+        .filter(|resource| !resource.object["apiVersion"].as_str().is_some_and(|version| version.starts_with(GROUP)));
+    for resource in tried {
+        let mut object = resource.object.clone();
+        if resource.namespace().is_some() {
+            object["metadata"]["namespace"] = namespace.into();
+        }
+        let object: DynamicObject = serde_json::from_value(object)?;
+        match api_of(session, resource, namespace)?.create(&parameters, &object).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {}
+            // Another namespace may have rules of its own.
+            Err(kube::Error::Api(status))
+                if !found.namespace && resource.namespace().is_some() && status.code == 403 => {}
+            Err(error) => {
+                let (kind, name) = (resource.kind(), resource.name());
+                return Err(api_error(error).context(format!("{kind}/{name} is refused; nothing was changed")));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! The Deployment of the server.
+
+use serde_json::{Value, json};
+use velero_api::GoDuration;
+
+use super::pod::{self, Parts};
+use super::{INSTALLED_BY, Installation, SERVER, locations, metadata, quantity};
+use crate::arguments::ServerFlagArguments;
+use crate::commands::plugin::container_name;
+
+/// The label its pods are found by.
+const SELECTOR: (&str, &str) = ("deploy", "velero");
+/// How long the server may take to end the work in hand.
+const GRACE_SECONDS: u32 = 60;
+/// The group that owns the volume for backups: that of the user the image runs as.
+const GROUP: u32 = 65532;
+/// Where an init container puts plugins.
+const PLUGIN_FOLDER: &str = "/target";
+
+/// The Deployment. Two servers must never work side by side, so the old one ends before the new one starts.
+pub(super) fn deployment(installation: &Installation<'_>) -> Value {
+    let mut metadata = metadata(Some(installation.namespace), SERVER);
+    metadata["annotations"] = json!({ INSTALLED_BY: concat!("velero-rust v", env!("CARGO_PKG_VERSION")) });
+    let scrape = [("prometheus.io/scrape", "true"), ("prometheus.io/port", "8085"), ("prometheus.io/path", "/metrics")];
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata,
+        "spec": {
+            "strategy": { "type": "Recreate" },
+            "selector": { "matchLabels": { SELECTOR.0: SELECTOR.1 } },
+            "template": {
+                "metadata": pod::template_metadata(installation, &[SELECTOR], &scrape),
+                "spec": pod_spec(installation),
+            },
+        },
+    })
+}
+
+fn pod_spec(installation: &Installation<'_>) -> Value {
+    let parts = parts(installation);
+    let mut spec = json!({
+        "restartPolicy": "Always",
+        "serviceAccountName": pod::service_account(installation),
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "os": { "name": "linux" },
+        "affinity": pod::node_affinity("NotIn"),
+        "containers": [container(installation, &parts)],
+        "volumes": parts.volumes,
+    });
+    if locations::uses_claim(installation) {
+        spec["securityContext"] = json!({ "fsGroup": GROUP, "fsGroupChangePolicy": "OnRootMismatch" });
+    }
+    let plugins = plugin_containers(installation);
+    if !plugins.is_empty() {
+        spec["initContainers"] = json!(plugins);
+    }
+    let priority = &installation.arguments.pod.server_priority_class_name;
+    if !priority.is_empty() {
+        spec["priorityClassName"] = json!(priority);
+    }
+    spec
+}
+
+fn parts(installation: &Installation<'_>) -> Parts {
+    let environment = vec![
+        pod::variable("VELERO_SCRATCH_DIR", "/scratch"),
+        pod::field_variable("VELERO_NAMESPACE", "metadata.namespace"),
+        pod::variable("LD_LIBRARY_PATH", "/plugins"),
+    ];
+    let mut parts = Parts { environment, mounts: Vec::new(), volumes: Vec::new() };
+    parts.volume("plugins", "/plugins", ("emptyDir", json!({})));
+    parts.volume("scratch", "/scratch", ("emptyDir", json!({})));
+    // Plugins put their sockets there, and nothing else in the container can be written to.
+    parts.mounts.push(pod::mount("scratch", "/tmp"));
+    if locations::uses_claim(installation) {
+        let source = json!({ "claimName": locations::CLAIM });
+        parts.volume("backups", locations::CLAIM_FOLDER, ("persistentVolumeClaim", source));
+    }
+    parts.credentials(installation);
+    if installation.arguments.server.csi_snapshot_early_frequent_polling {
+        parts.environment.push(pod::variable("CSI_SNAPSHOT_EARLY_FREQUENT_POLLING", "true"));
+    }
+    parts
+}
+
+fn container(installation: &Installation<'_>, parts: &Parts) -> Value {
+    let pod = &installation.arguments.pod;
+    let probe = |path: &str, period: u32, failures: u32| {
+        let request = json!({ "path": path, "port": "metrics" });
+        json!({ "httpGet": request, "periodSeconds": period, "timeoutSeconds": 5, "failureThreshold": failures })
+    };
+    json!({
+        "name": SERVER,
+        "image": pod.image,
+        "imagePullPolicy": pod::pull_policy(&pod.image),
+        "command": ["/velero"],
+        "args": arguments(installation),
+        "ports": pod::ports(),
+        "env": parts.environment,
+        "volumeMounts": parts.mounts,
+        "resources": quantity::requirements(
+            [&pod.velero_pod_cpu_request, &pod.velero_pod_mem_request],
+            [&pod.velero_pod_cpu_limit, &pod.velero_pod_mem_limit],
+        ),
+        // Cleaning up what a server before it left takes its time when a store does not answer.
+        "startupProbe": probe("/readyz", 1, 600),
+        "readinessProbe": probe("/readyz", 5, 3),
+        "livenessProbe": probe("/healthz", 30, 5),
+        "securityContext": {
+            "runAsNonRoot": true,
+            "readOnlyRootFilesystem": true,
+            "allowPrivilegeEscalation": false,
+            "capabilities": { "drop": ["ALL"] },
+        },
+    })
+}
+
+/// The init containers that bring plugins.
+fn plugin_containers(installation: &Installation<'_>) -> Vec<Value> {
+    let pod = &installation.arguments.pod;
+    let mut names: Vec<String> = Vec::new();
+    let images = pod.plugins.iter().flat_map(|list| &list.0).filter(|image| !image.is_empty());
+    images
+        .map(|image| {
+            let taken: Vec<&str> = names.iter().map(String::as_str).collect();
+            let name = container_name(image, &taken, &format!("{:05}", taken.len()));
+            names.push(name.clone());
+            json!({
+                "name": name,
+                "image": image,
+                "imagePullPolicy": pod::pull_policy(&pod.image),
+                "volumeMounts": [pod::mount("plugins", PLUGIN_FOLDER)],
+            })
+        })
+        .collect()
+}
+
+/// The command line of the server.
+fn arguments(installation: &Installation<'_>) -> Vec<String> {
+    let flags = &installation.arguments.server;
+    let mut arguments = vec!["server".to_owned()];
+    arguments.extend(pod::features(installation));
+    arguments.extend(switches(flags));
+    arguments.push(format!("--uploader-type={}", flags.uploader_type));
+    if flags.restore_only {
+        arguments.push("--restore-only".to_owned());
+    }
+    let durations = [
+        ("default-repo-maintain-frequency", flags.default_repo_maintain_frequency),
+        ("garbage-collection-frequency", flags.garbage_collection_frequency),
+        ("fs-backup-timeout", flags.pod_volume_operation_timeout),
+    ];
+    let set = durations.into_iter().filter(|(_, duration)| *duration != GoDuration::ZERO);
+    arguments.extend(set.map(|(name, duration)| format!("--{name}={duration}")));
+    let texts = [
+        ("backup-repository-configmap", flags.backup_repository_configmap.clone()),
+        ("repo-maintenance-job-configmap", flags.repo_maintenance_job_configmap.clone()),
+        ("item-block-worker-count", number(flags.item_block_worker_count)),
+        ("concurrent-backups", number(flags.concurrent_backups)),
+    ];
+    let set = texts.into_iter().filter(|(_, text)| !text.is_empty());
+    arguments.extend(set.map(|(name, text)| format!("--{name}={text}")));
+    arguments
+}
+
+fn switches(flags: &ServerFlagArguments) -> impl Iterator<Item = String> {
+    let switches = [
+        ("default-volumes-to-fs-backup", flags.default_volumes_to_fs_backup),
+        ("default-snapshot-move-data", flags.default_snapshot_move_data),
+        ("disable-informer-cache", flags.disable_informer_cache),
+        ("schedule-skip-immediately", flags.schedule_skip_immediately),
+    ];
+    switches.into_iter().filter(|(_, on)| *on).map(|(name, _)| format!("--{name}=true"))
+}
+
+/// A number; nothing for the server's own choice.
+fn number(count: u32) -> String {
+    if count == 0 { String::new() } else { count.to_string() }
+}

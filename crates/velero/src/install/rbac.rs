@@ -1,0 +1,66 @@
+//! Who the server is, and what it may do.
+
+use serde_json::{Value, json};
+use velero_api::{DEFAULT_NAMESPACE, GROUP};
+
+use super::{Installation, Resource, SERVER, metadata};
+use crate::arguments::values::merged;
+
+const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+/// The ClusterRole, its binding and the ServiceAccount; none where an account is named that has its rights already.
+pub(super) fn resources(installation: &Installation<'_>) -> Vec<Resource> {
+    let pod = &installation.arguments.pod;
+    if !pod.service_account_name.is_empty() {
+        return Vec::new();
+    }
+    let name = cluster_name(installation.namespace);
+    let role = (!pod.cluster_admin).then(|| cluster_role(&name));
+    let role_name = if pod.cluster_admin { "cluster-admin" } else { &name };
+    let binding = cluster_role_binding(&name, role_name, installation.namespace);
+    let account = service_account(installation);
+    role.into_iter().chain([binding, account]).map(Resource::applied).collect()
+}
+
+/// The name of what belongs to the cluster: that of the server, and in other namespaces than the usual one theirs too.
+pub(crate) fn cluster_name(namespace: &str) -> String {
+    match namespace {
+        DEFAULT_NAMESPACE => SERVER.to_owned(),
+        other => format!("{SERVER}-{other}"),
+    }
+}
+
+/// What a server needs that backs everything up and restores it: to read and write all objects, to hand on rights it
+/// does not have itself, and everything with its own kinds. It cannot delete what is not its own.
+fn cluster_role(name: &str) -> Value {
+    json!({
+        "apiVersion": RBAC,
+        "kind": "ClusterRole",
+        "metadata": metadata(None, name),
+        "rules": [
+            { "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch", "create", "update", "patch"] },
+            { "apiGroups": [RBAC_GROUP], "resources": ["roles", "clusterroles"], "verbs": ["bind", "escalate"] },
+            { "apiGroups": [GROUP], "resources": ["*"], "verbs": ["delete", "deletecollection"] },
+        ],
+    })
+}
+
+fn cluster_role_binding(name: &str, role: &str, namespace: &str) -> Value {
+    json!({
+        "apiVersion": RBAC,
+        "kind": "ClusterRoleBinding",
+        "metadata": metadata(None, name),
+        "roleRef": { "apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role },
+        "subjects": [{ "kind": "ServiceAccount", "name": SERVER, "namespace": namespace }],
+    })
+}
+
+fn service_account(installation: &Installation<'_>) -> Value {
+    let mut metadata = metadata(Some(installation.namespace), SERVER);
+    let annotations = merged(&installation.arguments.pod.sa_annotations);
+    if !annotations.is_empty() {
+        metadata["annotations"] = json!(annotations);
+    }
+    json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata })
+}

@@ -1,0 +1,161 @@
+//! Tests of what flags become.
+
+use clap::{CommandFactory, FromArgMatches};
+
+use super::*;
+use crate::arguments::{Cli, Command, with_go_flags};
+
+fn parsed(flags: &[&str]) -> InstallArguments {
+    let matches = with_go_flags(Cli::command()).get_matches_from(["velero", "install"].iter().chain(flags));
+    let Command::Install(arguments) = Cli::from_arg_matches(&matches).unwrap().command else { panic!("not install") };
+    *arguments
+}
+
+fn built(flags: &[&str], existing: Existing) -> Vec<Resource> {
+    let arguments = parsed(flags);
+    check(&arguments).unwrap();
+    let secret = arguments.storage.secret_file.as_ref().map(|_| b"keys".to_vec());
+    let files = Files { secret, certificate: None };
+    let installation = Installation { namespace: "velero", arguments: &arguments, files, existing };
+    resources(&installation).split_off(definitions().len())
+}
+
+fn kinds(resources: &[Resource]) -> Vec<String> {
+    resources.iter().map(|resource| format!("{}/{}", resource.kind(), resource.name())).collect()
+}
+
+fn find<'a>(resources: &'a [Resource], kind: &str) -> &'a Resource {
+    resources.iter().find(|resource| resource.kind() == kind).unwrap()
+}
+
+const BUCKET: [&str; 6] = ["--provider", "aws", "--bucket", "my-bucket", "--secret-file", "keys"];
+
+#[test]
+fn without_flags_backups_go_to_a_claim() {
+    let resources = built(&[], Existing::default());
+    let expected = [
+        "Namespace/velero",
+        "ClusterRole/velero",
+        "ClusterRoleBinding/velero",
+        "ServiceAccount/velero",
+        "PersistentVolumeClaim/velero-backups",
+        "BackupStorageLocation/default",
+        "ServerStatusRequest/velero-server-status",
+        "Deployment/velero",
+    ];
+    assert_eq!(kinds(&resources), expected);
+    let spec = &find(&resources, "BackupStorageLocation").object["spec"];
+    assert_eq!(spec["provider"], "fs");
+    assert_eq!(spec["config"]["path"], "/backups/velero");
+    let pod = &find(&resources, "Deployment").object["spec"]["template"]["spec"];
+    assert_eq!(pod["volumes"][2]["persistentVolumeClaim"]["claimName"], "velero-backups");
+    assert_eq!(pod["containers"][0]["volumeMounts"][3]["mountPath"], "/backups");
+}
+
+#[test]
+fn a_bucket_comes_with_its_secret_and_a_snapshot_location() {
+    let resources = built(&BUCKET, Existing::default());
+    let expected = [
+        "Namespace/velero",
+        "ClusterRole/velero",
+        "ClusterRoleBinding/velero",
+        "ServiceAccount/velero",
+        "Secret/cloud-credentials",
+        "BackupStorageLocation/default",
+        "VolumeSnapshotLocation/default",
+        "ServerStatusRequest/velero-server-status",
+        "Deployment/velero",
+    ];
+    assert_eq!(kinds(&resources), expected);
+    assert_eq!(find(&resources, "Secret").object["data"]["cloud"], "a2V5cw==");
+    let container = &find(&resources, "Deployment").object["spec"]["template"]["spec"]["containers"][0];
+    let names: Vec<_> = container["env"].as_array().unwrap().iter().map(|variable| &variable["name"]).collect();
+    assert!(names.contains(&&json!("AWS_SHARED_CREDENTIALS_FILE")), "{names:?}");
+}
+
+#[test]
+fn what_an_earlier_installation_made_is_kept_unless_flags_name_it() {
+    let bucket = Existing { location: true, claim: false, secret: true };
+    let again = built(&[], bucket);
+    let names = kinds(&again);
+    assert!(!names.iter().any(|name| name.contains("Location") || name.contains("Claim")), "{names:?}");
+    let volumes = &find(&again, "Deployment").object["spec"]["template"]["spec"]["volumes"];
+    assert_eq!(volumes[2]["secret"]["secretName"], "cloud-credentials");
+    assert_eq!(find(&built(&BUCKET, bucket), "BackupStorageLocation").manner, Manner::Apply);
+    assert_eq!(find(&built(&BUCKET, bucket), "Namespace").manner, Manner::Keep);
+
+    let claim = Existing { location: true, claim: true, secret: false };
+    let again = built(&[], claim);
+    let volumes = &find(&again, "Deployment").object["spec"]["template"]["spec"]["volumes"];
+    assert_eq!(volumes[2]["persistentVolumeClaim"]["claimName"], "velero-backups");
+}
+
+#[test]
+fn flags_reach_the_server_and_plugins_become_init_containers() {
+    let flags = [
+        "--features=EnableCSI",
+        "--garbage-collection-frequency=2h",
+        "--concurrent-backups=3",
+        "--plugins=a/b:v1,c/b:v2,a/b:v3",
+        "--pod-labels=x=y,deploy=other",
+        "--cluster-admin",
+        "--velero-pod-cpu-limit=0",
+        "--use-volume-snapshots=false",
+    ];
+    let resources = built(&flags, Existing::default());
+    let template = &find(&resources, "Deployment").object["spec"]["template"];
+    let container = &template["spec"]["containers"][0];
+    let expected = [
+        "server",
+        "--features=EnableCSI",
+        "--uploader-type=kopia",
+        "--garbage-collection-frequency=2h0m0s",
+        "--concurrent-backups=3",
+    ];
+    assert_eq!(container["args"], json!(expected));
+    assert_eq!(container["resources"]["limits"], json!({"memory": "512Mi"}));
+    assert_eq!(template["metadata"]["labels"], json!({"component": "velero", "deploy": "velero", "x": "y"}));
+    let plugins = template["spec"]["initContainers"].as_array().unwrap();
+    let names: Vec<_> = plugins.iter().map(|plugin| plugin["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["a-b", "c-b", "a-b-00002"]);
+    assert_eq!(find(&resources, "ClusterRoleBinding").object["roleRef"]["name"], "cluster-admin");
+    assert!(!kinds(&resources).contains(&"ClusterRole/velero".to_owned()));
+}
+
+#[test]
+fn an_account_of_the_users_comes_with_its_own_rights() {
+    let resources = built(&["--service-account-name=mine"], Existing::default());
+    assert!(
+        !kinds(&resources).iter().any(|name| name.starts_with("ClusterRole") || name.starts_with("ServiceAccount"))
+    );
+    assert_eq!(find(&resources, "Deployment").object["spec"]["template"]["spec"]["serviceAccountName"], "mine");
+}
+
+#[test]
+fn flags_that_contradict_each_other_are_named() {
+    let cases: [(&[&str], &str); 19] = [
+        (&["--provider=tape", "--bucket=b", "--no-secret"], "--plugins"),
+        (&["--provider=aws", "--no-secret"], "--bucket is required"),
+        (&["--bucket=my-bucket"], "--provider is required"),
+        (&["--provider=aws", "--bucket=-x", "--no-secret"], "dash"),
+        (&["--provider=aws", "--bucket", "--no-secret"], "dash"),
+        (&["--provider=aws", "--bucket=a/b", "--no-secret"], "--prefix"),
+        (&["--provider=azure", "--bucket=ab", "--no-secret"], "3 to 63"),
+        (&["--provider=gcp", "--bucket=my bucket", "--no-secret"], "not the name of a bucket"),
+        (&["--provider=aws", "--bucket=my-bucket"], "--no-secret is required"),
+        (&["--secret-file=x", "--no-secret"], "both --secret-file and --no-secret"),
+        (&["--no-default-backup-location", "--prefix=p"], "--prefix"),
+        (&["--provider=fs", "--backup-location-config=path=/etc"], "/backups"),
+        (&["--use-volume-snapshots=false", "--snapshot-location-config=a=b"], "must be empty"),
+        (&["--use-node-agent"], "not supported yet"),
+        (&["--default-volumes-to-fs-backup", "--dry-run"], "--use-node-agent is required"),
+        (&["--maintenance-job-cpu-limit=1"], "--repo-maintenance-job-configmap"),
+        (&["--garbage-collection-frequency=-1h"], "non-negative"),
+        (&["--velero-pod-mem-limit=lots"], "--velero-pod-mem-limit"),
+        (&["--uploader-type=restic"], "kopia"),
+    ];
+    for (flags, expected) in cases {
+        let problem = check(&parsed(flags)).expect_err(&flags.join(" ")).to_string();
+        assert!(problem.contains(expected), "{flags:?}: {problem}");
+    }
+}
