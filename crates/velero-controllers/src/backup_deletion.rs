@@ -1,10 +1,10 @@
-//! Deletes a backup with its files and restores.
+//! Deletes a backup with its snapshots, files and restores.
 
 use std::time::Duration;
 
 use kube::api::{DeleteParams, ListParams};
 use velero_api::labels;
-use velero_api::records::BackupVolumeInfo;
+use velero_api::records::{BackupVolumeInfo, VolumeMethod};
 use velero_api::v1::{
     Backup, BackupPhase, BackupStorageLocation, DeleteBackupRequest, DeleteBackupRequestPhase, Restore,
 };
@@ -21,7 +21,7 @@ use crate::error::{Error, Result, describe};
 use crate::garbage_collection::selector;
 use crate::objects::{label, name, uid};
 use crate::restore_deletion::disclaim;
-use crate::{backup_operations, restore_operations};
+use crate::{backup_operations, backup_snapshots, restore_operations};
 
 /// How long a request that was dealt with is kept.
 const LONGEST_LIFE: Duration = Duration::from_secs(24 * 3600);
@@ -174,7 +174,11 @@ async fn carry_out(context: &Context, backup: &Backup, location: &BackupStorageL
                 errors.push(format!("error running delete item actions: {}", describe(&error)));
                 return errors;
             }
-            if let Err(error) = delete_files(&store, backup).await {
+            errors = backup_snapshots::delete_stored(context, backup, &store).await;
+            // While snapshots are left, the files are all that is known of them.
+            if errors.is_empty()
+                && let Err(error) = delete_files(&store, backup).await
+            {
                 errors.push(describe(&error));
             }
             if let Err(error) = delete_restores(context, backup, &store).await {
@@ -223,7 +227,7 @@ async fn run_delete_actions(context: &Context, backup: &Backup, store: &BackupSt
 /// Removes the files of a backup unless they are all that is known of volume data kept elsewhere.
 async fn delete_files(store: &BackupStore, backup: &Backup) -> Result<()> {
     if owns_volume_data(store, name(backup)).await? {
-        let problem = "it owns volume snapshots or volume data, whose deletion this server does not support yet; \
+        let problem = "it owns CSI snapshots or volume data, whose deletion this server does not support yet; \
                        delete it with the server that made it";
         return Err(Error::invalid("Backup", name(backup), problem));
     }
@@ -231,14 +235,15 @@ async fn delete_files(store: &BackupStore, backup: &Backup) -> Result<()> {
 }
 
 async fn owns_volume_data(store: &BackupStore, backup: &str) -> Result<bool> {
-    for file in [BackupFile::VolumeSnapshots, BackupFile::PodVolumeBackups, BackupFile::CsiVolumeSnapshots] {
+    for file in [BackupFile::PodVolumeBackups, BackupFile::CsiVolumeSnapshots] {
         let records: Vec<serde_json::Value> = store.get_json(backup, file).await?;
         if !records.is_empty() {
             return Ok(true);
         }
     }
     let volumes: Vec<BackupVolumeInfo> = store.get_json(backup, BackupFile::VolumeInfos).await?;
-    Ok(volumes.iter().any(|volume| !volume.skipped))
+    let native = |volume: &BackupVolumeInfo| volume.backup_method == Some(VolumeMethod::NativeSnapshot);
+    Ok(volumes.iter().any(|volume| !volume.skipped && !native(volume)))
 }
 
 /// Deletes the restores of a backup with their files, and waits until they are gone.

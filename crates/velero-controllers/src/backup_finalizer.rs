@@ -17,6 +17,7 @@ use velero_store::{BackupStore, Error as StoreError, blocking_reader, pipe};
 
 use crate::backup_operations::{journal, load, store_of};
 use crate::backup_phase::move_to;
+use crate::backup_snapshots::settle;
 use crate::clock;
 use crate::context::Context;
 use crate::driver::{Next, WHILE_HELD};
@@ -70,6 +71,7 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
         Ok(operations) => {
             update_archive(context, backup, &store, &operations, &journal).await?;
             ended.status.csi_volume_snapshots_completed = completed_csi_snapshots(&operations);
+            ended.status.volume_snapshots_completed = settle(&store, name(backup), &operations).await?;
         }
     }
     let known = Counts { warnings: backup.status.warnings, errors: backup.status.errors };
@@ -110,6 +112,9 @@ pub(crate) async fn end_badly(
         None => Counts { errors: known.errors + 1, ..known },
     };
     let mut ended = backup.clone();
+    if let Some(store) = store {
+        ended.status.volume_snapshots_completed = settle(store, name(backup), &[]).await?;
+    }
     move_to(&mut ended, BackupPhase::PartiallyFailed)?;
     (ended.status.warnings, ended.status.errors) = (counts.warnings, counts.errors);
     ended.status.failure_reason = reason;

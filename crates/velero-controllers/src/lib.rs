@@ -24,6 +24,7 @@ mod backup_finalizer;
 mod backup_operations;
 mod backup_phase;
 mod backup_queue;
+mod backup_snapshots;
 mod backup_storage_location;
 mod backup_sync;
 mod backups;
@@ -55,6 +56,7 @@ pub mod server;
 mod server_status;
 mod server_status_request;
 mod settings;
+mod snapshot_locations;
 mod startup;
 mod store_message;
 

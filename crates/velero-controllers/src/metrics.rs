@@ -178,8 +178,12 @@ impl Metrics {
 
     /// Counts one more of something, by the metric's name without its prefix.
     pub(crate) fn count(&self, name: &str, schedule: &str) {
+        self.count_many(name, schedule, 1);
+    }
+
+    fn count_many(&self, name: &str, schedule: &str, number: i64) {
         if let Some(counter) = position(name).and_then(|index| self.counters.get(index)) {
-            counter.with_label_values(&[schedule]).inc();
+            counter.with_label_values(&[schedule]).inc_by(number.max(0) as f64);
         }
     }
 
@@ -199,6 +203,10 @@ impl Metrics {
         if status.warnings > 0 {
             self.count("backup_warning_total", schedule);
         }
+        let (attempted, completed) = (status.volume_snapshots_attempted, status.volume_snapshots_completed);
+        self.count_many("volume_snapshot_attempt_total", schedule, attempted);
+        self.count_many("volume_snapshot_success_total", schedule, completed);
+        self.count_many("volume_snapshot_failure_total", schedule, attempted - completed);
         self.item_errors.with_label_values(&[schedule]).set(status.errors as f64);
         if let Some(progress) = &status.progress {
             self.items.with_label_values(&[schedule]).set(progress.total_items as f64);
@@ -302,6 +310,8 @@ mod tests {
             start_timestamp: Some(Time("2026-01-01T00:00:00Z".parse().unwrap())),
             completion_timestamp: Some(Time("2026-01-01T00:02:00Z".parse().unwrap())),
             progress: Some(BackupProgress { total_items: 7, items_backed_up: 7, ..Default::default() }),
+            volume_snapshots_attempted: 3,
+            volume_snapshots_completed: 2,
             ..Default::default()
         };
         metrics.backup_ended("daily", &status);
@@ -316,6 +326,9 @@ mod tests {
             "velero_backup_duration_seconds_bucket{schedule=\"daily\",le=\"60\"} 0",
             "velero_backup_duration_seconds_bucket{schedule=\"daily\",le=\"300\"} 1",
             "velero_backup_success_total{schedule=\"daily\"} 0",
+            "velero_volume_snapshot_attempt_total{schedule=\"daily\"} 3",
+            "velero_volume_snapshot_success_total{schedule=\"daily\"} 2",
+            "velero_volume_snapshot_failure_total{schedule=\"daily\"} 1",
         ] {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }

@@ -9,7 +9,9 @@ use velero_plugin::host::{Deadlines, HostSettings, LogSink, PluginDirectory, Plu
 use velero_plugin::{Actions, PluginKind};
 
 use crate::error::Result;
+use crate::objects::Objects;
 use crate::settings::Settings;
+use crate::snapshot_locations::SnapshotLocations;
 
 /// What a server can do besides moving objects.
 pub(crate) struct Plugins {
@@ -20,6 +22,7 @@ pub(crate) struct Plugins {
     discovery: Arc<Discovery>,
     cluster: Cluster,
     settings: Settings,
+    snapshot_locations: SnapshotLocations,
     /// Asks about operations; its processes live as long as somebody waits.
     asking: PluginManager,
     /// Held by whoever asks just now.
@@ -63,6 +66,7 @@ impl Plugins {
             discovery,
             cluster: cluster.clone(),
             settings: settings.clone(),
+            snapshot_locations: SnapshotLocations::new(Objects::new(cluster.clone(), &settings.namespace)),
             listed: Vec::new(),
         };
         plugins.listed = plugins.list()?;
@@ -106,7 +110,7 @@ impl Plugins {
     fn assemble(&self, discovery: &Discovery, manager: &PluginManager) -> Result<Actions> {
         let mut actions = self.in_process(discovery)?;
         actions.append(manager.actions()?)?;
-        Ok(actions)
+        Ok(actions.with_snapshotters(Some(self.snapshot_locations.snapshotters(manager))))
     }
 
     fn in_process(&self, discovery: &Discovery) -> Result<Actions> {

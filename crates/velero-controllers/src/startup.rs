@@ -18,7 +18,7 @@ use crate::clock;
 use crate::context::Context;
 use crate::error::{Error, Result, describe};
 use crate::objects::{name, uid};
-use crate::{backup_operations, restore_finalizer, restore_operations, restore_phase};
+use crate::{backup_operations, backup_snapshots, restore_finalizer, restore_operations, restore_phase};
 
 /// How long a store may take to tell what an interrupted backup left in it.
 const STORE_PATIENCE: Duration = Duration::from_secs(30);
@@ -95,7 +95,13 @@ async fn what_is_stored(context: &Context, backup: &Backup) -> Result<Option<Bac
     let store = context.locations.open_for_a_look(&location).await?;
     if !store.backup_exists(name(backup)).await? {
         backup_operations::cancel(context, backup, Some(&store)).await;
-        clean_up(&store, name(backup)).await;
+        let left = backup_snapshots::delete_stored(context, backup, &store).await;
+        if left.is_empty() {
+            clean_up(&store, name(backup)).await;
+        } else {
+            // The files say what the deletion of the backup has to remove.
+            tracing::warn!(backup = name(backup), problems = left.join("; "), "Snapshots of the backup are left");
+        }
         return Ok(None);
     }
     let stored = store.get_metadata(name(backup)).await?;

@@ -34,4 +34,4 @@ pub use kind::{PluginIdentifier, PluginKind};
 pub use registry::{ActionSource, Actions};
 pub use resolve::{Resolved, ResourceSelector, resolve};
 pub use velero_rules::restore_hooks;
-pub use volume_snapshotter::{VolumeInfo, VolumeSnapshotter};
+pub use volume_snapshotter::{SnapshotterSource, VolumeInfo, VolumeSnapshotter};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::actions::{BackupItemAction, DeleteItemAction, ItemBlockAction, RestoreItemAction};
 use crate::error::{Error, Result};
 use crate::kind::{full_name, is_valid_name};
+use crate::volume_snapshotter::{SnapshotterSource, VolumeSnapshotter};
 
 /// The actions one source brings, in any order.
 #[derive(Clone, Default)]
@@ -27,6 +28,7 @@ pub struct ActionSource {
 #[derive(Clone, Default)]
 pub struct Actions {
     all: ActionSource,
+    snapshotters: Option<Arc<dyn SnapshotterSource>>,
 }
 
 impl Actions {
@@ -42,12 +44,13 @@ impl Actions {
     /// The actions of one source that run in the order they are given.
     pub(crate) fn in_order(source: ActionSource) -> Result<Self> {
         let mut actions = Self::default();
-        actions.append(Self { all: source })?;
+        actions.append(Self { all: source, snapshotters: None })?;
         Ok(actions)
     }
 
     /// Adds the actions of a further source behind those that are there.
     pub fn append(&mut self, other: Self) -> Result<()> {
+        self.snapshotters = other.snapshotters.or(self.snapshotters.take());
         let all = &mut self.all;
         all.backup_item.extend(other.all.backup_item);
         all.item_block.extend(other.all.item_block);
@@ -89,6 +92,28 @@ impl Actions {
     pub fn restore_item_action(&self, name: &str) -> Option<&Arc<dyn RestoreItemAction>> {
         let full = full_name(name);
         self.all.restore_item.iter().find(|action| action.name() == full)
+    }
+
+    /// The same actions, with the snapshotters that a source finds.
+    #[must_use]
+    pub fn with_snapshotters(mut self, source: Option<Arc<dyn SnapshotterSource>>) -> Self {
+        self.snapshotters = source;
+        self
+    }
+
+    /// Where snapshotters are found, if anywhere.
+    pub fn snapshotters(&self) -> Option<&Arc<dyn SnapshotterSource>> {
+        self.snapshotters.as_ref()
+    }
+
+    /// The volume snapshotter of a VolumeSnapshotLocation.
+    pub async fn volume_snapshotter(&self, location: &str) -> Result<Arc<dyn VolumeSnapshotter>> {
+        match &self.snapshotters {
+            Some(source) => source.snapshotter(location).await,
+            None => {
+                Err(Error::Failed(format!("volume snapshot location {location:?}: no snapshotters are known here")))
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The trait of plugins that take snapshots of volumes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -36,6 +37,11 @@ pub trait VolumeSnapshotter: Send + Sync {
     /// The PersistentVolume with another volume behind it.
     async fn set_volume_id(&self, persistent_volume: &Value, volume_id: &str) -> Result<Value>;
 
+    /// Whether it can be asked about the uploads of its snapshots; snapshotters of the first version cannot.
+    fn follows_uploads(&self) -> bool {
+        true
+    }
+
     /// How far the upload of a snapshot is. Complete at once unless the storage system says otherwise.
     async fn progress(&self, snapshot_id: &str) -> Result<OperationProgress> {
         let _ = snapshot_id;
@@ -47,6 +53,13 @@ pub trait VolumeSnapshotter: Send + Sync {
         let _ = snapshot_id;
         Ok(())
     }
+}
+
+/// Finds the snapshotters of VolumeSnapshotLocations.
+#[async_trait]
+pub trait SnapshotterSource: Send + Sync {
+    /// The snapshotter of a location, ready to be used.
+    async fn snapshotter(&self, location: &str) -> Result<Arc<dyn VolumeSnapshotter>>;
 }
 
 /// What a volume is like.

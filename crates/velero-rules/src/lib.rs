@@ -25,4 +25,6 @@ pub mod schedule;
 pub mod selector;
 pub mod strategic_merge;
 pub mod validation;
+pub mod volume_decision;
+pub mod volume_zone;
 pub mod wildcard;

@@ -143,7 +143,8 @@ pub fn choose_snapshot_locations(
         let Some(location) = existing.iter().find(|location| location.name == *name) else {
             problems.push(format!(
                 "a VolumeSnapshotLocation CRD for the location {name} with the name specified in the backup spec \
-                 needs to be created before this snapshot can be executed"
+                 needs to be created before this snapshot can be executed. \
+                 Error: volumesnapshotlocations.velero.io {name:?} not found"
             ));
             continue;
         };

@@ -7,7 +7,7 @@
 //! | `example.velero.io/delete` | delete item action | looks at items of a backup that goes away |
 //! | `example.velero.io/block` | item block action | names items that belong together |
 //! | `example.velero.io/folder` | object store | keeps objects in a folder |
-//! | `example.velero.io/volumes` | volume snapshotter | keeps snapshots in a folder, "uploads" them for a while |
+//! | `example.velero.io/volumes`, `…/volumes-v1` | volume snapshotter | keeps snapshots in a folder, "uploads" them for a while |
 //! | `example.velero.io/data-mover` | backup and restore item action | creates a `DataMove` and follows it ([`data_mover`]) |
 //!
 //! The actions are called for items with the label `example.velero.io/plugin` (those of the first version:
@@ -38,7 +38,8 @@ pub fn plugins() -> Plugins {
         .delete_item_action(others::DeleteAction)
         .item_block_action(others::BlockAction)
         .object_store(folder_store::Provider)
-        .volume_snapshotter(volumes::Snapshotter::default())
+        .volume_snapshotter(volumes::Snapshotter::new("example.velero.io/volumes"))
+        .volume_snapshotter_v1(volumes::Snapshotter::new("example.velero.io/volumes-v1"))
         .backup_item_action(data_mover::BackupAction::default())
         .restore_item_action(data_mover::RestoreAction::default())
 }

@@ -70,8 +70,12 @@ pub fn begin(course: &str) -> Result<String> {
 
 /// How far an operation of that action is.
 pub async fn progress(action: &str, operation_id: &str) -> Result<OperationProgress> {
+    progress_of(action, operation_id, mark(operation_id).exists()).await
+}
+
+/// The same for who remembers itself whether the operation was cancelled.
+pub async fn progress_of(action: &str, operation_id: &str, cancelled: bool) -> Result<OperationProgress> {
     let operation = find(action, operation_id)?;
-    let cancelled = mark(operation_id).exists();
     match operation.course {
         Course::ProgressError => return Err(Error::Failed("the item asked for progress to fail".to_owned())),
         Course::ProgressHang => std::future::pending().await,
@@ -83,13 +87,19 @@ pub async fn progress(action: &str, operation_id: &str) -> Result<OperationProgr
 
 /// Ends an operation.
 pub fn cancel(action: &str, operation_id: &str) -> Result<()> {
-    if find(action, operation_id)?.course == Course::CancelFails {
-        return Err(Error::Failed("the item asked for the cancellation to fail".to_owned()));
-    }
+    check_cancel(action, operation_id)?;
     let mark = mark(operation_id);
     let failed = |error: std::io::Error| Error::Failed(format!("{}: {error}", mark.display()));
     mark.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(failed)?;
     std::fs::write(&mark, "").map_err(failed)
+}
+
+/// Refuses to cancel an operation that cannot be cancelled.
+pub fn check_cancel(action: &str, operation_id: &str) -> Result<()> {
+    match find(action, operation_id)?.course {
+        Course::CancelFails => Err(Error::Failed("the item asked for the cancellation to fail".to_owned())),
+        _ => Ok(()),
+    }
 }
 
 fn find(action: &str, operation_id: &str) -> Result<Operation> {

@@ -1,24 +1,35 @@
-//! A volume snapshotter. A volume is a PersistentVolume of the CSI driver `example.velero.io`; a snapshot is a file.
-//! Config: `path`, the folder of the snapshots; `upload`, how long the upload of a snapshot takes, such as `3s`.
+//! A volume snapshotter that keeps snapshots in a folder.
+//!
+//! A volume is a folder of the host (`hostPath`), whose files are copied, or a PersistentVolume of the CSI driver
+//! `example.velero.io`, of which nothing is copied. Config: `path`, the folder of the snapshots and of volumes made from
+//! them; `upload`, how long the upload of a snapshot takes, such as `3s`.
+//!
+//! Annotations of the PersistentVolume steer it: `example.velero.io/snapshot` what happens when the snapshot is taken
+//! ([`crate::behaviour`]), `example.velero.io/upload` how its upload goes ([`crate::operations`]). Both become a part of
+//! the ID of the volume, since the calls that follow get nothing else.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use velero_plugin::{Error, OperationProgress, Result, VolumeInfo, VolumeSnapshotter};
 
-use crate::behaviour::duration;
+use crate::behaviour::{annotate, annotation, behave, duration};
+use crate::operations;
 
 /// The CSI driver whose volumes it knows.
 const DRIVER: &str = "example.velero.io";
 
-/// Keeps snapshots as files.
-#[derive(Default)]
+/// What stands between the parts of the ID of a volume that is steered.
+const SEPARATOR: char = '|';
+
+/// Keeps snapshots in a folder.
 pub struct Snapshotter {
+    name: &'static str,
     settings: Mutex<Option<Settings>>,
 }
 
@@ -29,6 +40,11 @@ struct Settings {
 }
 
 impl Snapshotter {
+    /// A snapshotter of that name, not prepared yet.
+    pub fn new(name: &'static str) -> Self {
+        Self { name, settings: Mutex::default() }
+    }
+
     fn settings(&self) -> Result<Settings> {
         let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone();
         settings.ok_or_else(|| Error::Failed("called before Init".to_owned()))
@@ -51,6 +67,11 @@ impl Snapshotter {
         std::fs::write(self.file(snapshot_id)?, snapshot.to_string()).map_err(failed)
     }
 
+    /// Where the files of a volume are kept that a snapshot was taken of.
+    fn data(&self, snapshot_id: &str) -> Result<PathBuf> {
+        Ok(self.file(snapshot_id)?.with_extension("data"))
+    }
+
     fn invalid(&self, snapshot_id: &str) -> Error {
         Error::InvalidOperationId { action: self.name().to_owned(), operation_id: snapshot_id.to_owned() }
     }
@@ -59,7 +80,7 @@ impl Snapshotter {
 #[async_trait]
 impl VolumeSnapshotter for Snapshotter {
     fn name(&self) -> &str {
-        "example.velero.io/volumes"
+        self.name
     }
 
     async fn init(&self, config: &BTreeMap<String, String>) -> Result<()> {
@@ -74,64 +95,100 @@ impl VolumeSnapshotter for Snapshotter {
 
     async fn create_volume_from_snapshot(&self, snapshot_id: &str, _: &VolumeInfo, _: &str) -> Result<String> {
         let snapshot = self.read(snapshot_id)?;
-        Ok(format!("{}-from-{snapshot_id}", snapshot["volume"].as_str().unwrap_or_default()))
+        let volume = snapshot["volume"].as_str().unwrap_or_default();
+        if !volume.starts_with('/') {
+            return Ok(format!("{volume}-from-{snapshot_id}"));
+        }
+        let folder = self.settings()?.folder.join(format!("volume-{}", uuid::Uuid::new_v4()));
+        copy(&self.data(snapshot_id)?, &folder).map_err(|error| failed(&folder, &error))?;
+        Ok(folder.display().to_string())
     }
 
     async fn get_volume_info(&self, _: &str, _: &str) -> Result<VolumeInfo> {
         Ok(VolumeInfo { volume_type: "file".to_owned(), iops: None })
     }
 
-    async fn create_snapshot(&self, volume_id: &str, _: &str, tags: &BTreeMap<String, String>) -> Result<String> {
+    async fn create_snapshot(&self, volume_id: &str, zone: &str, tags: &BTreeMap<String, String>) -> Result<String> {
+        let mut parts = volume_id.split(SEPARATOR);
+        let volume = parts.next().unwrap_or_default();
+        if let Some(behaviour) = parts.next().filter(|behaviour| !behaviour.is_empty()) {
+            let mut item = json!({"metadata": {}});
+            annotate(&mut item, "snapshot", behaviour);
+            behave(&item, "snapshot").await?;
+        }
+        let usual = format!("takes={}ms", self.settings()?.upload.as_millis());
+        let course = parts.next().filter(|course| !course.is_empty());
+        let upload = operations::begin(course.unwrap_or(&usual))?;
         let snapshot_id = format!("snapshot-{}", uuid::Uuid::new_v4());
-        let taken = Timestamp::now().to_string();
-        self.write(&snapshot_id, &json!({"volume": volume_id, "tags": tags, "taken": taken, "cancelled": false}))?;
+        if volume.starts_with('/') {
+            copy(Path::new(volume), &self.data(&snapshot_id)?).map_err(|error| failed(Path::new(volume), &error))?;
+        }
+        let snapshot = json!({"volume": volume, "zone": zone, "tags": tags, "upload": upload, "cancelled": false});
+        self.write(&snapshot_id, &snapshot)?;
         Ok(snapshot_id)
     }
 
     async fn delete_snapshot(&self, snapshot_id: &str) -> Result<()> {
-        match std::fs::remove_file(self.file(snapshot_id)?) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::Failed(format!("snapshot {snapshot_id}: {error}")))
-            }
-            _ => Ok(()),
-        }
+        let (file, data) = (self.file(snapshot_id)?, self.data(snapshot_id)?);
+        unless_gone(std::fs::remove_dir_all(&data)).map_err(|error| failed(&data, &error))?;
+        unless_gone(std::fs::remove_file(&file)).map_err(|error| failed(&file, &error))
     }
 
     async fn get_volume_id(&self, persistent_volume: &Value) -> Result<Option<String>> {
-        let csi = &persistent_volume["spec"]["csi"];
-        let handle = csi["volumeHandle"].as_str().filter(|_| csi["driver"] == DRIVER);
-        Ok(handle.map(str::to_owned))
+        let spec = &persistent_volume["spec"];
+        let handle = spec["csi"]["volumeHandle"].as_str().filter(|_| spec["csi"]["driver"] == DRIVER);
+        let Some(volume) = handle.or_else(|| spec["hostPath"]["path"].as_str()) else { return Ok(None) };
+        let steering = ["snapshot", "upload"].map(|name| annotation(persistent_volume, name).unwrap_or_default());
+        Ok(Some(match steering {
+            ["", ""] => volume.to_owned(),
+            [snapshot, upload] => format!("{volume}{SEPARATOR}{snapshot}{SEPARATOR}{upload}"),
+        }))
     }
 
     async fn set_volume_id(&self, persistent_volume: &Value, volume_id: &str) -> Result<Value> {
         let mut volume = persistent_volume.clone();
-        let handle = volume.pointer_mut("/spec/csi/volumeHandle");
-        *handle.ok_or_else(|| Error::Item("the volume is not of CSI".to_owned()))? = json!(volume_id);
+        let place = if volume["spec"]["csi"].is_object() { "/spec/csi/volumeHandle" } else { "/spec/hostPath/path" };
+        let id = volume.pointer_mut(place);
+        *id.ok_or_else(|| Error::Item("the volume is neither of CSI nor a folder".to_owned()))? = json!(volume_id);
         Ok(volume)
     }
 
     async fn progress(&self, snapshot_id: &str) -> Result<OperationProgress> {
-        let (snapshot, upload) = (self.read(snapshot_id)?, self.settings()?.upload);
-        let taken: Timestamp = snapshot["taken"].as_str().unwrap_or_default().parse().unwrap_or(Timestamp::UNIX_EPOCH);
-        let now = Timestamp::now();
-        let passed = Duration::try_from(now.duration_since(taken)).unwrap_or_default();
-        let (ended, cancelled) = (passed >= upload, snapshot["cancelled"] == true);
-        let error = if cancelled && !ended { "the upload was cancelled" } else { "" };
-        Ok(OperationProgress {
-            completed: ended || cancelled,
-            error: error.to_owned(),
-            n_completed: passed.min(upload).as_millis().try_into().unwrap_or(i64::MAX),
-            n_total: upload.as_millis().try_into().unwrap_or(i64::MAX),
-            operation_units: "Bytes".to_owned(),
-            description: "uploading the snapshot".to_owned(),
-            started: Some(taken),
-            updated: Some(now),
-        })
+        let snapshot = self.read(snapshot_id)?;
+        let upload = snapshot["upload"].as_str().unwrap_or_default();
+        operations::progress_of(self.name, upload, snapshot["cancelled"] == true).await
     }
 
     async fn cancel(&self, snapshot_id: &str) -> Result<()> {
         let mut snapshot = self.read(snapshot_id)?;
+        operations::check_cancel(self.name, snapshot["upload"].as_str().unwrap_or_default())?;
         snapshot["cancelled"] = json!(true);
         self.write(snapshot_id, &snapshot)
     }
+}
+
+fn failed(path: &Path, error: &io::Error) -> Error {
+    Error::Failed(format!("{}: {error}", path.display()))
+}
+
+fn unless_gone(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// Copies a folder with all that is in it.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
 }

@@ -41,7 +41,7 @@ fn expected() -> Value {
         "list RestoreItemAction": ["example.velero.io/restore-v1"],
         "list RestoreItemActionV2":
             ["example.velero.io/restore-v1", "example.velero.io/data-mover", "example.velero.io/restore"],
-        "list VolumeSnapshotter": ["example.velero.io/volumes"],
+        "list VolumeSnapshotter": ["example.velero.io/volumes", "example.velero.io/volumes-v1"],
         "backup applies to": "example.velero.io/plugin",
         "backup additional items": "[secrets]",
         "backup items to update": "[configmaps]",

@@ -48,7 +48,7 @@ pub struct BackupOperationSpec {
     #[serde(rename = "backupUID")]
     pub backup_uid: String,
 
-    /// The action that started the operation.
+    /// The action or volume snapshotter that started the operation.
     pub backup_item_action: String,
 
     /// The object the operation is for.
@@ -61,6 +61,11 @@ pub struct BackupOperationSpec {
     /// Objects to store again when all operations have ended.
     #[serde(alias = "itemsToUpdate", deserialize_with = "null_as_default", serialize_with = "empty_as_null")]
     pub post_operation_items: Vec<ResourceIdentifier>,
+
+    /// For the upload of a native snapshot: the VolumeSnapshotLocation whose snapshotter started it. The action is the
+    /// snapshotter then, and the operation is the snapshot.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub volume_snapshot_location: String,
 
     /// Fields this version does not know.
     #[serde(flatten)]

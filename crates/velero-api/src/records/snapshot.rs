@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::{NativeSnapshotInfo, VolumeResult};
 use crate::wire::UnknownFields;
 
 /// A snapshot of a persistent volume, taken by a volume snapshotter plugin.
@@ -12,6 +13,39 @@ pub struct Snapshot {
     pub spec: SnapshotSpec,
     /// What became of it.
     pub status: SnapshotStatus,
+}
+
+impl Snapshot {
+    /// Whether its upload goes on.
+    pub fn is_unfinished(&self) -> bool {
+        matches!(self.status.phase, None | Some(SnapshotPhase::New))
+    }
+
+    /// Whether a volume can be made from it.
+    pub fn is_complete(&self) -> bool {
+        self.status.phase == Some(SnapshotPhase::Completed)
+    }
+
+    /// The same, as the file about volumes has it.
+    pub fn info(&self) -> NativeSnapshotInfo {
+        NativeSnapshotInfo {
+            snapshot_handle: self.status.provider_snapshot_id.clone(),
+            volume_type: self.spec.volume_type.clone(),
+            volume_az: self.spec.volume_az.clone(),
+            iops: self.spec.volume_iops.unwrap_or_default().to_string(),
+            phase: self.status.phase.as_ref().unwrap_or(&SnapshotPhase::New).to_string(),
+            unknown: UnknownFields::default(),
+        }
+    }
+
+    /// Whether the data of the volume was backed up; nothing while its upload goes on.
+    pub fn result(&self) -> Option<VolumeResult> {
+        match self.is_unfinished() {
+            true => None,
+            false if self.is_complete() => Some(VolumeResult::Succeeded),
+            false => Some(VolumeResult::Failed),
+        }
+    }
 }
 
 /// The volume that was snapshotted.
@@ -71,11 +105,11 @@ pub struct SnapshotStatus {
 string_enum! {
     /// The life of a native snapshot.
     SnapshotPhase {
-        /// Recorded, not taken yet.
+        /// Taken, not safe yet.
         New = "New",
-        /// Taken.
+        /// Taken and safe.
         Completed = "Completed",
-        /// Could not be taken.
+        /// Could not be taken, or its upload failed.
         Failed = "Failed",
     }
 }
@@ -95,6 +129,21 @@ mod tests {
         assert_eq!(snapshot.spec.volume_iops, Some(3000));
         assert_eq!(snapshot.status.phase, Some(SnapshotPhase::Completed));
         assert_eq!(serde_json::to_string(&snapshot).unwrap(), text);
+    }
+
+    #[test]
+    fn the_file_about_volumes_says_what_became_of_a_snapshot() {
+        let mut snapshot = Snapshot::default();
+        for (phase, name, result) in [
+            (None, "New", None),
+            (Some(SnapshotPhase::New), "New", None),
+            (Some(SnapshotPhase::Completed), "Completed", Some(VolumeResult::Succeeded)),
+            (Some(SnapshotPhase::Failed), "Failed", Some(VolumeResult::Failed)),
+        ] {
+            snapshot.status.phase = phase;
+            assert_eq!((snapshot.info().phase.as_str(), snapshot.result()), (name, result));
+            assert_eq!(snapshot.info().iops, "0");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Reads what a backup is prepared with.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams, PartialObjectMeta};
 use velero_api::labels;
@@ -12,6 +14,7 @@ use super::prepare::Facts;
 use crate::context::Context;
 use crate::error::{Result, describe};
 use crate::objects::{Objects, name};
+use crate::snapshot_locations::credentials;
 
 /// Reads what a backup is prepared with.
 pub(super) async fn gather(context: &Context, backup: &Backup) -> Result<Facts> {
@@ -23,7 +26,14 @@ pub(super) async fn gather(context: &Context, backup: &Backup) -> Result<Facts> 
         name: name(location).to_owned(),
         provider: location.spec.provider.clone(),
     };
+    let mut credential_problems = BTreeMap::new();
+    for location in &snapshot_locations {
+        if let Err(error) = credentials(&context.objects, location).await {
+            credential_problems.insert(name(location).to_owned(), describe(&error));
+        }
+    }
     Ok(Facts {
+        credential_problems,
         locations: context.objects.list("").await?,
         snapshot_locations: snapshot_locations.iter().map(snapshot_location).collect(),
         namespaces_labelled_out: namespaces_labelled_out(context).await?,

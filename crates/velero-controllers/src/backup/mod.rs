@@ -12,9 +12,11 @@ mod report;
 mod transfer;
 
 use velero_api::labels;
+use velero_api::records::Snapshot;
 use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation};
+use velero_archive::BackupFile;
 use velero_engine::Journal;
-use velero_engine::backup::BackupOutcome;
+use velero_engine::backup::{BackupOutcome, TakenSnapshots};
 use velero_plugin::Actions;
 use velero_rules::operations::Tally;
 use velero_rules::resource_policies::ResourcePolicies;
@@ -24,6 +26,7 @@ pub(crate) use facts::{policies, read_policies};
 pub(crate) use transfer::request;
 
 use crate::backup_finalizer::report as report_end;
+use crate::backup_snapshots::uploads;
 use crate::busy::Hold;
 use crate::context::{Context, SharedContext};
 use crate::error::{Result, describe};
@@ -40,11 +43,17 @@ struct Failure {
     touched: Option<BackupStore>,
     /// Whether the store is to blame, so that nothing more is written to it.
     is_of_store: bool,
+    /// Snapshots that could not be removed.
+    snapshots_left: Vec<Snapshot>,
 }
 
 impl Failure {
+    fn after_start(reason: String, store: &BackupStore, is_of_store: bool) -> Self {
+        Self { reason, touched: Some(store.clone()), is_of_store, snapshots_left: Vec::new() }
+    }
+
     fn before_start(reason: String) -> Self {
-        Self { reason, touched: None, is_of_store: true }
+        Self { reason, touched: None, is_of_store: true, snapshots_left: Vec::new() }
     }
 }
 
@@ -115,15 +124,18 @@ async fn attempt(
     let tools = context.plugins.open(Some(journal)).await;
     let tools = tools.map_err(|error| Failure::before_start(describe(&error)))?;
     let started = Started::default();
-    let interrupted =
-        |reason: &str| Err(Failure { reason: reason.to_owned(), touched: Some(store.clone()), is_of_store: false });
-    let ended = tokio::select! {
-        ended = make(context, backup, policies, journal, &store, (&tools, &started)) => ended,
+    let taken = TakenSnapshots::default();
+    let interrupted = |reason: &str| Err(Failure::after_start(reason.to_owned(), &store, false));
+    let mut ended = tokio::select! {
+        ended = make(context, backup, policies, journal, &store, (&tools, &started, &taken)) => ended,
         () = context.stop.cancelled() => interrupted("the server was stopped while the backup ran; create a new backup"),
         () = hold.interrupted() => interrupted("the backup was deleted while it ran"),
     };
-    if ended.is_err() {
-        cancel_unfinished(&started.of_backup(), &tools.actions, backup).await;
+    if let Err(failure) = &mut ended {
+        let taken = taken.all();
+        let operations = [started.of_backup(), uploads(&taken)].concat();
+        cancel_unfinished(&operations, &tools.actions, backup).await;
+        failure.snapshots_left = report::discard_snapshots(journal, &taken, &tools.actions).await;
     }
     tools.put_away().await;
     ended
@@ -135,11 +147,12 @@ async fn make(
     policies: Option<ResourcePolicies>,
     journal: &Journal,
     store: &BackupStore,
-    (tools, started): (&Tools, &Started),
+    (tools, started, taken): (&Tools, &Started, &TakenSnapshots),
 ) -> Result<Backup, Failure> {
     let unusable = |error: velero_plugin::Error| Failure::before_start(describe(&error));
     let watched = started.watch(&tools.actions).map_err(unusable)?;
-    let request = transfer::request(context, backup, policies, watched, tools);
+    let mut request = transfer::request(context, backup, policies, watched, tools);
+    request.taken = taken.clone();
     let (outcome, size) = transfer::contents(context, backup, request, journal, store, started).await?;
     context.metrics.tarball_size(label(backup, labels::SCHEDULE_NAME), size);
     store_files(context, backup, journal, store, outcome, &tools.actions).await
@@ -158,7 +171,7 @@ async fn refuse_taken_name(store: &BackupStore, backup: &str, location: &str) ->
 }
 
 /// Stores all files but the archive, and asks once how far the operations are. The file of operations is stored before
-/// that: whatever happens then, it is known what was started.
+/// that, and so is that of snapshots: whatever happens then, it is known what was started.
 async fn store_files(
     context: &Context,
     backup: &Backup,
@@ -167,12 +180,12 @@ async fn store_files(
     mut outcome: BackupOutcome,
     actions: &Actions,
 ) -> Result<Backup, Failure> {
-    let failed = |error: velero_store::Error| Failure {
-        reason: explain(&error),
-        touched: Some(store.clone()),
-        is_of_store: true,
-    };
+    let failed = |error: velero_store::Error| Failure::after_start(explain(&error), store, true);
     report::note_end(journal, &outcome);
+    if !outcome.snapshots.is_empty() {
+        let stored = store.put_json(name(backup), BackupFile::VolumeSnapshots, &outcome.snapshots).await;
+        stored.map_err(failed)?;
+    }
     if !outcome.operations.is_empty() {
         Files::of_backup(store, name(backup)).put_operations(&outcome.operations).await.map_err(failed)?;
         let operations = &mut outcome.operations;
@@ -181,11 +194,8 @@ async fn store_files(
     }
     transfer::side_files(store, name(backup), journal, &outcome).await.map_err(failed)?;
     let tally = Tally::of(outcome.operations.iter().map(Operation::status));
-    let ended = report::after_run(backup, journal, &outcome, tally, clock::now()).map_err(|error| Failure {
-        reason: describe(&error),
-        touched: Some(store.clone()),
-        is_of_store: false,
-    })?;
+    let ended = report::after_run(backup, journal, &outcome, tally, clock::now());
+    let ended = ended.map_err(|error| Failure::after_start(describe(&error), store, false))?;
     if ended.status.phase().is_terminal() {
         store.put_metadata(&ended).await.map_err(failed)?;
     } else if tally.running() > 0 {

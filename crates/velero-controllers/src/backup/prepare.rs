@@ -1,5 +1,7 @@
 //! Completes a backup and judges it: what was asked for, what the server adds, what cannot be done.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation};
@@ -27,6 +29,8 @@ pub(super) struct Facts {
     pub(super) locations: Vec<BackupStorageLocation>,
     /// All snapshot locations.
     pub(super) snapshot_locations: Vec<SnapshotLocation>,
+    /// The snapshot locations whose credentials cannot be read, and why.
+    pub(super) credential_problems: BTreeMap<String, String>,
     /// The namespaces that a label leaves out.
     pub(super) namespaces_labelled_out: Vec<String>,
     /// The policies of the backup, or why they cannot be used.
@@ -62,7 +66,13 @@ pub(super) fn prepare(backup: &Backup, settings: &Settings, facts: &Facts, now: 
     let defaults = &settings.default_volume_snapshot_locations;
     let mut problems = Vec::new();
     match choose_snapshot_locations(requested, &facts.snapshot_locations, defaults) {
-        Ok(chosen) => backup.spec.volume_snapshot_locations = chosen,
+        Ok(chosen) => {
+            problems.extend(chosen.iter().filter_map(|location| {
+                let problem = facts.credential_problems.get(location)?;
+                Some(format!("error adding credentials to volume snapshot location named {location}: {problem}"))
+            }));
+            backup.spec.volume_snapshot_locations = chosen;
+        }
         Err(found) => problems = found,
     }
     let backup_facts = BackupFacts {
@@ -133,6 +143,7 @@ mod tests {
         Facts {
             locations,
             snapshot_locations: Vec::new(),
+            credential_problems: BTreeMap::new(),
             namespaces_labelled_out: vec!["private".to_owned()],
             policies: Ok(None),
             server_version: ["v1.35.4", "1", "35"].map(str::to_owned),

@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use velero_api::records::Snapshot;
 use velero_api::v1::{Backup, BackupPhase};
+use velero_archive::BackupFile;
 use velero_engine::Journal;
 use velero_engine::backup::BackupOutcome;
+use velero_plugin::Actions;
 use velero_rules::operations::Tally;
 use velero_rules::phases::backup_phase_after_run;
 use velero_store::BackupStore;
@@ -14,6 +17,7 @@ use velero_store::BackupStore;
 use super::{Failure, transfer};
 use crate::backup_finalizer::{clean_up, end_phase};
 use crate::backup_phase::move_to;
+use crate::backup_snapshots::{count, delete};
 use crate::clock;
 use crate::context::Context;
 use crate::error::{Result, describe};
@@ -31,17 +35,16 @@ pub(super) fn journal(context: &Context, backup: &Backup) -> Journal {
     Journal::for_backup(context.objects.namespace(), name(backup), format, level)
 }
 
-/// Says that only objects are backed up where the backup asks for the data of volumes too.
+/// Says where the backup asks for the data of volumes in a way that is not known yet.
 pub(super) fn warn_of_volumes(backup: &Backup, journal: &Journal) {
     let spec = &backup.spec;
     let asked = [
         ("defaultVolumesToFsBackup", spec.default_volumes_to_fs_backup),
         ("snapshotMoveData", spec.snapshot_move_data),
-        ("snapshotVolumes", spec.snapshot_volumes),
     ];
     for (field, _) in asked.into_iter().filter(|(_, value)| *value == Some(true)) {
-        let message = "The backup asks for the data of volumes, which this server does not back up yet; \
-                       claims and volumes are stored as objects only";
+        let message = "The backup asks for the data of volumes in a way that this server does not know yet; \
+                       only snapshots by volume snapshotters are taken";
         journal.warning().field("field", field).message(message);
     }
 }
@@ -76,7 +79,22 @@ pub(super) fn after_run(
     status.backup_item_operations_attempted = tally.attempted;
     status.backup_item_operations_completed = tally.completed;
     status.backup_item_operations_failed = tally.failed;
+    (status.volume_snapshots_attempted, status.volume_snapshots_completed) = count(&outcome.snapshots);
     Ok(ended)
+}
+
+/// Removes the snapshots of a backup that failed: nobody can restore from them. Gives those that are left; they are
+/// removed when the backup is deleted.
+pub(super) async fn discard_snapshots(journal: &Journal, taken: &[Snapshot], actions: &Actions) -> Vec<Snapshot> {
+    let removal = tokio::time::timeout(EXPLANATION, delete(taken, actions)).await;
+    let Ok(left) = removal else {
+        journal.error().message("The snapshots of the failed backup could not be removed in time");
+        return taken.to_vec();
+    };
+    for (_, problem) in &left {
+        journal.error().error(problem).message("A snapshot of the failed backup is left");
+    }
+    left.into_iter().map(|(snapshot, _)| snapshot).collect()
 }
 
 /// The failed backup; what it left in the store is removed but for what explains the failure.
@@ -89,7 +107,7 @@ pub(super) async fn failed(context: &Context, backup: &Backup, journal: &Journal
     status.failure_reason = format!("backup execution failed: {}", failure.reason);
     status.completion_timestamp = Some(clock::now_time());
     if let Some(store) = &failure.touched {
-        let words = leave_explanation(store, &failed, journal, failure.is_of_store);
+        let words = leave_explanation(store, &failed, journal, &failure);
         let hurried = failure.is_of_store || context.stop.is_cancelled();
         let patience = if hurried { LAST_WORDS } else { EXPLANATION };
         if tokio::time::timeout(patience, words).await.is_err() {
@@ -104,11 +122,14 @@ pub(super) async fn failed(context: &Context, backup: &Backup, journal: &Journal
 
 /// Removes the files of a failed backup and stores its log. The metadata are stored too if the store is sound: then the
 /// failed backup can be listed, read about and deleted like any other.
-async fn leave_explanation(store: &BackupStore, failed: &Backup, journal: &Journal, is_of_store: bool) {
+async fn leave_explanation(store: &BackupStore, failed: &Backup, journal: &Journal, failure: &Failure) {
     let backup = name(failed);
     clean_up(store, backup).await;
     let mut stored = transfer::journal_files(store, backup, journal).await;
-    if stored.is_ok() && !is_of_store {
+    if stored.is_ok() && !failure.snapshots_left.is_empty() {
+        stored = store.put_json(backup, BackupFile::VolumeSnapshots, &failure.snapshots_left).await;
+    }
+    if stored.is_ok() && !failure.is_of_store {
         stored = store.put_metadata(failed).await;
     }
     if let Err(error) = stored {

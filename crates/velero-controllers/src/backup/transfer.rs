@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use velero_api::v1::{Backup, BackupProgress};
 use velero_archive::BackupFile;
 use velero_engine::Journal;
-use velero_engine::backup::{self, BackupOutcome, BackupRequest};
+use velero_engine::backup::{self, BackupOutcome, BackupRequest, TakenSnapshots};
 use velero_plugin::Actions;
 use velero_rules::resource_policies::ResourcePolicies;
 use velero_store::{BackupStore, Error as StoreError, PipeWriter, pipe};
@@ -40,7 +40,7 @@ pub(super) async fn contents(
     store: &BackupStore,
     started: &Started,
 ) -> Result<(BackupOutcome, u64), Failure> {
-    let failed = |reason: String, is_of_store| Failure { reason, touched: Some(store.clone()), is_of_store };
+    let failed = |reason: String, is_of_store| Failure::after_start(reason, store, is_of_store);
     let (writer, stream) = pipe(WAITING_PIECES);
     let size = Arc::new(AtomicU64::new(0));
     let counter = size.clone();
@@ -107,6 +107,7 @@ pub(crate) fn request(
         features: settings.features.clone(),
         page_size: settings.client_page_size,
         item_block_workers: usize::try_from(settings.item_block_worker_count).unwrap_or(1).max(1),
+        taken: TakenSnapshots::default(),
     }
 }
 
@@ -122,8 +123,8 @@ pub(super) async fn side_files(
         store.put_json(backup, BackupFile::ResourceList, &outcome.resource_list),
         store.put_json(backup, BackupFile::ItemOperations, &outcome.operations),
         store.put_json(backup, BackupFile::PodVolumeBackups, &nothing),
-        store.put_json(backup, BackupFile::VolumeSnapshots, &nothing),
-        store.put_json(backup, BackupFile::VolumeInfos, &nothing),
+        store.put_json(backup, BackupFile::VolumeSnapshots, &outcome.snapshots),
+        store.put_json(backup, BackupFile::VolumeInfos, &outcome.volumes),
         journal_files(store, backup, journal),
     )?;
     Ok(())

@@ -96,10 +96,16 @@ impl Operation for BackupOperation {
     }
 
     async fn ask(&self, actions: &Actions, owner: &Backup) -> PluginResult<OperationProgress> {
+        if let Some(location) = snapshot_location(self) {
+            return actions.volume_snapshotter(location).await?.progress(self.id()).await;
+        }
         backup_item_action(actions, self.action())?.progress(self.id(), owner).await
     }
 
     async fn cancel(&self, actions: &Actions, owner: &Backup) -> PluginResult<()> {
+        if let Some(location) = snapshot_location(self) {
+            return actions.volume_snapshotter(location).await?.cancel(self.id()).await;
+        }
         backup_item_action(actions, self.action())?.cancel(self.id(), owner).await
     }
 }
@@ -138,6 +144,11 @@ impl Operation for RestoreOperation {
     async fn cancel(&self, actions: &Actions, owner: &Restore) -> PluginResult<()> {
         restore_item_action(actions, self.action())?.cancel(self.id(), owner).await
     }
+}
+
+/// The location of the snapshot whose upload an operation is.
+fn snapshot_location(operation: &BackupOperation) -> Option<&str> {
+    Some(operation.spec.volume_snapshot_location.as_str()).filter(|location| !location.is_empty())
 }
 
 fn backup_item_action<'a>(actions: &'a Actions, name: &str) -> PluginResult<&'a Arc<dyn BackupItemAction>> {

@@ -51,7 +51,7 @@ impl Started {
         for action in actions.delete_item() {
             add(ActionSource { delete_item: vec![Arc::clone(action)], ..ActionSource::default() })?;
         }
-        Ok(watched)
+        Ok(watched.with_snapshotters(actions.snapshotters().cloned()))
     }
 
     /// What was started, as operations of a backup.

@@ -149,6 +149,7 @@ impl PreparedRestore {
             modifiers: self.modifiers,
             policies: self.policies,
             volumes,
+            snapshots: Vec::new(),
             features: settings.features.clone(),
             priorities: settings.priorities()?,
             version_priorities: facts::version_priorities(&objects, &settings.features).await?,

@@ -38,12 +38,15 @@ pub(super) async fn contents(
     let backup = &restore.spec.backup_name;
     let volumes = store.get_json(backup, BackupFile::VolumeInfos).await;
     let volumes = volumes.map_err(|error| format!("error fetching volume information: {}", explain(&error)))?;
+    let snapshots = store.get_json(backup, BackupFile::VolumeSnapshots).await;
+    let snapshots =
+        snapshots.map_err(|error| format!("error fetching volume snapshots metadata: {}", explain(&error)))?;
     let archive = store.get_contents(backup).await;
     let archive = archive.map_err(|error| format!("error downloading backup: {}", explain(&error)))?;
     let actions = started.watch(&tools.actions).map_err(|error| describe(&error))?;
     let (cluster, discovery) = (context.objects.cluster(), Arc::clone(&tools.discovery));
     let request = prepared.request_with(cluster, &context.settings, volumes, (actions, discovery)).await;
-    let request = request.map_err(|error| describe(&error))?;
+    let request = RestoreRequest { snapshots, ..request.map_err(|error| describe(&error))? };
     journal.info().message("starting restore");
 
     let (sender, receiver) = watch::channel(RestoreProgress::default());

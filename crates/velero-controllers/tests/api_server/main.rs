@@ -20,3 +20,6 @@ mod status;
 mod steered;
 mod support;
 mod sync;
+mod volume_operations;
+mod volume_snapshots;
+mod volumes;

@@ -35,7 +35,7 @@ fn example() -> &'static Path {
 }
 
 /// Settings of a server with the example plugin.
-fn with_example(cluster: &TestCluster, folder: &Path) -> Settings {
+pub(crate) fn with_example(cluster: &TestCluster, folder: &Path) -> Settings {
     symlink(example(), folder.join("velero-plugin-example")).unwrap();
     Settings { plugin_dir: folder.to_owned(), ..hasty(settings(cluster)) }
 }

@@ -22,7 +22,8 @@ use super::collect::{CollectedPage, LISTS_AHEAD};
 use super::group::{self, BlockItem, ItemBlock};
 use super::ledger::Ledger;
 use super::plan::{NAMESPACES, PODS, Plan, PlannedType};
-use super::pool::{Item, Pool, is_held};
+use super::pool::{Item, Pool, VOLUMES, is_held};
+use super::volumes::{Batch, PendingVolume, Volumes};
 use super::write::{Body, Record, Records};
 use super::{BackupError, BackupOutcome, BackupRequest};
 use crate::Journal;
@@ -32,7 +33,7 @@ use crate::hooks::{HookRunner, HookedPod};
 const BLOCKS_AHEAD: usize = 10;
 
 /// Why an item is not in the archive, in words.
-type ItemResult<T> = Result<T, String>;
+pub(super) type ItemResult<T> = Result<T, String>;
 
 /// A backup under way: everything the stages share.
 pub(super) struct Run {
@@ -45,6 +46,9 @@ pub(super) struct Run {
     pub(super) position: AtomicUsize,
     pool: Mutex<Pool>,
     hooks: HookRunner,
+    pub(super) volumes: Volumes,
+    /// Whether the data of volumes is dealt with too.
+    pub(super) saves_volumes: bool,
     pub(super) operations: Mutex<Vec<BackupOperation>>,
 }
 
@@ -66,6 +70,8 @@ impl Run {
         Self {
             ledger: Ledger::new(plan.types().len(), progress),
             hooks: HookRunner::new(request.cluster.clone(), journal.clone()),
+            volumes: Volumes::new(&request.backup.spec, request.taken.clone()),
+            saves_volumes: true,
             position: AtomicUsize::new(0),
             pool: Mutex::default(),
             operations: Mutex::default(),
@@ -121,9 +127,16 @@ impl Run {
         Ok(())
     }
 
-    /// Backs up items together with what belongs to them. Blocks are made while earlier ones are worked on: both wait
-    /// for plugins.
+    /// Backs up items together with what belongs to them, then the volumes that may come last.
     pub(super) async fn back_up_items(&self, items: Vec<Item>) -> Result<(), BackupError> {
+        self.back_up_blocks(items).await?;
+        self.records.send(self.save_volumes(self.volumes.take_deferred()).await).await?;
+        self.ledger.publish();
+        self.records.flush().await
+    }
+
+    /// Blocks are made while earlier ones are worked on: both wait for plugins.
+    async fn back_up_blocks(&self, items: Vec<Item>) -> Result<(), BackupError> {
         let (mut ready, blocks) = mpsc::channel(BLOCKS_AHEAD);
         let make = async move {
             for seeds in group::seeds(self, items) {
@@ -140,14 +153,13 @@ impl Run {
             }
             Ok(())
         };
-        let ((), worked): ((), Result<(), BackupError>) = tokio::join!(make.boxed(), work.boxed());
-        worked?;
-        self.records.flush().await
+        let ((), worked) = tokio::join!(make.boxed(), work.boxed());
+        worked
     }
 
     async fn back_up_block(&self, mut block: ItemBlock) -> Result<(), BackupError> {
         let hooked = self.run_pre_hooks(&block).await;
-        let mut batch = Vec::with_capacity(block.len());
+        let mut batch = Batch::default();
         for place in 0..block.len() {
             let Some(block_item) = block.take(place) else {
                 continue;
@@ -159,7 +171,12 @@ impl Run {
                 entry.error(&error).message("Error backing up item");
             }
         }
-        self.records.send(batch).await?;
+        if !hooked.is_empty() {
+            // What the hooks before have stopped must not go on before the snapshots are taken.
+            batch.records.extend(self.save_volumes(std::mem::take(&mut batch.volumes)).await);
+        }
+        self.volumes.defer(batch.volumes);
+        self.records.send(batch.records).await?;
         self.ledger.publish();
         for pod in hooked {
             // A failure is in the journal already; the pod is stored and nothing is left to stop.
@@ -196,7 +213,7 @@ impl Run {
         block_item: BlockItem,
         must_include: bool,
         block: &'b mut ItemBlock,
-        batch: &'b mut Vec<Record>,
+        batch: &'b mut Batch,
     ) -> BoxFuture<'b, ItemResult<()>> {
         Box::pin(async move {
             let BlockItem { item, value } = block_item;
@@ -205,24 +222,31 @@ impl Run {
             if !self.admits(&item, must_include) || !self.ledger.claim(&planned, namespace, name) {
                 return Ok(());
             }
-            let body = match self.act_on(&item, value, block, batch).await {
-                Ok(Acted::Unchanged) => Body::Raw(item.raw.clone()),
-                Ok(Acted::Changed(value)) => changed_body(&value).inspect_err(|_| {
-                    self.ledger.fail(&planned, namespace, name);
-                })?,
-                Ok(Acted::Skipped) => {
-                    self.ledger.skip(&planned, namespace, name);
-                    return Ok(());
-                }
-                Err(error) => {
-                    self.ledger.fail(&planned, namespace, name);
-                    return Err(error);
-                }
-            };
-            self.log_item(&planned, namespace, name);
-            batch.push(Record { planned, body });
-            Ok(())
+            let acted = self.act_on(&item, value, block, batch).await;
+            let added = acted.and_then(|acted| self.add(&item, acted, batch));
+            added.inspect_err(|_| self.ledger.fail(&planned, namespace, name))
         })
+    }
+
+    /// Adds an item to those that go into the archive; the data of a volume comes first.
+    fn add(&self, item: &Item, acted: Acted, batch: &mut Batch) -> ItemResult<()> {
+        let (planned, namespace, name) = (Arc::clone(&item.planned), item.raw.namespace(), item.raw.name());
+        let (body, value) = match acted {
+            Acted::Unchanged => (Body::Raw(item.raw.clone()), None),
+            Acted::Changed(value) => (changed_body(&value)?, Some(value)),
+            Acted::Skipped => {
+                self.ledger.skip(&planned, namespace, name);
+                return Ok(());
+            }
+        };
+        if planned.name == VOLUMES && self.saves_volumes {
+            let value = value.map_or_else(|| item.raw.to_value().map_err(|error| error.to_string()), Ok)?;
+            batch.volumes.push(PendingVolume { record: Record { planned, body }, name: name.to_owned(), value });
+            return Ok(());
+        }
+        self.log_item(&planned, namespace, name);
+        batch.records.push(Record { planned, body });
+        Ok(())
     }
 
     /// Runs the actions that apply to an item, each on what the one before made of it.
@@ -231,7 +255,7 @@ impl Run {
         item: &Item,
         mut value: Option<Value>,
         block: &mut ItemBlock,
-        batch: &mut Vec<Record>,
+        batch: &mut Batch,
     ) -> ItemResult<Acted> {
         let (planned, namespace, name) = (&item.planned, item.raw.namespace(), item.raw.name());
         let mut changed = false;
@@ -274,7 +298,7 @@ impl Run {
         additional: &ResourceIdentifier,
         must_include: bool,
         block: &mut ItemBlock,
-        batch: &mut Vec<Record>,
+        batch: &mut Batch,
     ) -> ItemResult<()> {
         let resource = additional.group_resource();
         let namespace = Some(additional.namespace.as_str()).filter(|namespace| !namespace.is_empty());
@@ -310,16 +334,23 @@ impl Run {
         let Some(operation_id) = outcome.operation_id.clone().filter(|id| !id.is_empty()) else {
             return;
         };
+        self.add_operation(BackupOperationSpec {
+            backup_item_action: action.to_owned(),
+            resource_identifier: item,
+            operation_id,
+            post_operation_items: outcome.items_to_update.clone(),
+            ..BackupOperationSpec::default()
+        });
+    }
+
+    /// Records an operation of this backup that goes on.
+    pub(super) fn add_operation(&self, spec: BackupOperationSpec) {
         let metadata = &self.request.backup.metadata;
         let operation = BackupOperation {
             spec: BackupOperationSpec {
                 backup_name: metadata.name.clone().unwrap_or_default(),
                 backup_uid: metadata.uid.clone().unwrap_or_default(),
-                backup_item_action: action.to_owned(),
-                resource_identifier: item,
-                operation_id,
-                post_operation_items: outcome.items_to_update.clone(),
-                ..BackupOperationSpec::default()
+                ..spec
             },
             status: OperationStatus {
                 phase: Some(OperationPhase::New),
@@ -330,7 +361,7 @@ impl Run {
         self.operations.lock().unwrap_or_else(PoisonError::into_inner).push(operation);
     }
 
-    fn log_item(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) {
+    pub(super) fn log_item(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) {
         self.journal.info().object(&planned.name, namespace, name).message("Backed up item");
     }
 
@@ -346,6 +377,8 @@ impl Run {
             hook_status: self.hooks.status(),
             failed_items: closing.failed,
             skipped_items: closing.skipped,
+            snapshots: self.volumes.taken.all(),
+            volumes: self.volumes.infos(),
         }
     }
 }

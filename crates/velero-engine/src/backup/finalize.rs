@@ -14,6 +14,7 @@ use velero_archive::{ArchiveReader, Error as ArchiveError};
 use super::act::Run;
 use super::collect::LISTS_AHEAD;
 use super::group::ItemBlock;
+use super::volumes::Batch;
 use super::{BackupError, BackupRequest, plan, write};
 use crate::Journal;
 use crate::journal::{Level, LogFormat};
@@ -58,7 +59,9 @@ async fn read_again(
     let unheard = Journal::for_backup("", "", LogFormat::Text, Level::Error);
     let plan = plan::prepare(&request, &unheard).boxed().await?;
     let (progress, _) = watch::channel(BackupProgress::default());
-    let run = Run::new(request, plan, journal, progress, records);
+    let mut run = Run::new(request, plan, journal, progress, records);
+    // Snapshots were taken when the backup ran.
+    run.saves_volumes = false;
     // No list is still to come.
     run.position.store(usize::MAX - LISTS_AHEAD, Ordering::Relaxed);
     let mut seen = BTreeSet::new();
@@ -75,7 +78,7 @@ impl Run {
         let (resource, name) = (item.group_resource(), item.name.as_str());
         let namespace = Some(item.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         let started = self.operations_started();
-        let mut batch = Vec::new();
+        let mut batch = Batch::default();
         let mut done = self.back_up_additional_item(item, true, &mut ItemBlock::default(), &mut batch).await;
         if done.is_ok() && self.operations_started() > started {
             done = Err("an action started an operation while the backup was finalized".to_owned());
@@ -84,7 +87,7 @@ impl Run {
             }
         }
         match done {
-            Ok(()) => self.records.send(batch).await,
+            Ok(()) => self.records.send(batch.records).await,
             Err(error) => {
                 let entry = self.journal.error().object(&resource, namespace, name).error(&error);
                 entry.message("Error updating item after its operations");

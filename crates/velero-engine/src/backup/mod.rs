@@ -4,7 +4,7 @@
 //! plan ── which namespaces, types and actions
 //!   └─ collect ── pages of raw items, listed ahead
 //!        └─ group ── items that belong together: a pod, its claims, their volumes
-//!             └─ act ── hooks, actions, additional items
+//!             └─ act ── hooks, actions, additional items, snapshots of volumes
 //!                  └─ write ── one thread that fills the archive
 //! ```
 //!
@@ -22,9 +22,12 @@ mod error;
 mod finalize;
 mod group;
 mod ledger;
+mod mounts;
 mod namespaces;
 mod plan;
 mod pool;
+mod snapshots;
+mod volumes;
 mod write;
 
 use std::io::Write;
@@ -33,7 +36,7 @@ use std::sync::Arc;
 use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
 use velero_api::FeatureFlags;
-use velero_api::records::{BackupOperation, ResourceIdentifier, ResourceList};
+use velero_api::records::{BackupOperation, BackupVolumeInfo, ResourceIdentifier, ResourceList, Snapshot};
 use velero_api::v1::{Backup, BackupProgress, HookStatus};
 use velero_cluster::{Cluster, Discovery};
 use velero_plugin::Actions;
@@ -41,6 +44,7 @@ use velero_rules::resource_policies::ResourcePolicies;
 
 pub use error::BackupError;
 pub use finalize::{Finalized, finalize};
+pub use snapshots::TakenSnapshots;
 
 use crate::Journal;
 use crate::backup::act::Run;
@@ -63,6 +67,8 @@ pub struct BackupRequest {
     pub page_size: u32,
     /// How many groups of related items are worked on at the same time.
     pub item_block_workers: usize,
+    /// Where the snapshots are noted that are taken of volumes.
+    pub taken: TakenSnapshots,
 }
 
 /// What a backup came to. Warnings and errors are in the journal.
@@ -80,6 +86,10 @@ pub struct BackupOutcome {
     pub failed_items: Vec<ResourceIdentifier>,
     /// Items that an action kept out.
     pub skipped_items: Vec<ResourceIdentifier>,
+    /// Native snapshots that were tried.
+    pub snapshots: Vec<Snapshot>,
+    /// What was done with the data of volumes.
+    pub volumes: Vec<BackupVolumeInfo>,
 }
 
 /// Runs a backup and writes its archive to `sink`, which is given back complete.

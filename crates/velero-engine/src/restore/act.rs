@@ -121,7 +121,7 @@ impl Run {
         }
         let mut object = from_backup.clone();
         if &*item.resource == "persistentvolumes"
-            && let Some(ended) = self.handle_volume(item, &mut object)?
+            && let Some(ended) = self.handle_volume(item, &mut object).await?
         {
             return Ok(ended);
         }
@@ -146,7 +146,7 @@ impl Run {
     }
 
     /// Decides about a volume; gives the end if it is not made.
-    fn handle_volume(&self, item: &Item, volume: &mut Value) -> Result<Option<Ended>, Trouble> {
+    async fn handle_volume(&self, item: &Item, volume: &mut Value) -> Result<Option<Ended>, Trouble> {
         let anew = "its claim gets a new volume";
         match self.volumes.handle(volume) {
             VolumeVerdict::AsItWas => Ok(None),
@@ -155,11 +155,7 @@ impl Run {
                 "the data of volume {} is in {what}, which this version cannot restore; {anew} without the data",
                 item.name
             ))),
-            VolumeVerdict::FromSnapshot => Err(Trouble::error(format!(
-                "volume {} would have to be made from a snapshot, which this version cannot do; \
-                 restore with --restore-volumes=false to take the volume as it was",
-                item.name
-            ))),
+            VolumeVerdict::FromSnapshot => self.volume_from_snapshot(item, volume).await.map(|()| None),
         }
     }
 

@@ -27,6 +27,7 @@ mod read;
 mod run;
 mod selection;
 mod settle;
+mod snapshots;
 mod trouble;
 mod types;
 mod versions;
@@ -38,7 +39,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use velero_api::FeatureFlags;
-use velero_api::records::BackupVolumeInfo;
+use velero_api::records::{BackupVolumeInfo, Snapshot};
 use velero_api::v1::{Backup, Restore, RestoreProgress};
 use velero_archive::Limits;
 use velero_cluster::{Cluster, Discovery};
@@ -73,6 +74,8 @@ pub struct RestoreRequest {
     pub policies: Option<ResourcePolicies>,
     /// What the backup did with volumes, as its volume info file says.
     pub volumes: Vec<BackupVolumeInfo>,
+    /// The native snapshots of the backup.
+    pub snapshots: Vec<Snapshot>,
     /// The features of the server.
     pub features: FeatureFlags,
     /// The order of types.

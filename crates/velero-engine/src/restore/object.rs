@@ -62,6 +62,13 @@ pub(super) fn take_annotation(object: &mut Value, key: &str) -> Option<String> {
     annotations.remove(key)?.as_str().map(str::to_owned)
 }
 
+/// Puts an annotation on an object.
+pub(super) fn annotate(object: &mut Value, key: &str, value: &str) {
+    if let Some(map) = map_of(object, "annotations") {
+        map.insert(key.to_owned(), value.into());
+    }
+}
+
 /// Marks an object with the restore and the backup it comes from.
 pub(super) fn add_labels(object: &mut Value, restore: &str, backup: &str) {
     if let Some(map) = map_of(object, "labels") {

@@ -93,7 +93,11 @@ impl Run {
             restore_name: request.restore.metadata.name.clone().unwrap_or_default(),
             ledger: Ledger::new(keys(&plan), progress),
             types: Types::new(discovery),
-            volumes: Volumes::new(std::mem::take(&mut request.volumes), &request.restore.spec),
+            volumes: Volumes::new(
+                std::mem::take(&mut request.volumes),
+                std::mem::take(&mut request.snapshots),
+                &request.restore.spec,
+            ),
             namespaces: Namespaces::default(),
             pace: Pace::new(),
             hooks: Mutex::default(),
@@ -239,8 +243,9 @@ impl Run {
         let count = progress.items_restored;
         self.journal.info().message(&format!("Restored a total of {count} items"));
         let operations = self.operations.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let volumes = self.volumes.restored();
         let pods = self.hooks.into_inner().unwrap_or_else(PoisonError::into_inner);
-        (RestoreOutcome { progress, resource_list, operations, volumes: Vec::new() }, RunningHooks { pods })
+        (RestoreOutcome { progress, resource_list, operations, volumes }, RunningHooks { pods })
     }
 
     /// Closes the books of a preview.

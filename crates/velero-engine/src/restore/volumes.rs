@@ -1,13 +1,14 @@
 //! Persistent volumes and their claims: which volume is made again, and which is left to a provisioner.
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Mutex;
 
 use serde_json::Value;
-use velero_api::records::{BackupVolumeInfo, VolumeMethod};
+use velero_api::records::{BackupVolumeInfo, RestoreVolumeInfo, Snapshot, VolumeMethod};
 use velero_api::v1::RestoreSpec;
 
 use super::object::{reset_binding, text};
+use super::run::lock;
 
 /// What is done with a volume of the backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,26 +19,35 @@ pub(super) enum VolumeVerdict {
     Anew,
     /// It is not made: its claim gets a new one, and its data is in the backup.
     AnewWithData(&'static str),
-    /// It would have to be made from a snapshot.
+    /// It is made from its snapshot.
     FromSnapshot,
 }
 
 /// The volumes of a restore.
 pub(super) struct Volumes {
     infos: BTreeMap<String, BackupVolumeInfo>,
+    snapshots: BTreeMap<String, Snapshot>,
     restore_data: bool,
     mapping: BTreeMap<String, String>,
     /// Volumes whose claims get new ones.
     anew: Mutex<HashSet<String>>,
+    /// Volumes that are made under another name.
+    renamed: Mutex<HashMap<String, String>>,
+    /// Volumes that were made from a snapshot.
+    restored: Mutex<Vec<RestoreVolumeInfo>>,
 }
 
 impl Volumes {
-    pub(super) fn new(infos: Vec<BackupVolumeInfo>, spec: &RestoreSpec) -> Self {
+    pub(super) fn new(infos: Vec<BackupVolumeInfo>, snapshots: Vec<Snapshot>, spec: &RestoreSpec) -> Self {
+        let by_volume = |snapshot: Snapshot| (snapshot.spec.persistent_volume_name.clone(), snapshot);
         Self {
             infos: infos.into_iter().map(|info| (info.pv_name.clone(), info)).collect(),
+            snapshots: snapshots.into_iter().map(by_volume).collect(),
             restore_data: spec.restore_pvs != Some(false),
             mapping: spec.namespace_mapping.clone(),
             anew: Mutex::default(),
+            renamed: Mutex::default(),
+            restored: Mutex::default(),
         }
     }
 
@@ -51,7 +61,7 @@ impl Volumes {
                 reset_binding(volume);
             }
             VolumeVerdict::Anew | VolumeVerdict::AnewWithData(_) => {
-                self.anew().insert(name);
+                lock(&self.anew).insert(name);
             }
             VolumeVerdict::FromSnapshot => {}
         }
@@ -59,7 +69,12 @@ impl Volumes {
     }
 
     fn decide(&self, name: &str, volume: &Value) -> VolumeVerdict {
-        let method = self.infos.get(name).and_then(|info| info.backup_method.as_ref());
+        // Backups of old have no file about volumes, but the one about snapshots.
+        let by_snapshot = || self.snapshots.get(name).map(|_| &VolumeMethod::NativeSnapshot);
+        let method = match self.infos.get(name) {
+            Some(info) => info.backup_method.as_ref(),
+            None => by_snapshot(),
+        };
         match method {
             Some(VolumeMethod::NativeSnapshot) if self.restore_data => VolumeVerdict::FromSnapshot,
             Some(VolumeMethod::NativeSnapshot) => VolumeVerdict::AsItWas,
@@ -74,7 +89,43 @@ impl Volumes {
         if self.restore_data { VolumeVerdict::AnewWithData(what) } else { VolumeVerdict::Anew }
     }
 
-    fn map_claim(&self, volume: &mut Value) {
+    /// The snapshot of a volume.
+    pub(super) fn snapshot(&self, volume: &str) -> Option<&Snapshot> {
+        self.snapshots.get(volume)
+    }
+
+    /// Notes that a volume is made under another name.
+    pub(super) fn rename(&self, volume: &str, name: &str) {
+        lock(&self.renamed).insert(volume.to_owned(), name.to_owned());
+    }
+
+    /// Notes that a volume was made from a snapshot.
+    pub(super) fn note_restored(&self, volume: &Value, snapshot: &Snapshot) {
+        let of = |pointer: &str| text(volume, pointer).to_owned();
+        lock(&self.restored).push(RestoreVolumeInfo {
+            pvc_name: of("/spec/claimRef/name"),
+            pvc_namespace: of("/spec/claimRef/namespace"),
+            pv_name: of("/metadata/name"),
+            restore_method: Some(VolumeMethod::NativeSnapshot),
+            native_snapshot_info: Some(snapshot.info()),
+            ..RestoreVolumeInfo::default()
+        });
+    }
+
+    /// The volumes that were made from a snapshot, by name.
+    pub(super) fn restored(&self) -> Vec<RestoreVolumeInfo> {
+        let mut restored = std::mem::take(&mut *lock(&self.restored));
+        restored.sort_by(|left, right| left.pv_name.cmp(&right.pv_name));
+        restored
+    }
+
+    /// Whether the claim of a volume goes into another namespace.
+    pub(super) fn moves_claim(&self, volume: &Value) -> bool {
+        self.mapping.contains_key(text(volume, "/spec/claimRef/namespace"))
+    }
+
+    /// Lets a volume wait for its claim in the namespace where that goes.
+    pub(super) fn map_claim(&self, volume: &mut Value) {
         let target = self.mapping.get(text(volume, "/spec/claimRef/namespace")).cloned();
         if let (Some(target), Some(claim)) =
             (target, volume.pointer_mut("/spec/claimRef").and_then(Value::as_object_mut))
@@ -90,15 +141,15 @@ impl Volumes {
             return;
         }
         reset_binding(claim);
-        if self.anew().contains(&volume)
-            && let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut)
-        {
+        let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) else {
+            return;
+        };
+        if lock(&self.anew).contains(&volume) {
             spec.remove("volumeName");
         }
-    }
-
-    fn anew(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.anew.lock().unwrap_or_else(PoisonError::into_inner)
+        if let Some(name) = lock(&self.renamed).get(&volume) {
+            spec.insert("volumeName".to_owned(), name.as_str().into());
+        }
     }
 }
 
@@ -113,7 +164,7 @@ mod tests {
             BackupVolumeInfo { pv_name: "pv-1".to_owned(), backup_method: method, ..BackupVolumeInfo::default() };
         let mapping = BTreeMap::from([("shop".to_owned(), "shop-2".to_owned())]);
         let spec = RestoreSpec { restore_pvs, namespace_mapping: mapping, ..RestoreSpec::default() };
-        Volumes::new(vec![info], &spec)
+        Volumes::new(vec![info], Vec::new(), &spec)
     }
 
     fn volume(policy: &str) -> Value {
@@ -157,5 +208,24 @@ mod tests {
         let mut claim = json!({"metadata": {}, "spec": {"volumeName": "pv-1", "accessModes": []}});
         volumes.free_claim(&mut claim);
         assert_eq!(claim["spec"], json!({"accessModes": []}));
+    }
+
+    #[test]
+    fn a_backup_without_a_file_about_volumes_is_judged_by_its_snapshots() {
+        let mut snapshot = Snapshot::default();
+        snapshot.spec.persistent_volume_name = "pv-1".to_owned();
+        let volumes = Volumes::new(Vec::new(), vec![snapshot], &RestoreSpec::default());
+        assert_eq!(volumes.handle(&mut volume("Delete")), VolumeVerdict::FromSnapshot);
+        assert!(volumes.snapshot("pv-1").is_some() && volumes.snapshot("pv-2").is_none());
+    }
+
+    #[test]
+    fn a_claim_follows_its_volume_to_another_name() {
+        let volumes = volumes(None, None);
+        assert!(volumes.moves_claim(&volume("Retain")));
+        volumes.rename("pv-1", "velero-clone-1");
+        let mut claim = json!({"metadata": {}, "spec": {"volumeName": "pv-1"}});
+        volumes.free_claim(&mut claim);
+        assert_eq!(claim["spec"]["volumeName"], "velero-clone-1");
     }
 }

@@ -85,6 +85,7 @@ impl Scene {
             features: self.features.clone(),
             page_size: self.page_size,
             item_block_workers: 1,
+            taken: Default::default(),
         }
     }
 

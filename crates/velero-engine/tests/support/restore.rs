@@ -64,6 +64,7 @@ pub async fn request(cluster: &Cluster, spec: RestoreSpec, extra: Actions) -> Re
         modifiers: None,
         policies: None,
         volumes: Vec::new(),
+        snapshots: Vec::new(),
         features,
         priorities: Priorities::default(),
         version_priorities: Default::default(),

@@ -112,6 +112,10 @@ impl VolumeSnapshotter for RemoteVolumeSnapshotter {
         serde_json::from_slice(&answer.persistent_volume).map_err(unreadable)
     }
 
+    fn follows_uploads(&self) -> bool {
+        !self.is_first_version()
+    }
+
     async fn progress(&self, snapshot_id: &str) -> Result<OperationProgress> {
         if self.is_first_version() {
             return Ok(OperationProgress { completed: true, ..OperationProgress::default() });

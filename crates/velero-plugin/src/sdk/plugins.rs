@@ -1,6 +1,6 @@
 //! What a plugin binary brings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -36,6 +36,8 @@ pub struct Plugins {
     pub(crate) item_block: Named<dyn ItemBlockAction>,
     pub(crate) object_stores: Named<dyn ObjectStoreProvider>,
     pub(crate) snapshotters: Named<dyn VolumeSnapshotter>,
+    /// Those among the snapshotters that are of the first version to every host.
+    first_version: BTreeSet<String>,
     repeated: Vec<(PluginKind, String)>,
 }
 
@@ -107,6 +109,13 @@ impl Plugins {
         add!(self, VolumeSnapshotterV2, snapshotters, snapshotter)
     }
 
+    /// Adds a volume snapshotter in the first version of the protocol: its snapshots are complete once they are taken.
+    #[must_use]
+    pub fn volume_snapshotter_v1(mut self, snapshotter: impl VolumeSnapshotter + 'static) -> Self {
+        self.first_version.insert(snapshotter.name().to_owned());
+        add!(self, VolumeSnapshotter, snapshotters, snapshotter)
+    }
+
     /// Kinds and names as a host lists them. Hosts refuse a binary with a kind they do not know, so snapshotters are
     /// listed in the version the host knows.
     pub(crate) fn list(&self, host_knows_snapshotters_v2: bool) -> Vec<(PluginKind, String)> {
@@ -119,13 +128,11 @@ impl Plugins {
                 PluginKind::DeleteItemAction => self.delete_item.keys().cloned().collect(),
                 PluginKind::ItemBlockAction => self.item_block.keys().cloned().collect(),
                 PluginKind::ObjectStore => self.object_stores.keys().cloned().collect(),
-                PluginKind::VolumeSnapshotterV2 if host_knows_snapshotters_v2 => {
-                    self.snapshotters.keys().cloned().collect()
+                PluginKind::VolumeSnapshotter | PluginKind::VolumeSnapshotterV2 => {
+                    let second = |name: &String| host_knows_snapshotters_v2 && !self.first_version.contains(name);
+                    let wanted = kind == PluginKind::VolumeSnapshotterV2;
+                    self.snapshotters.keys().filter(|name| second(name) == wanted).cloned().collect()
                 }
-                PluginKind::VolumeSnapshotter if !host_knows_snapshotters_v2 => {
-                    self.snapshotters.keys().cloned().collect()
-                }
-                PluginKind::VolumeSnapshotter | PluginKind::VolumeSnapshotterV2 => Vec::new(),
             }
         };
         PluginKind::ALL.into_iter().flat_map(|kind| names(kind).into_iter().map(move |name| (kind, name))).collect()
@@ -218,6 +225,8 @@ mod tests {
         let plugins = Plugins::new().volume_snapshotter(Named("a.io/b"));
         assert_eq!(plugins.list(true), [(PluginKind::VolumeSnapshotterV2, "a.io/b".to_owned())]);
         assert_eq!(plugins.list(false), [(PluginKind::VolumeSnapshotter, "a.io/b".to_owned())]);
+        let first = Plugins::new().volume_snapshotter_v1(Named("a.io/b"));
+        assert_eq!(first.list(true), [(PluginKind::VolumeSnapshotter, "a.io/b".to_owned())]);
     }
 
     #[test]

@@ -23,6 +23,7 @@ async fn a_binary_lists_everything_it_brings() {
             "BackupItemAction example.velero.io/backup-v1",
             "BackupItemActionV2 example.velero.io/backup",
             "BackupItemActionV2 example.velero.io/data-mover",
+            "VolumeSnapshotter example.velero.io/volumes-v1",
             "VolumeSnapshotterV2 example.velero.io/volumes",
             "ObjectStore example.velero.io/folder",
             "RestoreItemAction example.velero.io/restore-v1",

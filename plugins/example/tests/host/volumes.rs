@@ -48,7 +48,7 @@ async fn the_upload_of_a_snapshot_is_followed_and_cancelled() {
 
     let second = snapshotter.create_snapshot("v1", "", &BTreeMap::new()).await.unwrap();
     snapshotter.cancel(&second).await.unwrap();
-    assert_eq!(snapshotter.progress(&second).await.unwrap().error, "the upload was cancelled");
+    assert_eq!(snapshotter.progress(&second).await.unwrap().error, "the operation was cancelled");
     snapshotter.delete_snapshot(&second).await.unwrap();
     assert!(matches!(snapshotter.progress(&second).await, Err(Error::InvalidOperationId { .. })));
 }

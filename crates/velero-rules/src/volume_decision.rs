@@ -1,0 +1,179 @@
+//! What a backup does with the data of a persistent volume.
+//!
+//! A volume policy that matches decides alone. Otherwise a volume that some pod wants to be copied through its file
+//! system gets no snapshot, and any other gets one unless the backup wants none. With the CSI feature, the snapshots of
+//! CSI volumes are the business of the actions on their claims.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use velero_api::FeatureFlags;
+use velero_api::annotations::{VOLUMES_TO_BACKUP, VOLUMES_TO_EXCLUDE};
+use velero_api::v1::BackupSpec;
+
+use crate::resource_policies::{ResourcePolicies, VolumeActionType, VolumeData};
+
+/// What is done with the data of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VolumeDecision {
+    /// A volume snapshotter takes a snapshot.
+    Snapshot {
+        /// Whether the backup wants the data to be moved, which no snapshotter does.
+        stays_unmoved: bool,
+    },
+    /// The actions on its claim take a CSI snapshot.
+    CsiSnapshot,
+    /// It is copied through the file system of a pod.
+    FsBackup,
+    /// It stays out of the backup.
+    Skip(SkipReason),
+}
+
+/// Why the data of a volume stays out of a backup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SkipReason {
+    /// A volume policy leaves it out.
+    Policy,
+    /// A volume policy leaves it to a plugin.
+    Custom,
+    /// The backup wants no snapshots.
+    SnapshotsOff,
+}
+
+impl SkipReason {
+    /// The reason in words, for the file about volumes and the log.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Policy => "the volume policies of the backup say skip",
+            Self::Custom => "the volume policies of the backup leave it to a plugin",
+            Self::SnapshotsOff => "snapshotVolumes of the backup is false",
+        }
+    }
+}
+
+/// What a backup says about volumes.
+#[derive(Debug, Clone, Copy)]
+pub struct VolumeRules<'a> {
+    /// Its policies.
+    pub policies: Option<&'a ResourcePolicies>,
+    /// Whether it wants snapshots; unless it says no, it does.
+    pub snapshot_volumes: Option<bool>,
+    /// Whether it wants the data of snapshots to be moved.
+    pub snapshot_move_data: bool,
+    /// Whether volumes of pods are copied unless the pod says no, or only if it says so.
+    pub fs_backup_by_default: bool,
+    /// Whether the CSI feature is on.
+    pub csi: bool,
+}
+
+impl<'a> VolumeRules<'a> {
+    /// What a backup says about volumes.
+    pub fn new(spec: &BackupSpec, policies: Option<&'a ResourcePolicies>, features: &FeatureFlags) -> Self {
+        Self {
+            policies,
+            snapshot_volumes: spec.snapshot_volumes,
+            snapshot_move_data: spec.snapshot_move_data == Some(true),
+            fs_backup_by_default: spec.default_volumes_to_fs_backup == Some(true),
+            csi: features.csi(),
+        }
+    }
+
+    /// Whether a claim can make a difference to the policies.
+    pub fn ask_for_claims(&self) -> bool {
+        self.policies.is_some_and(ResourcePolicies::has_volume_policies)
+    }
+
+    /// What the policies say about a volume, if they say anything. Then pods make no difference.
+    pub fn policy_action(&self, volume: &VolumeData) -> Option<VolumeActionType> {
+        self.policies?.volume_action(volume).map(|action| action.kind)
+    }
+
+    /// Decides about a volume and the places where pods mount its claim.
+    pub fn decide<'m>(&self, volume: &VolumeData, mounts: impl IntoIterator<Item = &'m PodMount>) -> VolumeDecision {
+        match self.policy_action(volume) {
+            Some(VolumeActionType::Skip) => return VolumeDecision::Skip(SkipReason::Policy),
+            Some(VolumeActionType::Custom) => return VolumeDecision::Skip(SkipReason::Custom),
+            Some(VolumeActionType::FsBackup) => return VolumeDecision::FsBackup,
+            Some(VolumeActionType::Snapshot) => {}
+            None if mounts.into_iter().any(|mount| mount.is_copied(self.fs_backup_by_default)) => {
+                return VolumeDecision::FsBackup;
+            }
+            None if self.snapshot_volumes == Some(false) => return VolumeDecision::Skip(SkipReason::SnapshotsOff),
+            None => {}
+        }
+        match self.csi && volume.csi.is_some() {
+            true => VolumeDecision::CsiSnapshot,
+            false => VolumeDecision::Snapshot { stays_unmoved: self.snapshot_move_data },
+        }
+    }
+}
+
+/// A claim in a pod, and what the pod says about copying it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodMount {
+    /// The claim.
+    pub claim: String,
+    /// Whether the pod asks for the volume to be copied.
+    pub opted_in: bool,
+    /// Whether the pod asks for the volume not to be copied.
+    pub opted_out: bool,
+}
+
+impl PodMount {
+    /// The claims of a pod.
+    pub fn of_pod(pod: &[u8]) -> Result<Vec<Self>, serde_json::Error> {
+        let PodDocument { metadata, spec } = serde_json::from_slice(pod)?;
+        let annotations = metadata.annotations.unwrap_or_default();
+        let named = |key: &str, volume: &str| {
+            annotations.get(key).is_some_and(|names| names.split(',').any(|name| name == volume))
+        };
+        let mount = |volume: VolumeDocument| {
+            Some(Self {
+                claim: volume.persistent_volume_claim?.claim_name,
+                opted_in: named(VOLUMES_TO_BACKUP, &volume.name),
+                opted_out: named(VOLUMES_TO_EXCLUDE, &volume.name),
+            })
+        };
+        Ok(spec.volumes.unwrap_or_default().into_iter().filter_map(mount).collect())
+    }
+
+    fn is_copied(&self, by_default: bool) -> bool {
+        if by_default { !self.opted_out } else { self.opted_in }
+    }
+}
+
+/// The part of a pod that is read.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct PodDocument {
+    metadata: MetadataDocument,
+    spec: SpecDocument,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct MetadataDocument {
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct SpecDocument {
+    volumes: Option<Vec<VolumeDocument>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct VolumeDocument {
+    name: String,
+    persistent_volume_claim: Option<ClaimDocument>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ClaimDocument {
+    claim_name: String,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! A volume snapshotter, unmodified, under both servers: the same records, and either server restores and deletes.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::io::Read;
+use std::time::Duration;
+
+use flate2::read::MultiGzDecoder;
+use serde_json::{Value, json};
+use velero_testkit::machine::wait_until;
+use velero_testkit::parts::BUCKET;
+use velero_testkit::{BoxKind, Edition, ServerOptions, TestBox, TestCluster, VeleroServer, harness, install, load};
+use velero_tests::{backups, restores};
+
+const SHOP: &str = "shop";
+const MINUTE: Duration = Duration::from_secs(60);
+/// The provider that is of the first version to both servers.
+const PROVIDER: &str = "example.velero.io/volumes-v1";
+
+/// A claim and its volume; the snapshotter knows the volumes of one driver only.
+fn claim(name: &str, driver: &str, annotations: &Value) -> [Value; 2] {
+    let (size, modes) = (json!({"storage": "1Mi"}), json!(["ReadWriteOnce"]));
+    let volume = format!("pv-{name}");
+    let labels = json!({"topology.kubernetes.io/zone": "zone-1", "tier": "gold"});
+    let spec = json!({"capacity": size, "accessModes": modes, "persistentVolumeReclaimPolicy": "Retain",
+        "storageClassName": "", "csi": {"driver": driver, "volumeHandle": format!("disk-{name}")},
+        "claimRef": {"namespace": SHOP, "name": name}});
+    let metadata = json!({"name": volume, "labels": labels, "annotations": annotations});
+    let claim =
+        json!({"accessModes": modes, "storageClassName": "", "volumeName": volume, "resources": {"requests": size}});
+    [
+        json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec}),
+        json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": SHOP}, "spec": claim}),
+    ]
+}
+
+fn server(cluster: &TestCluster, edition: Edition, run: &str) -> VeleroServer {
+    let namespace = format!("velero-{}", format!("{edition:?}").to_lowercase());
+    let options = ServerOptions {
+        prefix: format!("{run}/{namespace}"),
+        namespace,
+        plugins: vec![install::package_binary("velero-plugin-example", "velero-plugin-example", "dev").unwrap()],
+        ..ServerOptions::default()
+    };
+    let server = VeleroServer::up(&cluster.test_box, edition, options).unwrap();
+    let folder = server.machine().folder(&format!("snapshots-{}", server.namespace())).unwrap();
+    let config = json!({"path": folder});
+    let metadata = json!({"name": "folders", "namespace": server.namespace()});
+    let location = json!({"apiVersion": "velero.io/v1", "kind": "VolumeSnapshotLocation", "metadata": metadata,
+        "spec": {"provider": PROVIDER, "config": config}});
+    server.machine().apply(&location.to_string()).unwrap();
+    server
+}
+
+/// A list that a backup has stored, by the name of the volume, without what differs from run to run.
+fn records(server: &VeleroServer, run: &str, file: &str) -> Vec<Value> {
+    let key = format!("{run}/{}/backups/b/b-{file}.json.gz", server.namespace());
+    let content = backups::object(server.machine(), BUCKET, &key).unwrap().unwrap_or_else(|| panic!("no {key}"));
+    let mut text = String::new();
+    MultiGzDecoder::new(content.as_slice()).read_to_string(&mut text).unwrap();
+    let mut all: Vec<Value> = serde_json::from_str(&text).unwrap();
+    all.sort_by_key(|record| (record["pvName"].to_string(), record["spec"]["persistentVolumeName"].to_string()));
+    for record in &mut all {
+        for pointer in
+            ["/spec/backupUID", "/status/providerSnapshotID", "/nativeSnapshotInfo/snapshotHandle", "/skippedReason"]
+        {
+            if let Some(value) = record.pointer_mut(pointer).filter(|value| **value != "") {
+                *value = json!("…");
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn a_snapshotter_of_ours_does_the_same_under_both_servers() {
+    TestBox::down("snapshots").unwrap();
+    harness::run("snapshots", BoxKind::ControlPlane, async |cluster| {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SHOP}});
+        let fails = json!({"example.velero.io/snapshot": "fail"});
+        let objects = [
+            claim("good", "example.velero.io", &json!({})),
+            claim("foreign", "other.example.com", &json!({})),
+            claim("failing", "example.velero.io", &fails),
+        ];
+        load::create_all(&cluster.client, std::iter::once(namespace).chain(objects.into_iter().flatten()))
+            .await
+            .unwrap();
+        let run = harness::unique_name("snapshots");
+        let servers = [server(&cluster, Edition::Ours, &run), server(&cluster, Edition::Peer, &run)];
+        let [ours, peer] = &servers;
+        wait_until("the claims to be bound", MINUTE, || {
+            let phases = ours.machine().kubectl(&["-n", SHOP, "get", "pvc", "-o=jsonpath={.items[*].status.phase}"])?;
+            anyhow::ensure!(phases == "Bound Bound Bound", "{phases}");
+            Ok(())
+        })
+        .unwrap();
+        let statuses = servers.each_ref().map(|server| {
+            backups::create(server, "b", &json!({"includedNamespaces": [SHOP]})).unwrap();
+            let backup = backups::ended(server, "b", MINUTE).unwrap();
+            let status = &backup["status"];
+            let locations = &backup["spec"]["volumeSnapshotLocations"];
+            let fields = ["phase", "errors", "volumeSnapshotsAttempted", "volumeSnapshotsCompleted"];
+            json!([locations, fields.map(|field| status[field].clone())])
+        });
+        assert_eq!(statuses[0], statuses[1]);
+        assert_eq!(statuses[0], json!([["folders"], ["PartiallyFailed", 1, 2, 1]]));
+        for file in ["volumesnapshots", "volumeinfo"] {
+            assert_eq!(records(ours, &run, file), records(peer, &run, file), "{file}");
+        }
+        assert_eq!(described(ours, Edition::Ours), described(ours, Edition::Peer));
+        for server in &servers {
+            restores_beside(server);
+            server.velero(&["backup", "delete", "b", "--confirm"]).unwrap();
+            let folder = server.machine().folder(&format!("snapshots-{}", server.namespace())).unwrap();
+            wait_until("the snapshots to be gone", MINUTE, || {
+                anyhow::ensure!(std::fs::read_dir(&folder)?.next().is_none(), "{} is not empty", folder.display());
+                Ok(())
+            })
+            .unwrap();
+        }
+    });
+    TestBox::down("snapshots").unwrap();
+}
+
+/// What a command says about the native snapshots of our backup.
+fn described(server: &VeleroServer, edition: Edition) -> Vec<String> {
+    let text = server.velero_of(edition, &["backup", "describe", "b", "--details"]).unwrap();
+    let lines = text.lines().skip_while(|line| !line.contains("Velero-Native Snapshots:"));
+    let lines: Vec<String> = lines.take_while(|line| !line.trim().is_empty()).map(str::to_owned).collect();
+    assert!(lines.iter().any(|line| line.contains("pv-good")), "{text}");
+    lines
+}
+
+fn restores_beside(server: &VeleroServer) {
+    let name = format!("of-{}", server.namespace());
+    restores::create(server, &name, &json!({"backupName": "b", "namespaceMapping": {(SHOP): name}})).unwrap();
+    let live = |kind: &str, object: &str| -> anyhow::Result<Value> {
+        Ok(serde_json::from_str(&server.machine().kubectl(&["-n", &name, "get", kind, object, "-o", "json"])?)?)
+    };
+    let mut volume = String::new();
+    wait_until("the claim to be bound", MINUTE, || {
+        let claim = live("pvc", "good")?;
+        anyhow::ensure!(claim["status"]["phase"] == "Bound", "{}", claim["status"]);
+        volume = claim["spec"]["volumeName"].as_str().unwrap_or_default().to_owned();
+        Ok(())
+    })
+    .unwrap();
+    assert!(volume.starts_with("velero-clone-"), "{name}: {volume}");
+    let volume = live("pv", &volume).unwrap();
+    let handle = volume["spec"]["csi"]["volumeHandle"].as_str().unwrap();
+    assert!(handle.starts_with("disk-good-from-snapshot-"), "{name}: {handle}");
+    assert_eq!(volume["metadata"]["annotations"]["velero.io/original-pv-name"], "pv-good", "{name}");
+}
