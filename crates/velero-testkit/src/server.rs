@@ -143,6 +143,8 @@ impl VeleroServer {
         }
         for plugin in &self.options.plugins {
             let name = plugin.file_name().context("a plugin without a file name")?;
+            // A killed server's plugins may still run: their file can be replaced, not written to.
+            let _ = fs::remove_file(plugins.join(name));
             fs::copy(plugin, plugins.join(name)).with_context(|| format!("cannot copy {}", plugin.display()))?;
         }
         let credentials = folder.join("cloud");
