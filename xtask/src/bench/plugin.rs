@@ -10,6 +10,8 @@ use velero_tests::backups;
 use super::{Output, rounded, take};
 
 const NAMESPACE: &str = "acted-on";
+/// How many backups each server takes.
+const BACKUPS: usize = 3;
 
 #[derive(Args, Clone)]
 pub(crate) struct Options {
@@ -49,7 +51,8 @@ fn added(test_box: &TestBox, edition: Edition) -> Result<Value> {
     Ok(json!({"seconds": rounded(with), "without": rounded(without), "adds": rounded(with - without)}))
 }
 
-/// Starts the server afresh, takes one backup and stops the server; gives the seconds.
+/// Starts the server afresh, takes some backups and stops the server; gives the seconds of the fastest. The first moments
+/// of a server would hide what a plugin adds.
 fn measure(test_box: &TestBox, edition: Edition, with_plugin: bool) -> Result<f64> {
     say(format!("backing up with {edition:?}, {} the plugin", if with_plugin { "with" } else { "without" }));
     let namespace = format!("velero-{}-{with_plugin}", format!("{edition:?}").to_lowercase());
@@ -58,12 +61,16 @@ fn measure(test_box: &TestBox, edition: Edition, with_plugin: bool) -> Result<f6
     let prefix = harness::unique_name("bench");
     let server =
         VeleroServer::up(test_box, edition, ServerOptions { prefix, namespace, plugins, ..ServerOptions::default() })?;
-    let name = harness::unique_name("bench");
-    let request = backups::request(&server, &name, &json!({"includedNamespaces": [NAMESPACE]}));
-    let (backup, seconds) =
-        harness::inside(test_box.clone(), async move |cluster| take(cluster.client, request).await)?;
+    let mut fastest = f64::INFINITY;
+    for _ in 0..BACKUPS {
+        let name = harness::unique_name("bench");
+        let request = backups::request(&server, &name, &json!({"includedNamespaces": [NAMESPACE]}));
+        let (backup, seconds) =
+            harness::inside(test_box.clone(), async move |cluster| take(cluster.client, request).await)?;
+        let phase = &backup["status"]["phase"];
+        ensure!(phase == "Completed", "the backup of {edition:?} is {phase}, log: {}", server.log().display());
+        fastest = fastest.min(seconds);
+    }
     server.stop()?;
-    let phase = &backup["status"]["phase"];
-    ensure!(phase == "Completed", "the backup of {edition:?} is {phase}, log: {}", server.log().display());
-    Ok(seconds)
+    Ok(fastest)
 }

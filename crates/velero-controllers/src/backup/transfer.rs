@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use velero_api::v1::{Backup, BackupProgress};
 use velero_archive::BackupFile;
 use velero_engine::Journal;
@@ -68,24 +69,20 @@ pub(super) async fn contents(
     }
 }
 
-/// Makes the archive on a thread of its own, so that a large backup takes no turn from the controllers. Dropping the
-/// future gives the backup up.
+/// Makes the archive in a task of its own: what plugins answer need not change threads. Dropping the future gives the
+/// backup up.
 async fn make(
     request: BackupRequest,
     sink: PipeWriter,
     journal: Journal,
     progress: watch::Sender<BackupProgress>,
 ) -> Result<BackupOutcome, String> {
-    let wanted = CancellationToken::new();
-    let dropped = wanted.clone();
-    let _guard = wanted.drop_guard();
-    let runtime = tokio::runtime::Handle::current();
-    let work = tokio::task::spawn_blocking(move || {
-        let made = runtime.block_on(dropped.run_until_cancelled(backup::run(request, sink, &journal, progress)));
-        let (outcome, sink) = made.ok_or("the backup was given up")?.map_err(|error| describe(&error))?;
-        sink.finish().map_err(|error| error.to_string())?;
+    let work = AbortOnDropHandle::new(tokio::spawn(async move {
+        let (outcome, sink) = backup::run(request, sink, &journal, progress).await.map_err(|error| describe(&error))?;
+        let finished = tokio::task::spawn_blocking(move || sink.finish()).await;
+        finished.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         Ok(outcome)
-    });
+    }));
     work.await.map_err(|error| error.to_string())?
 }
 

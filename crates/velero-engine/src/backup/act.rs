@@ -270,12 +270,12 @@ impl Run {
                 Some(value) => value,
                 empty => empty.insert(item.raw.to_value().map_err(|error| error.to_string())?),
             };
-            let outcome = action.execute(current, &self.request.backup).await.map_err(|error| {
+            let mut outcome = action.execute(current, &self.request.backup).await.map_err(|error| {
                 let (resource, namespace) = (&planned.name, namespace.unwrap_or_default());
                 format!("error executing custom action {} (groupResource={resource}, namespace={namespace}, name={name}): {error}", action.name())
             })?;
-            if let Some(updated) = &outcome.updated_item {
-                current.clone_from(updated);
+            if let Some(updated) = outcome.updated_item.take() {
+                *current = updated;
                 changed = true;
             }
             if annotation(current, annotations::SKIP_FROM_BACKUP).is_some() {

@@ -1,6 +1,9 @@
 //! Actions that run in a plugin binary.
 
+use std::sync::PoisonError;
+
 use async_trait::async_trait;
+use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 use velero_api::records::ResourceIdentifier;
@@ -39,7 +42,7 @@ macro_rules! applies_to {
 pub(crate) use applies_to;
 
 impl Remote {
-    pub(crate) fn encode(&self, call: &'static str, object: &str, value: &impl Serialize) -> Result<bytes::Bytes> {
+    pub(crate) fn encode(&self, call: &'static str, object: &str, value: &impl Serialize) -> Result<Bytes> {
         json_bytes(value).map_err(|error| self.error(call, object, format!("it cannot be written as JSON: {error}")))
     }
 
@@ -48,8 +51,19 @@ impl Remote {
         Ok(ItemRequest {
             plugin: self.name.clone(),
             item: self.encode(call, &object, item)?,
-            backup: self.encode(call, &object, backup)?,
+            backup: self.encode_backup(call, &object, backup)?,
         })
+    }
+
+    /// A backup as JSON, written once as long as it stays the same.
+    fn encode_backup(&self, call: &'static str, object: &str, backup: &Backup) -> Result<Bytes> {
+        let mut last = self.last_backup.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, bytes)) = last.as_ref().filter(|(known, _)| known == backup) {
+            return Ok(bytes.clone());
+        }
+        let bytes = self.encode(call, object, backup)?;
+        *last = Some((backup.clone(), bytes.clone()));
+        Ok(bytes)
     }
 
     pub(crate) fn operation_request(

@@ -1,12 +1,14 @@
 //! One call of a plugin: with a deadline, and an error that names the plugin, the call and what it was about.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
+use velero_api::v1::Backup;
 
 use super::process::PluginProcess;
 use super::restart::Restartable;
@@ -23,7 +25,11 @@ pub(crate) struct Remote {
     pub(crate) kind: PluginKind,
     pub(crate) name: String,
     pub(crate) process: Arc<Restartable>,
+    pub(crate) last_backup: LastBackup,
 }
+
+/// The backup that was sent last, and its JSON: it goes along with every item.
+pub(crate) type LastBackup = Arc<Mutex<Option<(Backup, Bytes)>>>;
 
 /// Why a call has no answer.
 pub(crate) enum Failure {

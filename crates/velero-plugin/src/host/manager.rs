@@ -114,7 +114,7 @@ impl PluginManager {
 
     fn remote(&self, plugin: &PluginIdentifier, config: Option<&Config>) -> Remote {
         let process = self.process(&plugin.command, config.map(|config| (plugin.kind, plugin.name.as_str(), config)));
-        Remote { kind: plugin.kind, name: plugin.name.clone(), process }
+        Remote { kind: plugin.kind, name: plugin.name.clone(), process, last_backup: Arc::default() }
     }
 
     fn process(&self, command: &Path, configured: Option<(PluginKind, &str, &Config)>) -> Arc<Restartable> {

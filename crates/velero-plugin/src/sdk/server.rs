@@ -117,7 +117,7 @@ fn router(plugins: Plugins, printed: Printed, shutdown: watch::Sender<bool>) -> 
     let knows = std::env::var(further).is_ok_and(|kinds| kinds.split(',').any(|known| known == kind));
     let plugins = Arc::new(plugins);
     let process = Process::new(plugins.list(knows), printed, shutdown);
-    let actions = Actions(Arc::clone(&plugins));
+    let actions = Actions(Arc::clone(&plugins), Arc::default());
     let snapshotters = VolumeSnapshotters(Arc::clone(&plugins));
     Server::builder()
         .initial_stream_window_size(1 << 20)

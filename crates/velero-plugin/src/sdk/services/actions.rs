@@ -1,6 +1,6 @@
 //! Actions on items that are backed up or whose backup goes away.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -26,7 +26,23 @@ type Answer<T> = Result<Response<T>, Status>;
 
 /// The actions of this process.
 #[derive(Clone)]
-pub(crate) struct Actions(pub(crate) Arc<Plugins>);
+pub(crate) struct Actions(pub(crate) Arc<Plugins>, pub(crate) Arc<LastBackup>);
+
+/// The backup that came last. The host sends it along with every item; it is read once.
+#[derive(Default)]
+pub(crate) struct LastBackup(Mutex<Option<(Bytes, Arc<Backup>)>>);
+
+impl LastBackup {
+    fn read(&self, sent: &Bytes) -> Result<Arc<Backup>> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, backup)) = last.as_ref().filter(|(bytes, _)| bytes == sent) {
+            return Ok(Arc::clone(backup));
+        }
+        let backup: Arc<Backup> = Arc::new(decode("backup", sent)?);
+        *last = Some((sent.clone(), Arc::clone(&backup)));
+        Ok(backup)
+    }
+}
 
 pub(super) fn applies_to(selector: ResourceSelector) -> AppliesToResponse {
     AppliesToResponse { resource_selector: Some(selector_to(selector)) }
@@ -41,9 +57,10 @@ async fn execute(
     actions: &Named<dyn BackupItemAction>,
     kind: PluginKind,
     request: ItemRequest,
+    last: &LastBackup,
 ) -> Result<(Bytes, BackupItemOutcome)> {
     let action = find(actions, kind, &request.plugin)?;
-    let (item, backup): (Value, Backup) = (decode("item", &request.item)?, decode("backup", &request.backup)?);
+    let (item, backup): (Value, _) = (decode("item", &request.item)?, last.read(&request.backup)?);
     let outcome = action.execute(&item, &backup).await?;
     Ok((item_or_sent(outcome.updated_item.as_ref(), request.item)?, outcome))
 }
@@ -62,7 +79,7 @@ impl BackupItemActionV1Service for Actions {
     async fn execute(&self, request: Request<ItemRequest>) -> Answer<generated::BackupItemResponse> {
         answer(async {
             let kind = PluginKind::BackupItemAction;
-            let (item, outcome) = execute(&self.0.backup_item_v1, kind, request.into_inner()).await?;
+            let (item, outcome) = execute(&self.0.backup_item_v1, kind, request.into_inner(), &self.1).await?;
             let additional_items = outcome.additional_items.into_iter().map(identifier_to).collect();
             Ok(generated::BackupItemResponse { item, additional_items })
         })
@@ -84,7 +101,7 @@ impl BackupItemActionService for Actions {
     async fn execute(&self, request: Request<ItemRequest>) -> Answer<v2::BackupItemResponse> {
         answer(async {
             let kind = PluginKind::BackupItemActionV2;
-            let (item, outcome) = execute(&self.0.backup_item, kind, request.into_inner()).await?;
+            let (item, outcome) = execute(&self.0.backup_item, kind, request.into_inner(), &self.1).await?;
             Ok(v2::BackupItemResponse {
                 item,
                 additional_items: outcome.additional_items.into_iter().map(identifier_to).collect(),
@@ -99,7 +116,7 @@ impl BackupItemActionService for Actions {
         answer(async {
             let request = request.into_inner();
             let action = find(&self.0.backup_item, PluginKind::BackupItemActionV2, &request.plugin)?;
-            let backup: Backup = decode("backup", &request.owner)?;
+            let backup = self.1.read(&request.owner)?;
             let progress = action.progress(&request.operation_id, &backup).await?;
             Ok(ProgressResponse { progress: Some(progress_to(progress)) })
         })
@@ -110,7 +127,7 @@ impl BackupItemActionService for Actions {
         answer(async {
             let request = request.into_inner();
             let action = find(&self.0.backup_item, PluginKind::BackupItemActionV2, &request.plugin)?;
-            let backup: Backup = decode("backup", &request.owner)?;
+            let backup = self.1.read(&request.owner)?;
             action.cancel(&request.operation_id, &backup).await
         })
         .await
@@ -132,7 +149,7 @@ impl DeleteItemActionService for Actions {
         answer(async {
             let request = request.into_inner();
             let action = find(&self.0.delete_item, PluginKind::DeleteItemAction, &request.plugin)?;
-            let (item, backup): (Value, Backup) = (decode("item", &request.item)?, decode("backup", &request.backup)?);
+            let (item, backup): (Value, _) = (decode("item", &request.item)?, self.1.read(&request.backup)?);
             action.execute(&item, &backup).await.map(|()| Empty {})
         })
         .await
@@ -154,7 +171,7 @@ impl ItemBlockActionService for Actions {
         answer(async {
             let request = request.into_inner();
             let action = find(&self.0.item_block, PluginKind::ItemBlockAction, &request.plugin)?;
-            let (item, backup): (Value, Backup) = (decode("item", &request.item)?, decode("backup", &request.backup)?);
+            let (item, backup): (Value, _) = (decode("item", &request.item)?, self.1.read(&request.backup)?);
             let related = action.related_items(&item, &backup).await?;
             Ok(RelatedItemsResponse { related_items: related.into_iter().map(identifier_to).collect() })
         })
