@@ -25,6 +25,8 @@ fn plural(kind: &str) -> &'static str {
         "ConfigMap" => "configmaps",
         "ServiceAccount" => "serviceaccounts",
         "Namespace" => "namespaces",
+        "Pod" => "pods",
+        "PriorityClass" => "priorityclasses.scheduling.k8s.io",
         "CustomResourceDefinition" => "customresourcedefinitions.apiextensions.k8s.io",
         "Gizmo" => "gizmos.restore.example.com",
         "Ghost" => "ghosts.nowhere.example.com",
@@ -66,6 +68,28 @@ fn items_get_into_their_new_namespace_and_the_total_is_there_from_the_start() {
         assert_eq!(live["metadata"]["labels"], labels);
         let owners = live["metadata"]["managedFields"].as_array().unwrap();
         assert_eq!(owners.iter().map(|entry| &entry["manager"]).collect::<Vec<_>>(), ["kubectl-create"]);
+    });
+}
+
+#[test]
+fn pods_wait_until_the_server_knows_the_priority_classes_restored_before_them() {
+    cluster_test(async |test| {
+        let scene = Scene::new(&test).await;
+        let class = |index: usize| format!("{}-{index}", scene.namespace);
+        let classes = (0..10).map(|index| {
+            json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": class(index)},
+                "value": 7})
+        });
+        let pods = (0..10).map(|index| {
+            let containers = json!([{"name": "c", "image": "busybox"}]);
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("p{index}"), "namespace": "shop"},
+                "spec": {"priorityClassName": class(index), "containers": containers}})
+        });
+        let items: Vec<Value> = classes.chain(pods).collect();
+        let request = request(&scene.cluster, into(&scene.namespace), Actions::default()).await;
+        let restored = try_restore(request, archive(&items, plural)).await.unwrap();
+        assert_eq!(restored.journal.counts(), Default::default(), "{:?}", restored.journal.results());
+        assert_eq!(restored.list("v1/Pod").len(), 10);
     });
 }
 

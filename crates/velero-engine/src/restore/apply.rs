@@ -19,6 +19,8 @@ use super::types::Served;
 /// How long the server may take to serve a type whose definition it has accepted.
 const NEW_TYPE: Duration = Duration::from_secs(30);
 const NEW_TYPE_POLL: Duration = Duration::from_millis(200);
+/// How long the server's admission may take to learn of an object that was made a moment ago.
+const NEW_REFERENCE: Duration = Duration::from_secs(2);
 const PORT_TAKEN: &str = "provided port is already allocated";
 
 /// An object and where it goes.
@@ -90,6 +92,9 @@ impl Run {
             let request = cluster.create_raw(kind, target.namespace(), &target.name, body, manager);
             match self.pace.send(cluster, request).await {
                 Err(Error::NotFound(_)) if target.served.is_new && start.elapsed() < NEW_TYPE => {
+                    tokio::time::sleep(NEW_TYPE_POLL).await;
+                }
+                Err(error) if misses_reference(&error) && start.elapsed() < NEW_REFERENCE => {
                     tokio::time::sleep(NEW_TYPE_POLL).await;
                 }
                 answer => return answer,
@@ -226,6 +231,13 @@ fn failed(target: &Target<'_>, error: &Error) -> Trouble {
 /// The server's own sentence where there is one: the rest is in front of it already.
 fn message(error: &Error) -> String {
     error.refusal().map_or_else(|| error.to_string(), |refusal| refusal.message.clone())
+}
+
+/// Whether the server refused a pod for something that it may not know yet: it looks these up in caches.
+fn misses_reference(error: &Error) -> bool {
+    let Error::Forbidden(refusal) = error else { return false };
+    let pieces = ["no PriorityClass with name", "error looking up service account", "pod rejected: RuntimeClass"];
+    pieces.iter().any(|piece| refusal.message.contains(piece))
 }
 
 /// Whether a create was refused because the object is there. A service whose node port is taken may be taken by itself.
