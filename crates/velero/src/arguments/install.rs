@@ -94,8 +94,8 @@ pub(crate) struct StorageArguments {
     #[arg(long, action = ArgAction::Append)]
     pub(crate) snapshot_location_config: Vec<KeyValues>,
 
-    /// Create a volume snapshot location for the provider [default: true]
-    #[arg(long, default_value = "true")]
+    /// Create a volume snapshot location for the provider [default: true with --plugins]
+    #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) use_volume_snapshots: OptionalBool,
 
     /// File containing a certificate bundle to use when verifying TLS connections to the object store

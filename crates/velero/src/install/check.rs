@@ -48,9 +48,8 @@ fn check_location(arguments: &InstallArguments) -> Result<()> {
         ensure!(!bucket.is_empty(), "--bucket is required with --provider {provider:?}");
         check_bucket(provider, bucket)?;
     }
-    let has_plugins = arguments.pod.plugins.iter().flat_map(|list| &list.0).any(|image| !image.is_empty());
     ensure!(
-        provider.is_empty() || is_built_in(provider) || has_plugins,
+        provider.is_empty() || is_built_in(provider) || locations::has_plugins(arguments),
         "--provider {provider:?} is not built in ({}); name the image of its plugin with --plugins",
         PROVIDERS.join(", ")
     );

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use velero_api::v1::SERVER_STATUS_NAME;
 
 use super::{DEFAULT_LOCATION, Installation, Resource, metadata};
-use crate::arguments::StorageArguments;
 use crate::arguments::values::merged;
+use crate::arguments::{InstallArguments, StorageArguments};
 
 /// The Secret with the provider's credentials.
 pub(crate) const SECRET: &str = "cloud-credentials";
@@ -40,7 +40,7 @@ pub(super) fn resources(installation: &Installation<'_>) -> Vec<Resource> {
         let named = is_location_named(&installation.arguments.storage);
         resources.push(Resource::applied_if(named, backup_location(installation)));
     }
-    if makes_snapshot_location(&installation.arguments.storage) {
+    if makes_snapshot_location(installation.arguments) {
         resources.push(Resource::applied(snapshot_location(installation)));
     }
     let metadata = metadata(Some(installation.namespace), SERVER_STATUS_NAME);
@@ -86,10 +86,17 @@ fn makes_location(installation: &Installation<'_>) -> bool {
     !storage.no_default_backup_location && is_wanted
 }
 
-fn makes_snapshot_location(storage: &StorageArguments) -> bool {
-    // A directory has no snapshots.
+/// Snapshots need a plugin: the stores that are built in bring none, and a directory has none.
+fn makes_snapshot_location(arguments: &InstallArguments) -> bool {
+    let storage = &arguments.storage;
     let has_provider = !storage.provider.is_empty() && (storage.no_default_backup_location || !is_on_claim(storage));
-    has_provider && storage.use_volume_snapshots.0 != Some(false)
+    let is_asked_for = has_plugins(arguments) || !storage.snapshot_location_config.is_empty();
+    has_provider && storage.use_volume_snapshots.0.unwrap_or(is_asked_for)
+}
+
+/// Whether images of plugins are named.
+pub(super) fn has_plugins(arguments: &InstallArguments) -> bool {
+    arguments.pod.plugins.iter().flat_map(|list| &list.0).any(|image| !image.is_empty())
 }
 
 fn secret(namespace: &str, content: &[u8]) -> Value {

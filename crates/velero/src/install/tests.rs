@@ -53,8 +53,15 @@ fn without_flags_backups_go_to_a_claim() {
 }
 
 #[test]
-fn a_bucket_comes_with_its_secret_and_a_snapshot_location() {
-    let resources = built(&BUCKET, Existing::default());
+fn a_bucket_comes_with_its_secret_and_with_plugins_a_snapshot_location() {
+    let makes_snapshot_location = |further: &[&str]| {
+        let resources = built(&[&BUCKET, further].concat(), Existing::default());
+        kinds(&resources).contains(&"VolumeSnapshotLocation/default".to_owned())
+    };
+    assert!(!makes_snapshot_location(&[]), "nobody would take the snapshots");
+    assert!(makes_snapshot_location(&["--use-volume-snapshots=true"]));
+    assert!(makes_snapshot_location(&["--snapshot-location-config=region=eu"]));
+    let resources = built(&[&BUCKET[..], &["--plugins=a/b:v1"]].concat(), Existing::default());
     let expected = [
         "Namespace/velero",
         "ClusterRole/velero",
