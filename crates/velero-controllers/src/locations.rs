@@ -75,7 +75,7 @@ impl Locations {
         config.config = spec.config.clone();
         config.transfer = transfer;
         if let Some(selector) = &spec.credential {
-            let content = self.secret(location, "spec.credential", selector).await?;
+            let content = self.objects.referred_secret(location, "spec.credential", selector).await?;
             config.credentials = Some(Credentials::Content(String::from_utf8_lossy(&content).into_owned()));
         }
         config.ca_certificate = self.ca_certificate(location).await?;
@@ -95,7 +95,7 @@ impl Locations {
             config.insert("caCert".to_owned(), String::from_utf8_lossy(&certificate).into_owned());
         }
         if let Some(selector) = &spec.credential {
-            let content = self.secret(location, "spec.credential", selector).await?;
+            let content = self.objects.referred_secret(location, "spec.credential", selector).await?;
             let file = self.credential_files.write(name(location), &content);
             let file = file.map_err(|error| {
                 invalid(location, format!("its credentials cannot be written to a file for its plugin: {error}"))
@@ -108,27 +108,11 @@ impl Locations {
     async fn ca_certificate(&self, location: &BackupStorageLocation) -> Result<Option<Vec<u8>>> {
         let storage = &location.spec.object_storage;
         Ok(match (&storage.ca_cert, &storage.ca_cert_ref) {
-            (_, Some(selector)) => Some(self.secret(location, "spec.objectStorage.caCertRef", selector).await?),
+            (_, Some(selector)) => {
+                Some(self.objects.referred_secret(location, "spec.objectStorage.caCertRef", selector).await?)
+            }
             (Some(certificate), None) => Some(certificate.0.clone()),
             (None, None) => None,
-        })
-    }
-
-    async fn secret(
-        &self,
-        location: &BackupStorageLocation,
-        field: &str,
-        wanted: &SecretKeySelector,
-    ) -> Result<Vec<u8>> {
-        let found = self.objects.secret_value(&wanted.name, &wanted.key).await?;
-        found.ok_or_else(|| {
-            let problem = format!(
-                "{field} refers to key {:?} of secret {:?}, which does not exist in namespace {:?}",
-                wanted.key,
-                wanted.name,
-                self.objects.namespace()
-            );
-            invalid(location, problem)
         })
     }
 
@@ -138,7 +122,7 @@ impl Locations {
             return Err(invalid(location, problem));
         };
         let selector = SecretKeySelector { name: secret.to_owned(), key: key.to_owned(), optional: None };
-        let content = self.secret(location, CUSTOMER_KEY_SECRET, &selector).await?;
+        let content = self.objects.referred_secret(location, CUSTOMER_KEY_SECRET, &selector).await?;
         Ok(CustomerKey(content))
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! Lists tolerate objects that cannot be read: one malformed object must never hide the others.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, SecretKeySelector};
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::{Resource, ResourceExt};
 use velero_api::resource::VeleroResource;
 use velero_cluster::{Cluster, Error as ClusterError};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// How many objects a page of a list has.
 const PAGE: u32 = 250;
@@ -101,11 +101,29 @@ impl Objects {
     }
 
     /// Reads one key of a Secret; `None` when the Secret or the key does not exist.
-    pub(crate) async fn secret_value(&self, name: &str, key: &str) -> Result<Option<Vec<u8>>> {
+    async fn secret_value(&self, name: &str, key: &str) -> Result<Option<Vec<u8>>> {
         let api: Api<Secret> = Api::namespaced(self.cluster.client().clone(), &self.namespace);
         let secret = api.get_opt(name).await;
         let secret = secret.map_err(|error| ClusterError::from_kube(format!("get secret {name}"), error))?;
         Ok(secret.and_then(|secret| secret.data?.remove(key)).map(|value| value.0))
+    }
+
+    /// The value of a Secret that a field of an object refers to; an error that names both when there is none.
+    pub(crate) async fn referred_secret<K: VeleroResource>(
+        &self,
+        object: &K,
+        field: &str,
+        wanted: &SecretKeySelector,
+    ) -> Result<Vec<u8>> {
+        let found = self.secret_value(&wanted.name, &wanted.key).await?;
+        found.ok_or_else(|| {
+            let SecretKeySelector { name: secret, key, .. } = wanted;
+            let namespace = self.namespace();
+            let problem = format!(
+                "{field} refers to key {key:?} of secret {secret:?}, which does not exist in namespace {namespace:?}"
+            );
+            Error::invalid(K::KIND, name(object), problem)
+        })
     }
 
     /// Reads a ConfigMap; `None` when it does not exist.

@@ -46,17 +46,7 @@ impl SnapshotLocations {
 /// The credentials of a snapshot location; `None` when it has none of its own.
 pub(crate) async fn credentials(objects: &Objects, location: &VolumeSnapshotLocation) -> Result<Option<Vec<u8>>> {
     let Some(wanted) = &location.spec.credential else { return Ok(None) };
-    let found = objects.secret_value(&wanted.name, &wanted.key).await?;
-    let missing = || {
-        let problem = format!(
-            "spec.credential refers to key {:?} of secret {:?}, which does not exist in namespace {:?}",
-            wanted.key,
-            wanted.name,
-            objects.namespace()
-        );
-        invalid(name(location), problem)
-    };
-    found.ok_or_else(missing).map(Some)
+    objects.referred_secret(location, "spec.credential", wanted).await.map(Some)
 }
 
 fn invalid(location: &str, problem: impl Into<String>) -> Error {

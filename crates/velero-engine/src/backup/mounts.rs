@@ -1,4 +1,4 @@
-//! Which pods mount which claims: one list a namespace, read when it is first asked for.
+//! Which pods mount which claims: pods are listed once a namespace, when it is first asked for.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,31 +10,37 @@ use velero_rules::volume_decision::PodMount;
 use super::act::{ItemResult, Run};
 use super::plan::PODS;
 
-/// The claims of pods, by namespace.
+/// The mounts of one namespace, by claim.
+type ByClaim = HashMap<String, Vec<PodMount>>;
+
+/// The mounts of pods, by namespace.
 #[derive(Default)]
 pub(super) struct Mounts {
-    namespaces: Mutex<HashMap<String, Arc<OnceCell<Vec<PodMount>>>>>,
+    namespaces: Mutex<HashMap<String, Arc<OnceCell<ByClaim>>>>,
 }
 
 impl Mounts {
-    /// The claims of all pods of a namespace.
-    pub(super) async fn of_namespace(&self, run: &Run, namespace: &str) -> ItemResult<Vec<PodMount>> {
+    /// How pods mount a claim.
+    pub(super) async fn of_claim(&self, run: &Run, namespace: &str, claim: &str) -> ItemResult<Vec<PodMount>> {
         let list = Arc::clone(self.namespaces.lock().await.entry(namespace.to_owned()).or_default());
         let mounts = list.get_or_try_init(|| read(run, namespace)).await;
-        mounts.cloned().map_err(|error| format!("error getting the pods that mount the volume: {error}"))
+        let mounts = mounts.map_err(|error| format!("error getting the pods that mount the volume: {error}"))?;
+        Ok(mounts.get(claim).cloned().unwrap_or_default())
     }
 }
 
-async fn read(run: &Run, namespace: &str) -> ItemResult<Vec<PodMount>> {
+async fn read(run: &Run, namespace: &str) -> ItemResult<ByClaim> {
+    let mut mounts = ByClaim::new();
     let Some(pods) = run.plan.preferred(PODS) else {
-        return Ok(Vec::new());
+        return Ok(mounts);
     };
     let request = &run.request;
     let mut pages = request.cluster.list_pages(&pods.resource_type, Some(namespace), None, request.page_size).boxed();
-    let mut mounts = Vec::new();
     while let Some(page) = pages.try_next().await.map_err(|error| error.to_string())? {
         for pod in &page.items {
-            mounts.extend(PodMount::of_pod(pod.as_bytes()).map_err(|error| error.to_string())?);
+            for mount in PodMount::of_pod(pod.as_bytes()).map_err(|error| error.to_string())? {
+                mounts.entry(mount.claim.clone()).or_default().push(mount);
+            }
         }
     }
     Ok(mounts)

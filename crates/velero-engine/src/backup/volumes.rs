@@ -171,8 +171,8 @@ impl Run {
         if rules.policy_action(&data).is_some() {
             return Ok(rules.decide(&data, &[]));
         }
-        let mounts = self.volumes.mounts.of_namespace(self, namespace).await?;
-        Ok(rules.decide(&data, mounts.iter().filter(|mount| mount.claim == claim)))
+        let mounts = self.volumes.mounts.of_claim(self, namespace, claim).await?;
+        Ok(rules.decide(&data, &mounts))
     }
 }
 

@@ -89,21 +89,11 @@ fn parts(installation: &Installation<'_>) -> Parts {
 
 fn container(installation: &Installation<'_>, system: System, parts: &Parts) -> Value {
     let agents = &installation.arguments.node_agent;
-    let image = &installation.arguments.pod.image;
-    let mut container = json!({
-        "name": system.name(),
-        "image": image,
-        "imagePullPolicy": pod::pull_policy(image),
-        "command": ["/velero"],
-        "args": arguments(installation),
-        "ports": pod::ports(),
-        "env": parts.environment,
-        "volumeMounts": parts.mounts,
-        "resources": quantity::requirements(
-            [&agents.node_agent_pod_cpu_request, &agents.node_agent_pod_mem_request],
-            [&agents.node_agent_pod_cpu_limit, &agents.node_agent_pod_mem_limit],
-        ),
-    });
+    let resources = quantity::requirements(
+        [&agents.node_agent_pod_cpu_request, &agents.node_agent_pod_mem_request],
+        [&agents.node_agent_pod_cpu_limit, &agents.node_agent_pod_mem_limit],
+    );
+    let mut container = pod::container(installation, system.name(), &arguments(installation), parts, &resources);
     if system == System::Linux {
         container["securityContext"] = json!({ "privileged": agents.privileged_node_agent });
     }

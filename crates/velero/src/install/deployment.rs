@@ -90,30 +90,22 @@ fn container(installation: &Installation<'_>, parts: &Parts) -> Value {
         let request = json!({ "path": path, "port": "metrics" });
         json!({ "httpGet": request, "periodSeconds": period, "timeoutSeconds": 5, "failureThreshold": failures })
     };
-    json!({
-        "name": SERVER,
-        "image": pod.image,
-        "imagePullPolicy": pod::pull_policy(&pod.image),
-        "command": ["/velero"],
-        "args": arguments(installation),
-        "ports": pod::ports(),
-        "env": parts.environment,
-        "volumeMounts": parts.mounts,
-        "resources": quantity::requirements(
-            [&pod.velero_pod_cpu_request, &pod.velero_pod_mem_request],
-            [&pod.velero_pod_cpu_limit, &pod.velero_pod_mem_limit],
-        ),
-        // Cleaning up what a server before it left takes its time when a store does not answer.
-        "startupProbe": probe("/readyz", 1, 600),
-        "readinessProbe": probe("/readyz", 5, 3),
-        "livenessProbe": probe("/healthz", 30, 5),
-        "securityContext": {
-            "runAsNonRoot": true,
-            "readOnlyRootFilesystem": true,
-            "allowPrivilegeEscalation": false,
-            "capabilities": { "drop": ["ALL"] },
-        },
-    })
+    let resources = quantity::requirements(
+        [&pod.velero_pod_cpu_request, &pod.velero_pod_mem_request],
+        [&pod.velero_pod_cpu_limit, &pod.velero_pod_mem_limit],
+    );
+    let mut container = pod::container(installation, SERVER, &arguments(installation), parts, &resources);
+    // Cleaning up what a server before it left takes its time when a store does not answer.
+    container["startupProbe"] = probe("/readyz", 1, 600);
+    container["readinessProbe"] = probe("/readyz", 5, 3);
+    container["livenessProbe"] = probe("/healthz", 30, 5);
+    container["securityContext"] = json!({
+        "runAsNonRoot": true,
+        "readOnlyRootFilesystem": true,
+        "allowPrivilegeEscalation": false,
+        "capabilities": { "drop": ["ALL"] },
+    });
+    container
 }
 
 /// The init containers that bring plugins.

@@ -45,6 +45,28 @@ impl Parts {
     }
 }
 
+/// A container that runs our binary.
+pub(super) fn container(
+    installation: &Installation<'_>,
+    name: &str,
+    arguments: &[String],
+    parts: &Parts,
+    resources: &Value,
+) -> Value {
+    let image = &installation.arguments.pod.image;
+    json!({
+        "name": name,
+        "image": image,
+        "imagePullPolicy": pull_policy(image),
+        "command": ["/velero"],
+        "args": arguments,
+        "ports": ports(),
+        "env": parts.environment,
+        "volumeMounts": parts.mounts,
+        "resources": resources,
+    })
+}
+
 /// A variable.
 pub(super) fn variable(name: &str, value: &str) -> Value {
     json!({ "name": name, "value": value })
@@ -103,7 +125,7 @@ pub(super) fn node_affinity(operator: &str) -> Value {
 }
 
 /// The ports of a container.
-pub(super) fn ports() -> Value {
+fn ports() -> Value {
     json!([{ "name": "metrics", "containerPort": 8085 }])
 }
 
