@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -216,25 +215,22 @@ impl Side {
 
     /// Makes the cluster what it was before, but for the definitions: the peer waits for ever for a type that is gone.
     fn clean(&self, picture: &Picture) {
-        let mut doomed: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-        for object in picture.0.values().filter(|object| object["metadata"]["namespace"].is_null()) {
-            let kind = object["kind"].as_str().unwrap();
-            if kind == "CustomResourceDefinition" {
-                continue;
+        let doomed = picture.0.values().filter(|object| object["metadata"]["namespace"].is_null());
+        let doomed = doomed.filter(|object| object["kind"] != "CustomResourceDefinition").map(|object| {
+            let (kind, name) = (object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap());
+            match object["apiVersion"].as_str().unwrap().split_once('/') {
+                Some((group, version)) => format!("{kind}.{version}.{group}/{name}"),
+                None => format!("{kind}/{name}"),
             }
-            let kind = match object["apiVersion"].as_str().unwrap().split_once('/') {
-                Some((group, version)) => format!("{kind}.{version}.{group}"),
-                None => kind.to_owned(),
-            };
-            doomed.entry(kind).or_default().push(object["metadata"]["name"].as_str().unwrap());
+        });
+        let doomed: Vec<String> = doomed.collect();
+        if doomed.is_empty() {
+            return;
         }
-        // Namespaces first: their claims hold the volumes.
-        let mut kinds: Vec<&String> = doomed.keys().collect();
-        kinds.sort_by_key(|kind| *kind != "Namespace");
-        for kind in kinds {
-            let command = [&["delete", kind, "--ignore-not-found", "--timeout=120s"], &doomed[kind][..]].concat();
-            self.test_box.machine().kubectl(&command).unwrap();
-        }
+        // All at once: what holds another back goes at the same time.
+        let names = doomed.iter().map(String::as_str);
+        let command: Vec<&str> = ["delete", "--ignore-not-found", "--timeout=120s"].into_iter().chain(names).collect();
+        self.test_box.machine().kubectl(&command).unwrap();
     }
 }
 

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use velero_api::records::{BackupOperation, RestoreOperation};
 use velero_api::resource::VeleroResource;
 
+use crate::backup_threads::BackupThreads;
 use crate::busy::Busy;
 use crate::error::{Error, Result, describe};
 use crate::locations::Locations;
@@ -27,6 +28,7 @@ pub(crate) struct Context {
     pub(crate) metrics: Metrics,
     /// The backups this process is working on.
     pub(crate) running: Running,
+    pub(crate) backup_threads: BackupThreads,
     /// Positions in the queue are given by one at a time.
     pub(crate) queue: tokio::sync::Mutex<()>,
     pub(crate) plugins: Plugins,

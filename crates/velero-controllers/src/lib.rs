@@ -27,6 +27,7 @@ mod backup_queue;
 mod backup_snapshots;
 mod backup_storage_location;
 mod backup_sync;
+mod backup_threads;
 mod backups;
 mod busy;
 mod clock;

@@ -12,6 +12,7 @@ use velero_plugin::Actions;
 use crate::backup_deletion::BackupDeletionReconciler;
 use crate::backup_storage_location::BackupStorageLocationReconciler;
 use crate::backup_sync::BackupSyncReconciler;
+use crate::backup_threads::BackupThreads;
 use crate::backups::{self, BackupsReconciler};
 use crate::busy::Busy;
 use crate::context::{Context, Running, SharedContext};
@@ -119,6 +120,7 @@ async fn context(
         objects,
         metrics: Metrics::new()?,
         running: Running::default(),
+        backup_threads: BackupThreads::start(settings.concurrent_backups),
         queue: tokio::sync::Mutex::default(),
         plugins,
         busy_backups: Busy::default(),

@@ -1,5 +1,6 @@
 //! What an action applies to.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use velero_cluster::Discovery;
@@ -64,12 +65,16 @@ impl<A> Resolved<A> {
 
     /// Whether an item of a type that can match does match. A cluster-scoped item matches only a selector that leaves
     /// no namespace out.
-    pub fn applies_to_item(&self, namespace: Option<&str>, labels: impl FnOnce() -> BTreeMap<String, String>) -> bool {
+    pub fn applies_to_item<L: Borrow<BTreeMap<String, String>>>(
+        &self,
+        namespace: Option<&str>,
+        labels: impl FnOnce() -> L,
+    ) -> bool {
         let in_namespace = match namespace {
             Some(namespace) => self.namespaces.should_include(namespace),
             None => self.namespaces.include_everything(),
         };
-        in_namespace && (self.labels.is_empty() || self.labels.matches(&labels()))
+        in_namespace && (self.labels.is_empty() || self.labels.matches(labels().borrow()))
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -130,10 +131,10 @@ fn api_services_that_the_cluster_made_stay_out_and_others_do_not() {
         let resolved = velero_plugin::resolve(action.name(), action, &selector, &scene.discovery).unwrap();
         let api_services = ResourceType::new("apiregistration.k8s.io/v1", "APIService", "apiservices", false);
         let item = scene.cluster.get(&api_services, None, "v1.apps").await.unwrap().unwrap();
-        let labels = serde_json::from_value(item["metadata"]["labels"].clone()).unwrap();
+        let labels: BTreeMap<String, String> = serde_json::from_value(item["metadata"]["labels"].clone()).unwrap();
         assert!(resolved.applies_to_type("apiservices.apiregistration.k8s.io"));
         assert!(resolved.applies_to_item(None, || labels));
-        assert!(!resolved.applies_to_item(None, Default::default));
+        assert!(!resolved.applies_to_item(None, BTreeMap::new));
         assert!(scene.try_restore(action.name(), &item).await.unwrap().skip_restore);
     });
 }

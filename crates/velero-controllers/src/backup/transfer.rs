@@ -8,7 +8,6 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 use velero_api::v1::{Backup, BackupProgress};
 use velero_archive::BackupFile;
 use velero_engine::Journal;
@@ -52,7 +51,7 @@ pub(super) async fn contents(
     let done = CancellationToken::new();
 
     let make = async {
-        let made = make(request, writer, journal.clone(), sender).await;
+        let made = make(context, request, writer, journal.clone(), sender).await;
         done.cancel();
         made
     };
@@ -69,20 +68,20 @@ pub(super) async fn contents(
     }
 }
 
-/// Makes the archive in a task of its own: what plugins answer need not change threads. Dropping the future gives the
-/// backup up.
+/// Makes the archive on a thread of its own. Dropping the future gives the backup up.
 async fn make(
+    context: &Context,
     request: BackupRequest,
     sink: PipeWriter,
     journal: Journal,
     progress: watch::Sender<BackupProgress>,
 ) -> Result<BackupOutcome, String> {
-    let work = AbortOnDropHandle::new(tokio::spawn(async move {
+    let work = context.backup_threads.run(async move {
         let (outcome, sink) = backup::run(request, sink, &journal, progress).await.map_err(|error| describe(&error))?;
         let finished = tokio::task::spawn_blocking(move || sink.finish()).await;
         finished.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         Ok(outcome)
-    }));
+    });
     work.await.map_err(|error| error.to_string())?
 }
 

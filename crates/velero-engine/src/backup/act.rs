@@ -1,6 +1,5 @@
 //! Acting on items: hooks, actions, additional items.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -98,12 +97,6 @@ impl Run {
         let streamed =
             planned.listed && planned.order.is_empty() && !is_held(&planned.name) && planned.name != NAMESPACES;
         streamed && planned.rank > reached && self.plan.selectors.is_empty() && self.plan.filters.is_empty()
-    }
-
-    /// The labels of an item; none when its metadata cannot be read.
-    pub(super) fn labels(&self, item: &Item) -> BTreeMap<String, String> {
-        let pair = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
-        item.raw.metadata().map(|metadata| metadata.labels().map(pair).collect()).unwrap_or_default()
     }
 
     /// Backs up a page of a list. Items that no action looks at go straight on.
@@ -263,7 +256,7 @@ impl Run {
             let resolved = &self.plan.backup_actions[*index];
             let action = &resolved.action;
             let off = action.name().starts_with("velero.io/csi-") && !self.request.features.csi();
-            if off || !resolved.applies_to_item(namespace, || self.labels(item)) {
+            if off || !resolved.applies_to_item(namespace, || item.labels()) {
                 continue;
             }
             let current = match &mut value {

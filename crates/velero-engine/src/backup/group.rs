@@ -41,7 +41,7 @@ impl ItemBlock {
     /// Takes an item by what it is.
     pub(super) fn find(&mut self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> Option<BlockItem> {
         let is_it = |block_item: &BlockItem| {
-            let Item { planned: own, raw } = &block_item.item;
+            let Item { planned: own, raw, .. } = &block_item.item;
             own.index == planned.index && raw.name() == name && raw.namespace() == namespace
         };
         self.items.iter_mut().find(|slot| slot.as_ref().is_some_and(is_it))?.take()
@@ -108,7 +108,7 @@ async fn related_items(run: &Run, block_item: &mut BlockItem) -> Vec<ResourceIde
     let mut related = Vec::new();
     for index in &planned.block_actions {
         let resolved = &run.plan.block_actions[*index];
-        if !resolved.applies_to_item(namespace, || run.labels(item)) {
+        if !resolved.applies_to_item(namespace, || item.labels()) {
             continue;
         }
         let value = match &mut block_item.value {

@@ -1,7 +1,7 @@
 //! Items that were collected and wait for the items they belong to.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, OnceLock};
 
 use velero_cluster::RawItem;
 
@@ -11,11 +11,19 @@ use super::plan::PlannedType;
 pub(super) struct Item {
     pub planned: Arc<PlannedType>,
     pub raw: RawItem,
+    labels: OnceLock<BTreeMap<String, String>>,
 }
 
 impl Item {
     pub(super) fn new(planned: &Arc<PlannedType>, raw: RawItem) -> Self {
-        Self { planned: Arc::clone(planned), raw }
+        Self { planned: Arc::clone(planned), raw, labels: OnceLock::new() }
+    }
+
+    /// Its labels, read once; none when its metadata cannot be read.
+    pub(super) fn labels(&self) -> &BTreeMap<String, String> {
+        let pair = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+        let read = || self.raw.metadata().map(|metadata| metadata.labels().map(pair).collect()).unwrap_or_default();
+        self.labels.get_or_init(read)
     }
 }
 

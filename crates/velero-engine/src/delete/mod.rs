@@ -1,5 +1,6 @@
 //! The delete pipeline: actions get to see the items of a backup before it is deleted.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
 
@@ -71,7 +72,7 @@ impl ArchivedItem {
         let labels = || {
             let labels = self.value.pointer("/metadata/labels").and_then(Value::as_object);
             let pairs = labels.into_iter().flatten();
-            pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+            pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect::<BTreeMap<_, _>>()
         };
         for resolved in actions {
             let applies =

@@ -24,8 +24,8 @@ use crate::{
 
 /// A client without a limit on what it takes: items may be as large as the API server allows.
 macro_rules! client {
-    ($client:ident, $channel:expr) => {
-        $client::new($channel).max_decoding_message_size(usize::MAX)
+    ($client:ident, $connection:expr) => {
+        $client::new($connection).max_decoding_message_size(usize::MAX)
     };
 }
 pub(crate) use client;
@@ -35,7 +35,7 @@ macro_rules! applies_to {
     ($remote:expr, $client:ident) => {{
         let request = AppliesToRequest { plugin: $remote.name.clone() };
         let deadline = $remote.deadlines().question;
-        let call = async |channel| client!($client, channel).applies_to(request).await;
+        let call = async |connection| client!($client, connection).applies_to(request).await;
         selector_from($remote.call("AppliesTo", "", deadline, call).await?.resource_selector)
     }};
 }
@@ -58,7 +58,7 @@ impl Remote {
     /// A backup as JSON, written once as long as it stays the same.
     fn encode_backup(&self, call: &'static str, object: &str, backup: &Backup) -> Result<Bytes> {
         let mut last = self.last_backup.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, bytes)) = last.as_ref().filter(|(known, _)| known == backup) {
+        if let Some((_, bytes)) = last.as_ref().filter(|(known, _)| is_same(known, backup)) {
             return Ok(bytes.clone());
         }
         let bytes = self.encode(call, object, backup)?;
@@ -116,6 +116,15 @@ impl Remote {
     }
 }
 
+/// Whether two backups are one. What the API server has seen need not be compared field by field for every item.
+fn is_same(known: &Backup, backup: &Backup) -> bool {
+    (version(known).is_some() && version(known) == version(backup)) || known == backup
+}
+
+fn version(backup: &Backup) -> Option<(&str, &str)> {
+    backup.metadata.uid.as_deref().zip(backup.metadata.resource_version.as_deref())
+}
+
 pub(crate) fn identifiers(items: Vec<crate::wire::generated::ResourceIdentifier>) -> Vec<ResourceIdentifier> {
     items.into_iter().map(identifier_from).collect()
 }
@@ -147,12 +156,12 @@ impl BackupItemAction for RemoteBackupItemAction {
         let request = self.0.item_request("Execute", item, backup)?;
         let (sent, deadline, object) = (request.item.clone(), self.0.deadlines().work, describe(item));
         let answer = if self.is_first_version() {
-            let call = async |channel| client!(BackupItemActionV1Client, channel).execute(request).await;
+            let call = async |connection| client!(BackupItemActionV1Client, connection).execute(request).await;
             let answer = self.0.call("Execute", &object, deadline, call).await?;
             let (item, additional_items) = (answer.item, answer.additional_items);
             v2::BackupItemResponse { item, additional_items, ..v2::BackupItemResponse::default() }
         } else {
-            let call = async |channel| client!(BackupItemActionClient, channel).execute(request).await;
+            let call = async |connection| client!(BackupItemActionClient, connection).execute(request).await;
             self.0.call("Execute", &object, deadline, call).await?
         };
         Ok(BackupItemOutcome {
@@ -168,7 +177,7 @@ impl BackupItemAction for RemoteBackupItemAction {
             return Err(crate::Error::AsyncOperationsNotSupported { action: self.0.name.clone() });
         }
         let request = self.0.operation_request("Progress", operation_id, backup)?;
-        let call = async |channel| client!(BackupItemActionClient, channel).progress(request).await;
+        let call = async |connection| client!(BackupItemActionClient, connection).progress(request).await;
         let answer = self.0.try_call("Progress", operation_id, self.0.deadlines().question, call).await;
         self.0.progress(operation_id, self.0.operation_answer("Progress", operation_id, answer)?)
     }
@@ -178,7 +187,7 @@ impl BackupItemAction for RemoteBackupItemAction {
             return Ok(());
         }
         let request = self.0.operation_request("Cancel", operation_id, backup)?;
-        let call = async |channel| client!(BackupItemActionClient, channel).cancel(request).await;
+        let call = async |connection| client!(BackupItemActionClient, connection).cancel(request).await;
         let answer = self.0.try_call("Cancel", operation_id, self.0.deadlines().question, call).await;
         self.0.operation_answer("Cancel", operation_id, answer)
     }
@@ -199,7 +208,7 @@ impl DeleteItemAction for RemoteDeleteItemAction {
 
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<()> {
         let request = self.0.item_request("Execute", item, backup)?;
-        let call = async |channel| client!(DeleteItemActionClient, channel).execute(request).await;
+        let call = async |connection| client!(DeleteItemActionClient, connection).execute(request).await;
         self.0.call("Execute", &describe(item), self.0.deadlines().work, call).await.map(drop)
     }
 }
@@ -219,7 +228,7 @@ impl ItemBlockAction for RemoteItemBlockAction {
 
     async fn related_items(&self, item: &Value, backup: &Backup) -> Result<Vec<ResourceIdentifier>> {
         let request = self.0.item_request("GetRelatedItems", item, backup)?;
-        let call = async |channel| client!(ItemBlockActionClient, channel).get_related_items(request).await;
+        let call = async |connection| client!(ItemBlockActionClient, connection).get_related_items(request).await;
         let answer = self.0.call("GetRelatedItems", &describe(item), self.0.deadlines().work, call).await?;
         Ok(identifiers(answer.related_items))
     }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
-use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
 use velero_api::v1::Backup;
 
+use super::connection::Connection;
 use super::process::PluginProcess;
 use super::restart::Restartable;
 use super::settings::Deadlines;
@@ -17,7 +17,7 @@ use crate::wire::first_frame;
 use crate::{Error, PluginKind, Result};
 
 /// How long the end of a process may come after the end of its connection.
-const NOTICE: Duration = Duration::from_secs(1);
+pub(crate) const NOTICE: Duration = Duration::from_secs(1);
 
 /// A plugin in a process.
 #[derive(Clone)]
@@ -50,7 +50,7 @@ impl Remote {
         call: &'static str,
         object: &str,
         deadline: Duration,
-        request: impl FnOnce(Channel) -> F,
+        request: impl FnOnce(Connection) -> F,
     ) -> Result<T>
     where
         F: Future<Output = Result<Response<T>, Status>>,
@@ -64,13 +64,13 @@ impl Remote {
         call: &'static str,
         object: &str,
         deadline: Duration,
-        request: impl FnOnce(Channel) -> F,
+        request: impl FnOnce(Connection) -> F,
     ) -> Result<T, Failure>
     where
         F: Future<Output = Result<Response<T>, Status>>,
     {
         let process = self.process.process().await.map_err(Failure::Broken)?;
-        let answer = timeout(deadline, request(process.channel())).await;
+        let answer = timeout(deadline, request(process.connection())).await;
         let status = match answer {
             Ok(Ok(answer)) => {
                 self.process.answered();

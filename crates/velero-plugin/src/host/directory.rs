@@ -90,7 +90,7 @@ async fn list_plugins(command: &Path, settings: &HostSettings) -> Result<Vec<Plu
     let failed = |problem: String| Error::Binary { command: command.display().to_string(), problem };
     let process = PluginProcess::start(command, settings).await?;
     let patience = settings.deadlines.question;
-    let answer = timeout(patience, PluginListerClient::new(process.channel()).list_plugins(Empty {})).await;
+    let answer = timeout(patience, PluginListerClient::new(process.connection()).list_plugins(Empty {})).await;
     let answer = answer
         .map_err(|_| failed(format!("it did not say within {patience:?} what it brings")))?
         .map_err(|status| failed(format!("it cannot say what it brings: {}", status.message())))?;

@@ -12,6 +12,7 @@
 
 mod actions;
 mod call;
+mod connection;
 mod directory;
 pub(crate) mod handshake;
 mod logs;

@@ -111,8 +111,8 @@ impl ObjectStore for RemoteObjectStore {
         let remote = &self.remote;
         // No deadline over the whole: how long an upload takes depends on its size. Sending watches each piece.
         let forever = Duration::MAX;
-        let mut answer = Box::pin(remote.try_call("PutObject", key, forever, async |channel| {
-            client!(ObjectStoreClient, channel).put_object(ReceiverStream::new(receiver)).await
+        let mut answer = Box::pin(remote.try_call("PutObject", key, forever, async |connection| {
+            client!(ObjectStoreClient, connection).put_object(ReceiverStream::new(receiver)).await
         }));
         let failed = |failure| self.failed("write", "PutObject", key, failure);
         let sent = tokio::select! {
@@ -140,7 +140,7 @@ impl ObjectStore for RemoteObjectStore {
 
     async fn get_stream(&self, key: &str) -> Result<ByteStream> {
         let request = self.object(key);
-        let call = async |channel| client!(ObjectStoreClient, channel).get_object(request).await;
+        let call = async |connection| client!(ObjectStoreClient, connection).get_object(request).await;
         let mut pieces = match self.remote.try_call("GetObject", key, self.work(), call).await {
             Ok(pieces) => pieces,
             Err(failure) => return Err(self.read_error(key, failure).await),
@@ -161,7 +161,7 @@ impl ObjectStore for RemoteObjectStore {
 
     async fn exists(&self, key: &str) -> Result<bool> {
         let request = self.object(key);
-        let call = async |channel| client!(ObjectStoreClient, channel).object_exists(request).await;
+        let call = async |connection| client!(ObjectStoreClient, connection).object_exists(request).await;
         let answer = self.remote.try_call("ObjectExists", key, self.work(), call).await;
         Ok(answer.map_err(|failure| self.failed("look up", "ObjectExists", key, failure))?.exists)
     }
@@ -170,7 +170,7 @@ impl ObjectStore for RemoteObjectStore {
         let (plugin, bucket) = (self.remote.name.clone(), self.bucket.clone());
         let (delimiter, prefix) = ("/".to_owned(), folder.to_owned());
         let request = ListCommonPrefixesRequest { plugin, bucket, delimiter, prefix };
-        let call = async |channel| client!(ObjectStoreClient, channel).list_common_prefixes(request).await;
+        let call = async |connection| client!(ObjectStoreClient, connection).list_common_prefixes(request).await;
         let answer = self.remote.try_call("ListCommonPrefixes", folder, self.work(), call).await;
         let mut prefixes =
             answer.map_err(|failure| self.failed("list", "ListCommonPrefixes", folder, failure))?.prefixes;
@@ -181,7 +181,7 @@ impl ObjectStore for RemoteObjectStore {
     async fn list_objects(&self, folder: &str) -> Result<Vec<String>> {
         let (plugin, bucket) = (self.remote.name.clone(), self.bucket.clone());
         let request = ListObjectsRequest { plugin, bucket, prefix: folder.to_owned() };
-        let call = async |channel| client!(ObjectStoreClient, channel).list_objects(request).await;
+        let call = async |connection| client!(ObjectStoreClient, connection).list_objects(request).await;
         let answer = self.remote.try_call("ListObjects", folder, self.work(), call).await;
         let mut keys = answer.map_err(|failure| self.failed("list", "ListObjects", folder, failure))?.keys;
         keys.sort();
@@ -190,7 +190,7 @@ impl ObjectStore for RemoteObjectStore {
 
     async fn delete_object(&self, key: &str) -> Result<()> {
         let request = self.object(key);
-        let call = async |channel| client!(ObjectStoreClient, channel).delete_object(request).await;
+        let call = async |connection| client!(ObjectStoreClient, connection).delete_object(request).await;
         match self.remote.try_call("DeleteObject", key, self.work(), call).await {
             Ok(_) => Ok(()),
             Err(failure) => match self.failed("delete", "DeleteObject", key, failure) {
@@ -204,7 +204,7 @@ impl ObjectStore for RemoteObjectStore {
         let (plugin, bucket) = (self.remote.name.clone(), self.bucket.clone());
         let ttl = i64::try_from(lifetime.as_nanos()).unwrap_or(i64::MAX);
         let request = CreateSignedUrlRequest { plugin, bucket, key: key.to_owned(), ttl };
-        let call = async |channel| client!(ObjectStoreClient, channel).create_signed_url(request).await;
+        let call = async |connection| client!(ObjectStoreClient, connection).create_signed_url(request).await;
         let answer = self.remote.try_call("CreateSignedURL", key, self.work(), call).await;
         Ok(answer.map_err(|failure| self.failed("sign a URL for", "CreateSignedURL", key, failure))?.url)
     }

@@ -6,7 +6,6 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper_util::rt::TokioIo;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
@@ -15,8 +14,8 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 use tonic::Code;
-use tonic::transport::{Channel, Endpoint, Uri};
 
+use super::connection::Connection;
 use super::handshake::{self, Address};
 use super::logs::Output;
 use super::settings::HostSettings;
@@ -36,7 +35,7 @@ const LONGEST_ADDRESS: u64 = 4 << 10;
 
 /// A plugin binary that runs. Dropping it kills it and everything it started.
 pub struct PluginProcess {
-    channel: Channel,
+    connection: Connection,
     output: Output,
     ended: watch::Receiver<Option<String>>,
     kill: KillSwitch,
@@ -66,26 +65,31 @@ impl PluginProcess {
             };
             connect(handshake::parse(&address)?).await
         };
-        let channel = match timeout(settings.deadlines.start, start).await {
-            Ok(Ok(channel)) => channel,
+        let connection = match timeout(settings.deadlines.start, start).await {
+            Ok(Ok(connection)) => connection,
             Ok(Err(problem)) => return Err(failed(problem)),
             Err(_) => {
                 let patience = settings.deadlines.start;
                 return Err(failed(format!("it did not say within {patience:?} where it listens; is it a plugin?")));
             }
         };
-        follow_stdio(channel.clone(), output.clone());
-        Ok(Self { channel, output, ended, kill })
+        follow_stdio(connection.clone(), output.clone());
+        Ok(Self { connection, output, ended, kill })
     }
 
     /// The connection to it.
-    pub(crate) fn channel(&self) -> Channel {
-        self.channel.clone()
+    pub(crate) fn connection(&self) -> Connection {
+        self.connection.clone()
     }
 
     /// Its output.
     pub(crate) fn output(&self) -> &Output {
         &self.output
+    }
+
+    /// Whether it can be called: it runs, and its connection is open.
+    pub(crate) fn is_connected(&self) -> bool {
+        !self.has_ended() && !self.connection.is_closed()
     }
 
     /// Whether it has ended.
@@ -103,7 +107,7 @@ impl PluginProcess {
         if self.has_ended() {
             return;
         }
-        let mut controller = GrpcControllerClient::new(self.channel());
+        let mut controller = GrpcControllerClient::new(self.connection());
         let _ = timeout(PATIENCE, controller.shutdown(go_plugin::Empty {})).await;
         if self.end_within(PATIENCE).await.is_none() {
             self.kill.0.notify_one();
@@ -193,40 +197,28 @@ async fn first_line(stdout: Option<ChildStdout>) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
-async fn connect(address: Address) -> Result<Channel, String> {
-    // The connector below decides where the connection goes; the address here is never looked up.
-    let endpoint = Endpoint::from_static("http://plugin.invalid")
-        .initial_stream_window_size(1 << 20)
-        .initial_connection_window_size(4 << 20);
-    let connector = tower::service_fn(move |_: Uri| dial(address.clone()));
-    let channel = endpoint.connect_with_connector(connector).await;
-    let channel = channel.map_err(|error| format!("cannot be connected to: {}", root_cause(&error)))?;
-    check_health(channel.clone()).await?;
-    Ok(channel)
+async fn connect(address: Address) -> Result<Connection, String> {
+    let unconnected = |error: &dyn std::error::Error| format!("cannot be connected to: {error}");
+    let connection = match address {
+        Address::Unix(path) => {
+            let stream = UnixStream::connect(path).await.map_err(|error| unconnected(&error))?;
+            Connection::over(stream).await
+        }
+        Address::Tcp(address) => {
+            let stream = TcpStream::connect(address).await.map_err(|error| unconnected(&error))?;
+            // A call is small and waits for its answer.
+            stream.set_nodelay(true).map_err(|error| unconnected(&error))?;
+            Connection::over(stream).await
+        }
+    };
+    let connection = connection.map_err(|error| unconnected(&error))?;
+    check_health(connection.clone()).await?;
+    Ok(connection)
 }
 
-async fn dial(address: Address) -> io::Result<Box<dyn Connection>> {
-    Ok(match address {
-        Address::Unix(path) => Box::new(TokioIo::new(UnixStream::connect(path).await?)),
-        Address::Tcp(address) => Box::new(TokioIo::new(TcpStream::connect(address).await?)),
-    })
-}
-
-/// A connection over any network.
-trait Connection: hyper::rt::Read + hyper::rt::Write + Send + Unpin {}
-
-impl<T: hyper::rt::Read + hyper::rt::Write + Send + Unpin> Connection for T {}
-
-fn root_cause(mut error: &(dyn std::error::Error + 'static)) -> String {
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
-}
-
-async fn check_health(channel: Channel) -> Result<(), String> {
+async fn check_health(connection: Connection) -> Result<(), String> {
     let request = HealthCheckRequest { service: "plugin".to_owned() };
-    match HealthClient::new(channel).check(request).await {
+    match HealthClient::new(connection).check(request).await {
         Ok(answer) if answer.get_ref().status() == ServingStatus::Serving => Ok(()),
         Ok(answer) => Err(format!("it says that it does not serve: {:?}", answer.get_ref().status())),
         Err(status) if status.code() == Code::Unimplemented => Ok(()),
@@ -235,9 +227,9 @@ async fn check_health(channel: Channel) -> Result<(), String> {
 }
 
 /// Logs what the plugin prints. A plugin without the stream is none the worse.
-fn follow_stdio(channel: Channel, output: Output) {
+fn follow_stdio(connection: Connection, output: Output) {
     tokio::spawn(async move {
-        let Ok(stream) = GrpcStdioClient::new(channel).stream_stdio(()).await else {
+        let Ok(stream) = GrpcStdioClient::new(connection).stream_stdio(()).await else {
             return;
         };
         let pieces = futures::stream::try_unfold(stream.into_inner(), |mut stream| async move {

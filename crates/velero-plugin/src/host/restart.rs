@@ -10,6 +10,7 @@ use serde_json::Map;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::call::NOTICE;
 use super::process::PluginProcess;
 use super::settings::HostSettings;
 use crate::wire::generated::InitRequest;
@@ -65,7 +66,7 @@ impl Restartable {
     pub(crate) async fn process(&self) -> Result<Arc<PluginProcess>> {
         let mut state = self.state.lock().await;
         if let Some(process) = state.process.take() {
-            if !process.has_ended() && self.failures() <= MOST_FAILURES {
+            if process.is_connected() && self.failures() <= MOST_FAILURES {
                 state.process = Some(Arc::clone(&process));
                 return Ok(process);
             }
@@ -113,8 +114,11 @@ impl Restartable {
 
     /// Why a process is no longer used: it has ended, or it answers nothing in time.
     async fn take_leave(&self, process: &PluginProcess) -> String {
-        let Some(end) = process.end_within(Duration::ZERO).await else {
-            return "it did not answer in time".to_owned();
+        // The end of the connection is noticed before that of the process.
+        let patience = if process.is_connected() { Duration::ZERO } else { NOTICE };
+        let Some(end) = process.end_within(patience).await else {
+            let problem = if process.is_connected() { "it did not answer in time" } else { "it closed its connection" };
+            return problem.to_owned();
         };
         process.output().log(tracing::Level::INFO, "Plugin process exited - restarting.".to_owned(), Map::new());
         self.failed();
@@ -146,12 +150,12 @@ impl Restartable {
             problem,
         };
         let request = InitRequest { plugin: name.clone(), config: config.clone() };
-        let channel = process.channel();
+        let connection = process.connection();
         let call = async {
             match kind {
-                PluginKind::VolumeSnapshotter => VolumeSnapshotterV1Client::new(channel).init(request).await,
-                PluginKind::VolumeSnapshotterV2 => VolumeSnapshotterV2Client::new(channel).init(request).await,
-                _ => ObjectStoreClient::new(channel).init(request).await,
+                PluginKind::VolumeSnapshotter => VolumeSnapshotterV1Client::new(connection).init(request).await,
+                PluginKind::VolumeSnapshotterV2 => VolumeSnapshotterV2Client::new(connection).init(request).await,
+                _ => ObjectStoreClient::new(connection).init(request).await,
             }
         };
         match timeout(self.settings.deadlines.work, call).await {

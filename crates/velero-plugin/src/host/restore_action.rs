@@ -27,10 +27,10 @@ impl RemoteRestoreItemAction {
     async fn execute_any(&self, object: &str, request: RestoreItemRequest) -> Result<RestoreItemResponse> {
         let deadline = self.0.deadlines().work;
         if !self.is_first_version() {
-            let call = async |channel| client!(RestoreItemActionClient, channel).execute(request).await;
+            let call = async |connection| client!(RestoreItemActionClient, connection).execute(request).await;
             return self.0.call("Execute", object, deadline, call).await;
         }
-        let call = async |channel| client!(RestoreItemActionV1Client, channel).execute(request).await;
+        let call = async |connection| client!(RestoreItemActionV1Client, connection).execute(request).await;
         let answer = self.0.call("Execute", object, deadline, call).await?;
         Ok(RestoreItemResponse {
             item: answer.item,
@@ -86,7 +86,7 @@ impl RestoreItemAction for RemoteRestoreItemAction {
             return Err(Error::AsyncOperationsNotSupported { action: self.0.name.clone() });
         }
         let request = self.0.operation_request("Progress", operation_id, restore)?;
-        let call = async |channel| client!(RestoreItemActionClient, channel).progress(request).await;
+        let call = async |connection| client!(RestoreItemActionClient, connection).progress(request).await;
         let answer = self.0.try_call("Progress", operation_id, self.0.deadlines().question, call).await;
         self.0.progress(operation_id, self.0.operation_answer("Progress", operation_id, answer)?)
     }
@@ -96,7 +96,7 @@ impl RestoreItemAction for RemoteRestoreItemAction {
             return Ok(());
         }
         let request = self.0.operation_request("Cancel", operation_id, restore)?;
-        let call = async |channel| client!(RestoreItemActionClient, channel).cancel(request).await;
+        let call = async |connection| client!(RestoreItemActionClient, connection).cancel(request).await;
         let answer = self.0.try_call("Cancel", operation_id, self.0.deadlines().question, call).await;
         self.0.operation_answer("Cancel", operation_id, answer)
     }
@@ -110,7 +110,8 @@ impl RestoreItemAction for RemoteRestoreItemAction {
             restore: self.0.encode("AreAdditionalItemsReady", "", restore)?,
             additional_items: items.iter().cloned().map(identifier_to).collect(),
         };
-        let call = async |channel| client!(RestoreItemActionClient, channel).are_additional_items_ready(request).await;
+        let call =
+            async |connection| client!(RestoreItemActionClient, connection).are_additional_items_ready(request).await;
         let deadline = self.0.deadlines().question;
         Ok(self.0.call("AreAdditionalItemsReady", "", deadline, call).await?.ready)
     }

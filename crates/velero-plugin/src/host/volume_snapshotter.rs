@@ -23,11 +23,11 @@ macro_rules! call {
     ($self:ident, $name:literal, $object:expr, $method:ident, $request:expr) => {{
         let (request, deadline) = ($request, $self.0.deadlines().work);
         let first = $self.is_first_version();
-        let call = async |channel| {
+        let call = async |connection| {
             if first {
-                client!(VolumeSnapshotterV1Client, channel).$method(request).await
+                client!(VolumeSnapshotterV1Client, connection).$method(request).await
             } else {
-                client!(VolumeSnapshotterClient, channel).$method(request).await
+                client!(VolumeSnapshotterClient, connection).$method(request).await
             }
         };
         $self.0.call($name, $object, deadline, call).await
@@ -121,7 +121,7 @@ impl VolumeSnapshotter for RemoteVolumeSnapshotter {
             return Ok(OperationProgress { completed: true, ..OperationProgress::default() });
         }
         let request = self.snapshot(snapshot_id);
-        let call = async |channel| client!(VolumeSnapshotterClient, channel).progress(request).await;
+        let call = async |connection| client!(VolumeSnapshotterClient, connection).progress(request).await;
         let answer = self.0.try_call("Progress", snapshot_id, self.0.deadlines().question, call).await;
         self.0.progress(snapshot_id, self.0.operation_answer("Progress", snapshot_id, answer)?)
     }
@@ -131,7 +131,7 @@ impl VolumeSnapshotter for RemoteVolumeSnapshotter {
             return Ok(());
         }
         let request = self.snapshot(snapshot_id);
-        let call = async |channel| client!(VolumeSnapshotterClient, channel).cancel(request).await;
+        let call = async |connection| client!(VolumeSnapshotterClient, connection).cancel(request).await;
         let answer = self.0.try_call("Cancel", snapshot_id, self.0.deadlines().question, call).await;
         self.0.operation_answer("Cancel", snapshot_id, answer)
     }

@@ -23,7 +23,7 @@
 //!     }
 //! }
 //!
-//! #[tokio::main]
+//! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> ExitCode {
 //!     serve(Plugins::new().backup_item_action(Nothing)).await
 //! }
