@@ -29,7 +29,7 @@ fn assert_as_before(before: &HostState) {
 fn two_boxes_share_a_bucket_and_leave_the_machine_as_it_was() {
     let before = HostState::now().unwrap();
     let first = TestBox::up("first", BoxKind::Whole).unwrap();
-    let second = TestBox::up("second", BoxKind::Whole).unwrap();
+    let second = TestBox::up("second", BoxKind::Storage).unwrap();
     let put = |name: &str, test_box: &TestBox| {
         let url = format!("{}/velero/{name}", TestBox::store_url_for_pods());
         let keys = "velero-box:velero-box-secret";
@@ -57,6 +57,10 @@ fn two_boxes_share_a_bucket_and_leave_the_machine_as_it_was() {
         test_box.machine().apply(&objects::deployment("default", "web", 1, "sleep 1000").to_string()).unwrap();
         test_box.machine().kubectl(&["rollout", "status", "deployment/web", "--timeout=60s"]).unwrap();
     }
+    second.machine().apply(&objects::claim("default", "data").to_string()).unwrap();
+    let pod = objects::pod_with_claim("default", "writer", "data", "echo data > /data/file; sleep 1000");
+    second.machine().apply(&pod.to_string()).unwrap();
+    second.machine().kubectl(&["wait", "--for=condition=Ready", "pod/writer", "--timeout=60s"]).unwrap();
     TestBox::down("first").unwrap();
     assert_eq!(second.machine().run("curl", &read_first).unwrap(), "from-first", "the store went with the first box");
     TestBox::down("second").unwrap();

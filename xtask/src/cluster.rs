@@ -31,6 +31,9 @@ pub(crate) enum Action {
         /// Leave the node out: API server, controllers and store only
         #[arg(long)]
         control_plane: bool,
+        /// Add storage: volumes and their snapshots, from a CSI driver
+        #[arg(long, conflicts_with = "control_plane")]
+        storage: bool,
     },
     /// Takes a box down and leaves nothing behind
     Down {
@@ -60,8 +63,12 @@ pub(crate) enum Action {
 
 pub(crate) fn run(action: &Action) -> Result<()> {
     match action {
-        Action::Up { name, control_plane } => {
-            let kind = if *control_plane { BoxKind::ControlPlane } else { BoxKind::Whole };
+        Action::Up { name, control_plane, storage } => {
+            let kind = match (control_plane, storage) {
+                (true, _) => BoxKind::ControlPlane,
+                (false, false) => BoxKind::Whole,
+                (false, true) => BoxKind::Storage,
+            };
             let test_box = TestBox::up(&name.name, kind)?;
             println!("box {} is up: eval \"$(cargo xtask cluster env --name {})\"", name.name, test_box.machine().name);
             Ok(())

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use velero_testkit::harness::SHARED_BOX;
+use velero_testkit::harness::{SHARED_BOX, STORAGE_BOX};
 use velero_testkit::progress::say;
 use velero_testkit::{BoxKind, TestBox, install, server};
 
@@ -15,7 +15,7 @@ pub(crate) struct Options {
     /// Leave the checks of form out (format, lints, layers, generated files)
     #[arg(long)]
     only_tests: bool,
-    /// Leave the shared box up afterwards, for the next run
+    /// Leave the shared boxes up afterwards, for the next run
     #[arg(long)]
     keep: bool,
     /// Arguments for cargo test, such as `-p velero-api`
@@ -49,6 +49,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let outcome = run_tests(&options.cargo_test);
     if !options.keep {
         TestBox::down(SHARED_BOX)?;
+        TestBox::down(STORAGE_BOX)?;
     }
     outcome
 }

@@ -18,6 +18,10 @@ use crate::test_box::{BoxKind, TestBox};
 /// none brings it up and leaves it for the next.
 pub const SHARED_BOX: &str = "test";
 
+/// The box that tests of volumes share. It is not the other one: what a test of anything else sees, such as which types
+/// there are, does not depend on which tests ran before.
+pub const STORAGE_BOX: &str = "test-storage";
+
 /// A cluster handed to a test.
 #[derive(Clone)]
 pub struct TestCluster {
@@ -37,6 +41,11 @@ pub fn cluster_test<F: Future<Output = ()>>(test: impl FnOnce(TestCluster) -> F 
 /// Runs a test against the shared box, where pods run.
 pub fn whole_box_test<F: Future<Output = ()>>(test: impl FnOnce(TestCluster) -> F + Send + 'static) {
     run(SHARED_BOX, BoxKind::Whole, test);
+}
+
+/// Runs a test against the shared box with storage: claims get volumes, and volumes snapshots.
+pub fn storage_box_test<F: Future<Output = ()>>(test: impl FnOnce(TestCluster) -> F + Send + 'static) {
+    run(STORAGE_BOX, BoxKind::Storage, test);
 }
 
 /// Runs a test inside the box of that name, bringing it up where needed.

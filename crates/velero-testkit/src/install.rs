@@ -85,19 +85,31 @@ pub fn go_binary(module: &str, package: &str, ldflags: &str) -> Result<PathBuf> 
     )?;
     let recipe =
         Recipe::default().folder(&source)?.text(package).text(ldflags).text(&String::from_utf8_lossy(&version.stdout));
-    let name =
-        format!("{module}{}", package.rsplit('/').next().filter(|_| package.starts_with("./")).unwrap_or_default());
+    let last = package.rsplit('/').next().unwrap_or_default();
+    let binary = if package.starts_with('.') { module } else { last };
+    let name = if package.starts_with("./") { format!("{module}{last}") } else { binary.to_owned() };
     let folder = cache::entry(&name, recipe, |folder| {
         say(format!("building {name} from its Go module (minutes, once)"));
         let mut build = Command::new("go");
         build
             .args(["build", "-trimpath", "-buildvcs=false", "-ldflags", &format!("-s -w {ldflags}"), "-o"])
-            .arg(folder.join(module))
+            .arg(folder.join(binary))
             .arg(package)
             .current_dir(&source);
         run_logged(&mut build, &name)
     })?;
-    Ok(folder.join(module))
+    Ok(folder.join(binary))
+}
+
+/// Gives the folder with the sources of a module that one of the Go modules under `testbed/` uses.
+pub fn go_sources(module: &str, used: &str) -> Result<PathBuf> {
+    let folder = repository_root().join("testbed").join(module);
+    let go = |arguments: &[&str]| Command::new("go").args(arguments).current_dir(&folder).output();
+    let download = go(&["mod", "download", used]).context("the Go toolchain is missing: install Go 1.25 or later")?;
+    ensure!(download.status.success(), "cannot get {used}: {}", String::from_utf8_lossy(&download.stderr).trim());
+    let list = go(&["list", "-m", "-f", "{{.Dir}}", used])?;
+    ensure!(list.status.success(), "cannot find {used}: {}", String::from_utf8_lossy(&list.stderr).trim());
+    Ok(String::from_utf8_lossy(&list.stdout).trim().into())
 }
 
 /// Gives the folder with one link a Kubernetes component, `kubectl` among them.

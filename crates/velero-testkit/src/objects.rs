@@ -56,6 +56,54 @@ pub fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
+/// A claim for a volume of the usual class.
+pub fn claim(namespace: &str, name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
+    })
+}
+
+/// A claim for a volume with the data of a snapshot.
+pub fn claim_from_snapshot(namespace: &str, name: &str, snapshot: &str) -> Value {
+    let mut claim = claim(namespace, name);
+    claim["spec"]["dataSource"] =
+        json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": snapshot});
+    claim
+}
+
+/// A pod that runs a shell command once, with the volume of that claim at `/data`.
+pub fn pod_with_claim(namespace: &str, name: &str, claim: &str, shell: &str) -> Value {
+    let mut pod = pod(namespace, name, shell);
+    pod["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]);
+    pod["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
+    pod
+}
+
+/// A snapshot of the volume of that claim.
+pub fn volume_snapshot(namespace: &str, name: &str, claim: &str, class: &str) -> Value {
+    json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1",
+        "kind": "VolumeSnapshot",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"volumeSnapshotClassName": class, "source": {"persistentVolumeClaimName": claim}},
+    })
+}
+
+/// A snapshot class whose parameters tell the driver how to misbehave: the fields of [`velero_csi_driver::Settings`].
+pub fn snapshot_class(name: &str, parameters: &Value) -> Value {
+    json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1",
+        "kind": "VolumeSnapshotClass",
+        "metadata": {"name": name},
+        "driver": velero_csi_driver::DRIVER_NAME,
+        "deletionPolicy": "Delete",
+        "parameters": parameters,
+    })
+}
+
 fn container(name: &str, shell: &str) -> Value {
     json!({"name": name, "image": WORKLOAD_IMAGE, "imagePullPolicy": "Never", "command": ["sh", "-c", shell]})
 }

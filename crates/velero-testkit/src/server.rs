@@ -65,7 +65,7 @@ fn aws_plugin() -> Result<PathBuf> {
 
 /// Gets everything a whole box, both editions and the tests run from.
 pub fn install_all() -> Result<()> {
-    TestBox::install(BoxKind::Whole)?;
+    TestBox::install(BoxKind::Storage)?;
     Azurite.install()?;
     install::go_binary("plugin-host", ".", "")?;
     install::helm()?;

@@ -3,6 +3,8 @@
 //! Every box is a [`Machine`] of its own; the store is one more machine that all boxes share, so that a backup made on
 //! one can be restored on another. The store comes with the first box and goes with the last.
 
+mod storage;
+
 use std::fs::{self, File};
 use std::path::PathBuf;
 
@@ -12,22 +14,24 @@ use serde::{Deserialize, Serialize};
 use crate::install;
 use crate::machine::{Machine, links};
 use crate::parts::{
-    ACCESS_KEY, BUCKET, Certificates, Containerd, CoreDns, Door, Etcd, Images, KubeApiserver, KubeControllerManager,
-    KubeProxy, KubeScheduler, Kubelet, Part, SECRET_KEY, STORE_ADDRESS, STORE_NETWORK, STORE_PORT, SeaweedFs,
-    StorePart, start_together,
+    ACCESS_KEY, BUCKET, Certificates, Containerd, CoreDns, CsiDriver, Door, Etcd, Images, KubeApiserver,
+    KubeControllerManager, KubeProxy, KubeScheduler, Kubelet, Part, SECRET_KEY, STORE_ADDRESS, STORE_NETWORK,
+    STORE_PORT, SeaweedFs, StorePart, start_together,
 };
 use crate::progress::say;
 
 /// The machine of the store; no box may take this name.
 const STORE: &str = "store";
 
-/// How much of a cluster a box is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How much of a cluster a box is; each kind has all that the kinds before it have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum BoxKind {
     /// API server and controllers, no node: for tests that need only the API.
     ControlPlane,
     /// A node as well: pods run.
     Whole,
+    /// Storage as well: claims get volumes, and volumes snapshots, from a CSI driver.
+    Storage,
 }
 
 /// A box that is up.
@@ -38,16 +42,19 @@ pub struct TestBox {
 }
 
 impl TestBox {
-    /// Brings a box up. One that is up already is given as it is, with a node added where one is wanted and missing.
-    /// On failure nothing is left behind.
+    /// Brings a box up. One that is up already is given as it is, with a node and storage added where they are wanted
+    /// and missing. On failure nothing is left behind.
     pub fn up(name: &str, kind: BoxKind) -> Result<Self> {
+        if kind >= BoxKind::Storage {
+            // Cargo may have to wait for another build: that is no reason to keep others from their boxes.
+            CsiDriver::default().install()?;
+        }
         let _lock = lock()?;
         check_name(name)?;
         install::check_machine()?;
         Self::install(kind)?;
         if let Some(running) = Self::find(name) {
-            let grows = running.kind == BoxKind::ControlPlane && kind == BoxKind::Whole;
-            return if grows { running.add_node() } else { Ok(running) };
+            return running.grow(kind);
         }
         Machine::destroy(name)?;
         Self::start(name, kind).inspect_err(|_| {
@@ -60,8 +67,12 @@ impl TestBox {
     pub fn install(kind: BoxKind) -> Result<()> {
         install::debian_packages()?;
         let mut parts: Vec<&dyn Part> = vec![&Etcd, &KubeApiserver, &SeaweedFs];
-        if kind == BoxKind::Whole {
+        if kind >= BoxKind::Whole {
             parts.extend([&Images as &dyn Part, &CoreDns]);
+        }
+        let driver = CsiDriver::default();
+        if kind >= BoxKind::Storage {
+            parts.extend(storage::parts(&driver).concat());
         }
         parts.iter().try_for_each(|part| part.install().with_context(|| format!("cannot install {}", part.name())))
     }
@@ -88,7 +99,17 @@ impl TestBox {
         start_together(&machine, &[&KubeControllerManager])?;
         let test_box = Self { machine, kind: BoxKind::ControlPlane };
         test_box.remember()?;
-        if kind == BoxKind::Whole { test_box.add_node() } else { Ok(test_box) }
+        test_box.grow(kind)
+    }
+
+    fn grow(mut self, kind: BoxKind) -> Result<Self> {
+        if self.kind < BoxKind::Whole && kind >= BoxKind::Whole {
+            self = self.add_node()?;
+        }
+        if self.kind < BoxKind::Storage && kind >= BoxKind::Storage {
+            self = self.add_storage()?;
+        }
+        Ok(self)
     }
 
     fn add_node(mut self) -> Result<Self> {
@@ -128,8 +149,12 @@ impl TestBox {
     /// How each part of the box fares: its name, and what it lacks if it does not work.
     pub fn status(&self) -> Vec<(&'static str, Result<()>)> {
         let mut parts: Vec<&dyn Part> = vec![&Etcd, &KubeApiserver, &KubeControllerManager];
-        if self.kind == BoxKind::Whole {
+        if self.kind >= BoxKind::Whole {
             parts.extend([&KubeScheduler as &dyn Part, &Containerd, &Images, &Kubelet, &KubeProxy, &CoreDns]);
+        }
+        let driver = CsiDriver::default();
+        if self.kind >= BoxKind::Storage {
+            parts.extend(storage::parts(&driver).concat());
         }
         let mut status: Vec<_> = parts.iter().map(|part| (part.name(), part.check(&self.machine))).collect();
         let store = Machine::find(STORE).context("the store is not up").and_then(|store| SeaweedFs.check(&store));

@@ -5,6 +5,7 @@ mod azurite;
 mod certificates;
 mod containerd;
 mod coredns;
+mod csi_driver;
 mod door;
 mod etcd;
 mod gcs_gateway;
@@ -16,6 +17,9 @@ mod kube_scheduler;
 mod kubectl;
 mod kubelet;
 mod seaweedfs;
+mod sidecars;
+mod snapshot_definitions;
+mod storage_classes;
 
 use std::time::Duration;
 
@@ -27,6 +31,7 @@ pub use azurite::{AZURE_ACCOUNT, AZURE_CONTAINER, AZURE_KEY, Azurite};
 pub use certificates::Certificates;
 pub use containerd::Containerd;
 pub use coredns::CoreDns;
+pub use csi_driver::CsiDriver;
 pub use door::Door;
 pub use etcd::Etcd;
 pub use gcs_gateway::{GCS_BUCKET, GcsGateway};
@@ -37,6 +42,9 @@ pub use kube_proxy::KubeProxy;
 pub use kube_scheduler::KubeScheduler;
 pub use kubelet::{Kubelet, NODE_NAME};
 pub use seaweedfs::{ACCESS_KEY, BUCKET, SECRET_KEY, STORE_ADDRESS, STORE_NETWORK, STORE_PORT, SeaweedFs};
+pub use sidecars::{SIDECARS, Sidecar};
+pub use snapshot_definitions::SnapshotDefinitions;
+pub use storage_classes::{GROUP_SNAPSHOT_CLASS, SNAPSHOT_CLASS, STORAGE_CLASS, StorageClasses};
 
 /// One part of a box.
 pub trait Part {
