@@ -20,13 +20,13 @@ const FLOORS: &[&[&str]] = &[
         "velero-plugin-example",
     ],
     &["velero-plugin", "velero-repo"],
-    &["velero-store", "velero-cluster"],
+    &["velero-store", "velero-cluster", "velero-registry"],
     &["velero-archive", "velero-rules"],
     &["velero-api"],
 ];
 
 /// What the plugins may use.
-const FOR_PLUGINS: &[&str] = &["velero-plugin", "velero-cluster", "velero-api"];
+const FOR_PLUGINS: &[&str] = &["velero-plugin", "velero-cluster", "velero-registry", "velero-api"];
 
 /// Crates that only development uses: they may use anything, and are used only as development dependencies.
 const DEVELOPMENT: &[&str] = &["velero-csi-driver", "velero-testkit", "velero-tests", "xtask"];

@@ -1,7 +1,9 @@
-//! A proxy between a client and a real S3 store that misbehaves on command: it refuses, breaks off or damages requests.
+//! A proxy between a client and a real S3 store or registry that misbehaves on command: it refuses, breaks off or damages
+//! requests.
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -10,10 +12,15 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 
+/// The first byte of a client that speaks TLS.
+const TLS_HANDSHAKE: u8 = 0x16;
+
 /// A request as seen by the proxy.
 pub struct Request {
     /// The method.
     pub method: String,
+    /// The path with its query.
+    pub path: String,
     /// The number of bytes in the body.
     pub length: usize,
     head: Vec<u8>,
@@ -35,6 +42,10 @@ pub enum Action {
     Unavailable,
     /// Close the connection after this many bytes of the body.
     Cut(usize),
+    /// Pass it on, and close the connection after this many bytes of the answer.
+    CutAnswer(usize),
+    /// Pass it on, and say nothing more after this many bytes of the answer.
+    HoldAnswer(usize),
     /// Change the byte at this place of the body.
     Flip(usize),
 }
@@ -83,9 +94,14 @@ async fn serve(client: TcpStream, upstream: &str, rule: &Rule) -> io::Result<()>
     let (from_client, to_client) = client.into_split();
     let (from_store, mut to_store) = TcpStream::connect(upstream).await?.into_split();
     let (mut from_client, to_client) = (BufReader::new(from_client), Mutex::new(to_client));
+    let answer = Answer { allowed: AtomicUsize::new(usize::MAX), hold: AtomicBool::new(false) };
     let requests = async {
         while let Some(request) = read_head(&mut from_client).await? {
             let action = rule(&request);
+            if let Action::CutAnswer(length) | Action::HoldAnswer(length) = action {
+                answer.hold.store(matches!(action, Action::HoldAnswer(_)), Ordering::SeqCst);
+                answer.allowed.store(length, Ordering::SeqCst);
+            }
             if !pass(request, action, &mut from_client, &mut to_store, &to_client).await? {
                 break;
             }
@@ -95,21 +111,44 @@ async fn serve(client: TcpStream, upstream: &str, rule: &Rule) -> io::Result<()>
     // Whichever side ends first ends the other: a client must not wait for a store that has hung up.
     tokio::select! {
         ended = requests => ended,
-        ended = relay(from_store, &to_client) => ended,
+        ended = relay(from_store, &to_client, &answer) => ended,
     }
 }
 
-async fn relay(mut store: OwnedReadHalf, client: &Mutex<OwnedWriteHalf>) -> io::Result<()> {
+/// How much of the answer passes, and whether the client is kept waiting for the rest.
+struct Answer {
+    allowed: AtomicUsize,
+    hold: AtomicBool,
+}
+
+async fn relay(mut store: OwnedReadHalf, client: &Mutex<OwnedWriteHalf>, answer: &Answer) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     loop {
         match store.read(&mut buffer).await? {
             0 => return Ok(()),
-            count => client.lock().await.write_all(&buffer[..count]).await?,
+            count => {
+                let allowed = answer.allowed.load(Ordering::SeqCst);
+                let passed = allowed.min(count);
+                client.lock().await.write_all(&buffer[..passed]).await?;
+                if allowed != usize::MAX {
+                    answer.allowed.store(allowed - passed, Ordering::SeqCst);
+                }
+                if passed < count && answer.hold.load(Ordering::SeqCst) {
+                    std::future::pending::<()>().await;
+                }
+                if passed < count {
+                    return Ok(());
+                }
+            }
         }
     }
 }
 
 async fn read_head(client: &mut BufReader<OwnedReadHalf>) -> io::Result<Option<Request>> {
+    // Real servers hang up as well when someone tries TLS where there is none.
+    if client.fill_buf().await?.first() == Some(&TLS_HANDSHAKE) {
+        return Ok(None);
+    }
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         if client.read_until(b'\n', &mut head).await? == 0 {
@@ -119,8 +158,10 @@ async fn read_head(client: &mut BufReader<OwnedReadHalf>) -> io::Result<Option<R
     let text = String::from_utf8_lossy(&head).to_ascii_lowercase();
     let length = text.lines().find_map(|line| line.strip_prefix("content-length:"));
     let length = length.and_then(|value| value.trim().parse().ok()).unwrap_or(0);
-    let method = text.split(' ').next().unwrap_or_default().to_ascii_uppercase();
-    Ok(Some(Request { method, length, head }))
+    let line = String::from_utf8_lossy(&head);
+    let mut words = line.split(' ').map(str::to_owned);
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    Ok(Some(Request { method, path, length, head }))
 }
 
 /// Treats one request; `false` ends the connection.
@@ -152,7 +193,7 @@ async fn pass(
                 body[place.min(last)] ^= 1;
             }
         }
-        Action::Forward => {
+        Action::Forward | Action::CutAnswer(_) | Action::HoldAnswer(_) => {
             client.read_exact(&mut body).await?;
         }
     }

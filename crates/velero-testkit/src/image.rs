@@ -161,11 +161,11 @@ fn header(kind: EntryType, size: u64, mode: u32) -> Header {
     header
 }
 
-fn descriptor(media_type: &str, content: &[u8]) -> Value {
+pub(crate) fn descriptor(media_type: &str, content: &[u8]) -> Value {
     json!({"mediaType": media_type, "digest": digest(content), "size": content.len()})
 }
 
-fn digest(content: &[u8]) -> String {
+pub(crate) fn digest(content: &[u8]) -> String {
     let hex: String = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{hex}")
 }

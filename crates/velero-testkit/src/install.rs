@@ -35,6 +35,10 @@ const DEBIAN: &[(&str, &str)] = &[
     ("/usr/bin/curl", "curl"),
 ];
 
+/// What tests of container images need beside the box.
+const REGISTRY: &[(&str, &str)] =
+    &[("/usr/bin/docker-registry", "docker-registry"), ("/usr/bin/skopeo", "skopeo"), ("/usr/bin/openssl", "openssl")];
+
 /// The components of the multi-call Kubernetes binary.
 const COMPONENTS: &[&str] =
     &["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"];
@@ -60,8 +64,17 @@ fn cache_or_parent() -> Result<PathBuf> {
 
 /// Installs the Debian packages the box needs and this machine does not have.
 pub fn debian_packages() -> Result<()> {
+    debian(DEBIAN)
+}
+
+/// Installs the Debian packages that tests of container images need and this machine does not have.
+pub fn registry_packages() -> Result<()> {
+    debian(REGISTRY)
+}
+
+fn debian(tools: &[(&str, &'static str)]) -> Result<()> {
     let missing: Vec<&str> =
-        DEBIAN.iter().filter(|(file, _)| !Path::new(file).exists()).map(|(_, package)| *package).collect();
+        tools.iter().filter(|(file, _)| !Path::new(file).exists()).map(|(_, package)| *package).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -196,12 +209,22 @@ pub fn our_binary(profile: &str) -> Result<PathBuf> {
 
 /// Builds a binary of this workspace with that profile and gives its path.
 pub fn package_binary(package: &str, binary: &str, profile: &str) -> Result<PathBuf> {
+    Ok(build(package, "--bin", binary, profile)?.join(binary))
+}
+
+/// Builds an example of a crate of this workspace with that profile and gives its path.
+pub fn package_example(package: &str, example: &str, profile: &str) -> Result<PathBuf> {
+    Ok(build(package, "--example", example, profile)?.join("examples").join(example))
+}
+
+/// Builds one target and gives the folder of its profile.
+fn build(package: &str, kind: &str, name: &str, profile: &str) -> Result<PathBuf> {
     let root = repository_root();
     let mut build = Command::new("cargo");
-    build.args(["build", "--quiet", "--package", package, "--bin", binary, "--profile", profile]).current_dir(&root);
-    run_logged(&mut build, &format!("{binary}-binary")).with_context(|| format!("cannot build our own {binary}"))?;
+    build.args(["build", "--quiet", "--package", package, kind, name, "--profile", profile]).current_dir(&root);
+    run_logged(&mut build, &format!("{name}-binary")).with_context(|| format!("cannot build our own {name}"))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    Ok(target.join(if profile == "dev" { "debug" } else { profile }).join(binary))
+    Ok(target.join(if profile == "dev" { "debug" } else { profile }))
 }
 
 /// The root of this repository.

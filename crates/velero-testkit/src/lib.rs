@@ -11,6 +11,7 @@
 //! | [`parts`] | one file a part of the box: installed, started, checked, stopped |
 //! | [`test_box`] | which parts make a box, and in which order they start |
 //! | [`image`] | container images made without a container engine |
+//! | [`registry`] | container registries on loopback, a token service, images of random content |
 //! | [`faulty_proxy`] | a way to the store that refuses, breaks off or damages what passes |
 //! | [`server`] | a Velero server in a box: the original or ours |
 //! | [`load`] | many objects, for measurements |
@@ -27,6 +28,7 @@ pub mod machine;
 pub mod objects;
 pub mod parts;
 pub mod progress;
+pub mod registry;
 pub mod server;
 pub mod test_box;
 

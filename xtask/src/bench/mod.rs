@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: the same work by us and by the original Velero, in one run, on one box, with one bucket.
 
 mod backup;
+mod image;
 mod plugin;
 mod restore;
 
@@ -23,6 +24,8 @@ const DEADLINE: Duration = Duration::from_secs(1200);
 pub(crate) enum Work {
     /// Backs objects up
     Backup(backup::Options),
+    /// Copies a large image from one registry to another, beside skopeo
+    Image(image::Options),
     /// Backs objects up with and without the action of a plugin binary
     Plugin(plugin::Options),
     /// Restores objects into new namespaces
@@ -37,6 +40,7 @@ enum Output {
 
 pub(crate) fn run(work: &Work) -> Result<()> {
     let (output, keep) = match work {
+        Work::Image(options) => return image::run(options),
         Work::Backup(options) => (options.output, options.keep),
         Work::Plugin(options) => (options.output, options.keep),
         Work::Restore(options) => (options.output, options.keep),
@@ -46,6 +50,7 @@ pub(crate) fn run(work: &Work) -> Result<()> {
     }
     let test_box = TestBox::up(BOX, BoxKind::ControlPlane)?;
     let outcome = match work {
+        Work::Image(options) => return image::run(options),
         Work::Backup(options) => backup::run(&test_box, options),
         Work::Plugin(options) => plugin::run(&test_box, options),
         Work::Restore(options) => restore::run(&test_box, options),

@@ -3,6 +3,7 @@
 
 mod azurite;
 mod certificates;
+mod container_registry;
 mod containerd;
 mod coredns;
 mod csi_driver;
@@ -29,6 +30,7 @@ use crate::machine::{Machine, wait_until};
 
 pub use azurite::{AZURE_ACCOUNT, AZURE_CONTAINER, AZURE_KEY, Azurite};
 pub use certificates::Certificates;
+pub use container_registry::ContainerRegistryPart;
 pub use containerd::Containerd;
 pub use coredns::CoreDns;
 pub use csi_driver::CsiDriver;
