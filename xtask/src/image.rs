@@ -14,6 +14,10 @@ use velero_testkit::progress::say;
 /// The name the image has in a box.
 const IMAGE: &str = concat!("docker.io/velero/velero:v", env!("CARGO_PKG_VERSION"));
 
+/// The OpenShift plugin, and the name of its image.
+const OPENSHIFT_PLUGIN: &str = "velero-plugin-openshift";
+const OPENSHIFT_PLUGIN_IMAGE: &str = concat!("docker.io/velero/velero-plugin-openshift:v", env!("CARGO_PKG_VERSION"));
+
 /// What runs in pods beside the server: it holds back those whose volumes are being restored, and keeps those running
 /// that only hold volumes.
 const HELPERS: [&str; 2] = ["velero-restore-helper", "velero-helper"];
@@ -23,9 +27,12 @@ const MOST: f64 = 60.0;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Where the archive goes
-    #[arg(long, default_value = "target/image/velero.tar")]
-    output: PathBuf,
+    /// Where the archive goes; by default target/image/<package>.tar
+    #[arg(long)]
+    output: Option<PathBuf>,
+    /// Make the image of the OpenShift plugin, for `velero plugin add`, instead
+    #[arg(long)]
+    openshift_plugin: bool,
     /// Also load it into the box of this name
     #[arg(long)]
     load: Option<String>,
@@ -33,23 +40,33 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     let root = repository_root();
+    let (package, image_name) = match options.openshift_plugin {
+        true => (OPENSHIFT_PLUGIN, OPENSHIFT_PLUGIN_IMAGE),
+        false => ("velero", IMAGE),
+    };
     say("building the release binaries");
     let status =
-        Command::new(env!("CARGO")).args(["build", "--release", "--package", "velero"]).current_dir(&root).status()?;
-    ensure!(status.success(), "cargo build --release --package velero failed");
-    let output = root.join(&options.output);
+        Command::new(env!("CARGO")).args(["build", "--release", "--package", package]).current_dir(&root).status()?;
+    ensure!(status.success(), "cargo build --release --package {package} failed");
+    let output = options.output.clone().unwrap_or_else(|| format!("target/image/{package}.tar").into());
+    let output = root.join(output);
     std::fs::create_dir_all(output.parent().context("the archive needs a folder")?)?;
     let binaries = root.join("target/release");
-    let image = Image::of_velero(IMAGE, &binaries.join("velero"))?;
-    let image = HELPERS.iter().fold(image, |image, helper| image.file(&binaries.join(helper), helper));
+    let image = match options.openshift_plugin {
+        true => Image::of_plugin(image_name, &binaries.join(package))?,
+        false => {
+            let image = Image::of_velero(image_name, &binaries.join(package))?;
+            HELPERS.iter().fold(image, |image, helper| image.file(&binaries.join(helper), helper))
+        }
+    };
     image.write(&output)?;
     let megabytes = output.metadata()?.len() as f64 / 1e6;
-    println!("{IMAGE} is in {}: {megabytes:.1} MB", output.display());
+    println!("{image_name} is in {}: {megabytes:.1} MB", output.display());
     ensure!(megabytes < MOST, "the image has grown past {MOST} MB: find out what it carries");
     if let Some(name) = &options.load {
         let test_box = TestBox::find(name).with_context(|| format!("no box named {name} is up"))?;
         Images::load(test_box.machine(), &output)?;
-        println!("{IMAGE} is loaded into the box {name}");
+        println!("{image_name} is loaded into the box {name}");
     }
     Ok(())
 }

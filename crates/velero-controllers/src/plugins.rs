@@ -7,11 +7,15 @@ use velero_cluster::{Cluster, Discovery};
 use velero_engine::Journal;
 use velero_plugin::host::{Deadlines, HostSettings, LogSink, PluginDirectory, PluginLogLine, PluginManager};
 use velero_plugin::{Actions, PluginKind};
+use velero_plugin_openshift::Switch as OpenShift;
 
 use crate::error::Result;
 use crate::objects::Objects;
 use crate::settings::Settings;
 use crate::snapshot_locations::SnapshotLocations;
+
+/// How the names of the actions for OpenShift begin.
+const OPENSHIFT_NAMES: &str = "openshift.io/";
 
 /// What a server can do besides moving objects.
 pub(crate) struct Plugins {
@@ -116,8 +120,24 @@ impl Plugins {
     fn in_process(&self, discovery: &Discovery) -> Result<Actions> {
         let Settings { features, namespace, .. } = &self.settings;
         let mut actions = velero_plugin_core::builtin(&self.cluster, discovery, features, namespace)?;
+        actions.append(velero_plugin_openshift::builtin(
+            &self.cluster,
+            discovery,
+            namespace,
+            self.openshift(),
+            false,
+        )?)?;
         actions.append(self.further.clone())?;
         Ok(actions)
+    }
+
+    /// A binary that brings the actions for OpenShift takes the place of those built in, unless these are insisted on.
+    fn openshift(&self) -> OpenShift {
+        let is_brought = self.directory.plugins().iter().any(|found| found.name.starts_with(OPENSHIFT_NAMES));
+        match self.settings.openshift {
+            OpenShift::Auto if is_brought => OpenShift::Off,
+            switch => switch,
+        }
     }
 
     fn list(&self) -> Result<Vec<PluginInfo>> {

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use velero_api::{DEFAULT_NAMESPACE, FeatureFlags, GoDuration, labels};
 use velero_engine::journal;
+use velero_plugin_openshift::Switch as OpenShift;
 use velero_rules::ordering::{OrderingError, Priorities};
 
 use crate::error::{Error, Result};
@@ -81,6 +82,8 @@ pub struct Settings {
     pub log_format: LogFormat,
     /// Where plugin binaries are.
     pub plugin_dir: PathBuf,
+    /// Whether the actions for OpenShift are part of the server.
+    pub openshift: OpenShift,
     /// Where metrics, health and downloads are served, as in `:8085`; empty switches it off.
     pub metrics_address: String,
     /// Where profiles are served; accepted and not used.
@@ -159,6 +162,7 @@ impl Default for Settings {
             log_level: "info".to_owned(),
             log_format: LogFormat::Text,
             plugin_dir: "/plugins".into(),
+            openshift: OpenShift::Auto,
             metrics_address: ":8085".to_owned(),
             profiler_address: "localhost:6060".to_owned(),
             backup_sync_period: GoDuration::from_mins(1),

@@ -194,6 +194,11 @@ impl RestoreHookRules {
         found
     }
 
+    /// Says whether any hook is for a pod, which is to be restored into `namespace`.
+    pub fn select(&self, pod: &Value, namespace: &str) -> bool {
+        self.for_pod(pod, namespace).any(|rule| !rule.hooks.is_empty())
+    }
+
     fn for_pod<'a>(&'a self, pod: &Value, namespace: &'a str) -> impl Iterator<Item = &'a RestoreHookRule> {
         let labels = text_map(&pod["metadata"]["labels"]);
         self.rules.iter().filter(move |rule| rule.pods.selects(namespace, &labels))

@@ -35,9 +35,19 @@ impl Image {
     /// shell.
     pub fn of_velero(name: &str, binary: &Path) -> Result<Self> {
         let image = Self::new(name).file(binary, "velero").entrypoint(&["/velero"]).user("65532:65532");
-        let image = image.file(Path::new(CERTIFICATES), CERTIFICATES);
+        image.file(Path::new(CERTIFICATES), CERTIFICATES).with_libraries_of(binary)
+    }
+
+    /// The image of a plugin for `velero plugin add`: the binary copies itself beside the server.
+    pub fn of_plugin(name: &str, binary: &Path) -> Result<Self> {
+        let file = binary.file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
+        let image = Self::new(name).file(binary, &file).user("65532:65532");
+        image.entrypoint(&[&format!("/{file}"), "install", "/target"]).with_libraries_of(binary)
+    }
+
+    fn with_libraries_of(self, binary: &Path) -> Result<Self> {
         let libraries = shared_libraries(binary)?;
-        Ok(libraries.iter().fold(image, |image, library| image.file(library, &library.display().to_string())))
+        Ok(libraries.iter().fold(self, |image, library| image.file(library, &library.display().to_string())))
     }
 
     /// Adds a file of this host, executable by all.

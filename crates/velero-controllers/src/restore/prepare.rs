@@ -126,7 +126,9 @@ impl PreparedRestore {
         volumes: Vec<BackupVolumeInfo>,
     ) -> Result<RestoreRequest> {
         let discovery = Arc::new(cluster.discover().await?);
-        let actions = velero_plugin_core::builtin(cluster, &discovery, &settings.features, &settings.namespace)?;
+        let mut actions = velero_plugin_core::builtin(cluster, &discovery, &settings.features, &settings.namespace)?;
+        let Settings { namespace, openshift, .. } = settings;
+        actions.append(velero_plugin_openshift::builtin(cluster, &discovery, namespace, *openshift, true)?)?;
         self.request_with(cluster, settings, volumes, (actions, discovery)).await
     }
 

@@ -74,6 +74,17 @@ fn spec_hooks_are_only_for_what_they_select() {
 }
 
 #[test]
+fn a_pod_is_selected_only_by_groups_with_hooks() {
+    for (group, namespace, expected) in [
+        (json!({"name": "g", "postHooks": [{"exec": {"command": ["x"]}}]}), "app", true),
+        (json!({"name": "g", "postHooks": []}), "app", false),
+        (json!({"name": "g", "includedNamespaces": ["app"], "postHooks": [{}]}), "other", false),
+    ] {
+        assert_eq!(rules(&json!({"resources": [group]})).select(&pod(&json!({})), namespace), expected, "{group}");
+    }
+}
+
+#[test]
 fn init_containers_are_chosen_by_the_target_namespace() {
     let group = json!({"name": "n", "includedNamespaces": ["copy"],
                        "postHooks": [{"init": {"initContainers": [container("prepare")]}}]});

@@ -27,6 +27,10 @@ pub(crate) struct ServerArguments {
     #[arg(long, default_value = "/plugins")]
     pub(crate) plugin_dir: PathBuf,
 
+    /// Whether to add the actions for OpenShift: auto (where the cluster is OpenShift), on or off
+    #[arg(long, default_value = "auto")]
+    pub(crate) openshift: String,
+
     /// The address to expose prometheus metrics
     #[arg(long, default_value = ":8085")]
     pub(crate) metrics_address: String,

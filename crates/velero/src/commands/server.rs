@@ -25,6 +25,7 @@ fn server_settings(arguments: ServerArguments, settings: Settings) -> Result<Ser
         log_level: arguments.log_level,
         log_format: arguments.log_format.parse().map_err(|problem| anyhow!("--log-format: {problem}"))?,
         plugin_dir: arguments.plugin_dir,
+        openshift: arguments.openshift.parse().map_err(|problem| anyhow!("--openshift: {problem}"))?,
         metrics_address: arguments.metrics_address,
         profiler_address: arguments.profiler_address,
         backup_sync_period: arguments.backup_sync_period,

@@ -1,0 +1,29 @@
+//! Replication controllers run images of the internal registry. Those of a deployment config are left to it, unless it
+//! is paused.
+
+use velero_plugin::{RestoreItemInput, RestoreItemOutcome, Result};
+
+use super::TEMPLATE;
+use crate::action::PureRestore;
+use crate::json::{changed, has_annotation, owned_by, remove_annotation, skipped};
+use crate::names::annotations;
+use crate::settings::Settings;
+use crate::shared::image_reference::rewrite_containers;
+
+/// Renames its images, or keeps it out.
+pub(super) const STEP: PureRestore = PureRestore {
+    name: "openshift.io/09-replicationcontroller-restore-plugin",
+    resources: &["replicationcontrollers"],
+    restore,
+};
+
+fn restore(input: RestoreItemInput<'_>, _: &Settings) -> Result<RestoreItemOutcome> {
+    let paused = has_annotation(input.item, annotations::PAUSED_OWNER);
+    if owned_by(input.item_from_backup, "DeploymentConfig") && !paused {
+        return Ok(skipped());
+    }
+    Ok(changed(input.item, |item| {
+        remove_annotation(item, annotations::PAUSED_OWNER);
+        rewrite_containers(item, TEMPLATE, input.restore);
+    }))
+}
