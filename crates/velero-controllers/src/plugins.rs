@@ -159,6 +159,9 @@ impl Plugins {
                 listed.push(plugin(&name, PluginKind::ObjectStore.as_str()));
             }
         }
+        if !self.asking.has_volume_snapshotter(velero_plugin_aws::BUILT_IN_NAME) {
+            listed.push(plugin(velero_plugin_aws::BUILT_IN_NAME, PluginKind::VolumeSnapshotter.as_str()));
+        }
         Ok(listed)
     }
 

@@ -67,6 +67,15 @@ impl SnapshotterSource for Snapshotters {
         let missing = || invalid(location, "not found; create it with `velero snapshot-location create`");
         let found = found.ok_or_else(missing).map_err(failed)?;
         let config = self.locations.config(&found).await.map_err(failed)?;
-        self.manager.volume_snapshotter(&found.spec.provider, &config).await
+        let provider = &found.spec.provider;
+        match velero_plugin_aws::built_in(provider) {
+            // Who has installed a plugin wants it to be used, also where its name is that of what is built in.
+            Some(snapshotter) if !self.manager.has_volume_snapshotter(provider) => {
+                let prepared = snapshotter.init(&config).await;
+                prepared.map_err(|error| failed(invalid(location, error.to_string())))?;
+                Ok(Arc::new(snapshotter))
+            }
+            _ => self.manager.volume_snapshotter(provider, &config).await,
+        }
     }
 }

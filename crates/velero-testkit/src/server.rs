@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::install::{self, PEER_VERSION};
 use crate::machine::{Machine, wait_until};
-use crate::parts::{ACCESS_KEY, Azurite, BUCKET, Certificates, Part, SECRET_KEY};
+use crate::parts::{ACCESS_KEY, Azurite, BUCKET, Certificates, Moto, Part, SECRET_KEY};
 use crate::test_box::{BoxKind, TestBox};
 
 /// Which Velero.
@@ -67,6 +67,7 @@ fn aws_plugin() -> Result<PathBuf> {
 pub fn install_all() -> Result<()> {
     TestBox::install(BoxKind::Storage)?;
     Azurite.install()?;
+    Moto.install()?;
     install::go_binary("plugin-host", ".", "")?;
     install::helm()?;
     Edition::Peer.install()

@@ -21,7 +21,7 @@ use crate::parts::{
 use crate::progress::say;
 
 /// The machine of the store; no box may take this name.
-const STORE: &str = "store";
+pub(crate) const STORE: &str = "store";
 
 /// How much of a cluster a box is; each kind has all that the kinds before it have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

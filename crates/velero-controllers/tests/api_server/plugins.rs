@@ -181,6 +181,7 @@ fn a_plugin_serves_as_object_store_and_is_listed() {
             "ItemBlockAction example.velero.io/block",
             "ObjectStore example.velero.io/folder",
             "ObjectStore velero.io/aws",
+            "VolumeSnapshotter velero.io/aws",
         ] {
             assert_says(&listed, expected);
         }

@@ -44,6 +44,8 @@ mod stdio;
 pub use config::plugin_config;
 pub use plugins::{ObjectStoreProvider, Plugins};
 pub use server::serve;
+/// The account that the config of a location of AWS names.
+pub use velero_store::aws_credentials;
 /// What an object store needs.
 pub use velero_store::{ByteStream, Error as StoreError, ObjectStore, ObjectStoreHandle, Result as StoreResult};
 

@@ -22,6 +22,8 @@ pub(super) const CLAIM_FOLDER: &str = "/backups";
 const CLAIM_PATH: &str = "/backups/velero";
 /// What the location on a volume calls its bucket.
 const CLAIM_BUCKET: &str = "backups";
+/// The provider of Amazon's buckets.
+const AMAZON: &str = "aws";
 /// The provider of locations in a directory.
 const DIRECTORY: &str = "fs";
 
@@ -86,12 +88,21 @@ fn makes_location(installation: &Installation<'_>) -> bool {
     !storage.no_default_backup_location && is_wanted
 }
 
-/// Snapshots need a plugin: the stores that are built in bring none, and a directory has none.
+/// Snapshots need a plugin, or Amazon's own EC2, whose snapshotter is built in; a directory has none.
 fn makes_snapshot_location(arguments: &InstallArguments) -> bool {
     let storage = &arguments.storage;
     let has_provider = !storage.provider.is_empty() && (storage.no_default_backup_location || !is_on_claim(storage));
-    let is_asked_for = has_plugins(arguments) || !storage.snapshot_location_config.is_empty();
+    let is_asked_for =
+        has_plugins(arguments) || !storage.snapshot_location_config.is_empty() || amazon_region(storage).is_some();
     has_provider && storage.use_volume_snapshots.0.unwrap_or(is_asked_for)
+}
+
+/// The region of a bucket of Amazon's; other stores that speak its protocol have an address.
+fn amazon_region(storage: &StorageArguments) -> Option<String> {
+    let provider = storage.provider.strip_prefix("velero.io/").unwrap_or(&storage.provider);
+    let mut config = merged(&storage.backup_location_config);
+    let region = config.remove("region").filter(|region| !region.is_empty());
+    region.filter(|_| provider == AMAZON && !config.contains_key("s3Url"))
 }
 
 /// Whether images of plugins are named.
@@ -146,7 +157,11 @@ fn backup_location(installation: &Installation<'_>) -> Value {
 
 fn snapshot_location(installation: &Installation<'_>) -> Value {
     let storage = &installation.arguments.storage;
-    let config = merged(&storage.snapshot_location_config);
+    let mut config = merged(&storage.snapshot_location_config);
+    // The snapshotter needs a region, and volumes are where the bucket is unless flags say otherwise.
+    if let Some(region) = amazon_region(storage) {
+        config.entry("region".to_owned()).or_insert(region);
+    }
     location("VolumeSnapshotLocation", installation.namespace, json!({ "provider": storage.provider }), &config)
 }
 

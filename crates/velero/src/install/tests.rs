@@ -61,6 +61,8 @@ fn a_bucket_comes_with_its_secret_and_with_plugins_a_snapshot_location() {
     assert!(!makes_snapshot_location(&[]), "nobody would take the snapshots");
     assert!(makes_snapshot_location(&["--use-volume-snapshots=true"]));
     assert!(makes_snapshot_location(&["--snapshot-location-config=region=eu"]));
+    assert!(makes_snapshot_location(&["--backup-location-config=region=eu"]));
+    assert!(!makes_snapshot_location(&["--backup-location-config=region=eu,s3Url=http://minio:9000"]));
     let resources = built(&[&BUCKET[..], &["--plugins=a/b:v1"]].concat(), Existing::default());
     let expected = [
         "Namespace/velero",

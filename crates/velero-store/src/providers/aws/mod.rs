@@ -5,9 +5,11 @@ mod credential;
 mod encryption;
 mod endpoint;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use object_store::TagSet;
+use object_store::aws::AwsCredentialProvider;
 use object_store::signer::Signer;
 
 use crate::bucket::Backend;
@@ -31,6 +33,16 @@ pub(crate) async fn open(config: &StoreConfig) -> Result<Backend> {
         public => Ok(Arc::new(builder::with_endpoint(builder, config, public)?.build().map_err(rejected(PROVIDER))?)),
     };
     Ok(Backend { store, signer, tags: tags(config)? })
+}
+
+/// The account that the config of a location names with `profile` and `credentialsFile`, else that of the environment,
+/// for services of AWS besides S3.
+pub async fn credentials(config: &BTreeMap<String, String>, region: &str) -> Result<AwsCredentialProvider> {
+    let config = StoreConfig { config: config.clone(), ..StoreConfig::new(PROVIDER, "") };
+    let builder = credential::Identity::of(&config).await?.builder();
+    // The client is never used, and cannot be built without a bucket.
+    let client = builder.with_bucket_name("unused").with_region(region).build().map_err(rejected(PROVIDER))?;
+    Ok(Arc::clone(client.credentials()))
 }
 
 /// The tags of every object, from `Key1=Value1&Key2=Value2`.
