@@ -20,11 +20,11 @@ const PROVIDER: &str = "example.velero.io/volumes-v1";
 /// A claim and its volume; the snapshotter knows the volumes of one driver only.
 fn claim(name: &str, driver: &str, annotations: &Value) -> [Value; 2] {
     let source = json!({"csi": {"driver": driver, "volumeHandle": format!("disk-{name}")}});
-    claim_of(name, "zone-1", source, annotations)
+    claim_of(name, "zone-1", &source, annotations)
 }
 
 /// A claim and its volume, which is there.
-fn claim_of(name: &str, zone: &str, source: Value, annotations: &Value) -> [Value; 2] {
+fn claim_of(name: &str, zone: &str, source: &Value, annotations: &Value) -> [Value; 2] {
     let (size, modes) = (json!({"storage": "1Mi"}), json!(["ReadWriteOnce"]));
     let volume = format!("pv-{name}");
     let labels = json!({"topology.kubernetes.io/zone": zone, "tier": "gold"});
@@ -155,8 +155,8 @@ fn ebs_volumes_are_saved_and_restored_by_our_binary_under_both_servers() {
         let source = |id: &str| json!({"awsElasticBlockStore": {"volumeID": format!("aws://{zone}/{id}")}});
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SHOP}});
         let objects = [
-            claim_of("good", &zone, source(&good), &json!({})),
-            claim_of("missing", &zone, source("vol-0123456789abcdef0"), &json!({})),
+            claim_of("good", &zone, &source(&good), &json!({})),
+            claim_of("missing", &zone, &source("vol-0123456789abcdef0"), &json!({})),
         ];
         load::create_all(&cluster.client, std::iter::once(namespace).chain(objects.into_iter().flatten()))
             .await

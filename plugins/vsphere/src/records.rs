@@ -140,7 +140,7 @@ impl Records<'_> {
                  the bucket {bucket:?}; install velero-plugin-for-vsphere, which makes it"
             ))
         };
-        Ok(found.map(|claim| text(claim, "/backupRepository").to_owned()).ok_or_else(missing)?)
+        found.map(|claim| text(claim, "/backupRepository").to_owned()).ok_or_else(missing)
     }
 
     async fn list(&self, kind: &ResourceType, namespace: &str, selector: Option<&str>) -> Result<Vec<Value>> {
