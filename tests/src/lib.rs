@@ -3,6 +3,7 @@
 pub mod audit;
 pub mod backups;
 pub mod command_line;
+pub mod csi;
 pub mod difference;
 pub mod fixture;
 pub mod host;

@@ -1,5 +1,6 @@
 //! Deletes a backup with its snapshots, files and restores.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::{DeleteParams, ListParams};
@@ -11,6 +12,7 @@ use velero_api::v1::{
 use velero_archive::BackupFile;
 use velero_engine::Journal;
 use velero_engine::delete::DeleteError;
+use velero_plugin::DeleteItemAction;
 use velero_store::{BackupStore, blocking_reader};
 
 use crate::backup_phase::move_to;
@@ -21,7 +23,7 @@ use crate::error::{Error, Result, describe};
 use crate::garbage_collection::selector;
 use crate::objects::{label, name, uid};
 use crate::restore_deletion::disclaim;
-use crate::{backup_operations, backup_snapshots, restore_operations};
+use crate::{backup_operations, backup_snapshots, csi_snapshots, restore_operations};
 
 /// How long a request that was dealt with is kept.
 const LONGEST_LIFE: Duration = Duration::from_secs(24 * 3600);
@@ -174,7 +176,8 @@ async fn carry_out(context: &Context, backup: &Backup, location: &BackupStorageL
                 errors.push(format!("error running delete item actions: {}", describe(&error)));
                 return errors;
             }
-            errors = backup_snapshots::delete_stored(context, backup, &store).await;
+            errors = csi_snapshots::delete(context, backup, &store).await;
+            errors.extend(backup_snapshots::delete_stored(context, backup, &store).await);
             // While snapshots are left, the files are all that is known of them.
             if errors.is_empty()
                 && let Err(error) = delete_files(&store, backup).await
@@ -197,7 +200,10 @@ async fn carry_out(context: &Context, backup: &Backup, location: &BackupStorageL
 /// Lets the delete item actions see the items of a backup; what one of them cannot do is told in the log only. An
 /// archive that is not there has no items, and a damaged one must not keep its backup from being deleted.
 async fn run_delete_actions(context: &Context, backup: &Backup, store: &BackupStore) -> Result<()> {
-    if context.plugins.for_questions()?.actions.delete_item().is_empty() {
+    let is_needed = |action: &Arc<dyn DeleteItemAction>| {
+        !action.name().starts_with("velero.io/csi-") || backup.status.csi_volume_snapshots_attempted > 0
+    };
+    if !context.plugins.for_questions()?.actions.delete_item().iter().any(is_needed) {
         return Ok(());
     }
     let archive = match store.get_contents(name(backup)).await {
@@ -227,7 +233,7 @@ async fn run_delete_actions(context: &Context, backup: &Backup, store: &BackupSt
 /// Removes the files of a backup unless they are all that is known of volume data kept elsewhere.
 async fn delete_files(store: &BackupStore, backup: &Backup) -> Result<()> {
     if owns_volume_data(store, name(backup)).await? {
-        let problem = "it owns CSI snapshots or volume data, whose deletion this server does not support yet; \
+        let problem = "it owns copies of volume data, whose deletion this server does not support yet; \
                        delete it with the server that made it";
         return Err(Error::invalid("Backup", name(backup), problem));
     }
@@ -235,15 +241,16 @@ async fn delete_files(store: &BackupStore, backup: &Backup) -> Result<()> {
 }
 
 async fn owns_volume_data(store: &BackupStore, backup: &str) -> Result<bool> {
-    for file in [BackupFile::PodVolumeBackups, BackupFile::CsiVolumeSnapshots] {
-        let records: Vec<serde_json::Value> = store.get_json(backup, file).await?;
-        if !records.is_empty() {
-            return Ok(true);
-        }
+    let copies: Vec<serde_json::Value> = store.get_json(backup, BackupFile::PodVolumeBackups).await?;
+    if !copies.is_empty() {
+        return Ok(true);
     }
     let volumes: Vec<BackupVolumeInfo> = store.get_json(backup, BackupFile::VolumeInfos).await?;
-    let native = |volume: &BackupVolumeInfo| volume.backup_method == Some(VolumeMethod::NativeSnapshot);
-    Ok(volumes.iter().any(|volume| !volume.skipped && !native(volume)))
+    let snapshot = |volume: &BackupVolumeInfo| {
+        let by_snapshot = [Some(VolumeMethod::NativeSnapshot), Some(VolumeMethod::CsiSnapshot)];
+        by_snapshot.contains(&volume.backup_method) && !volume.snapshot_data_moved
+    };
+    Ok(volumes.iter().any(|volume| !volume.skipped && !snapshot(volume)))
 }
 
 /// Deletes the restores of a backup with their files, and waits until they are gone.

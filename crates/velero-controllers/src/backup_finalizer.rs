@@ -20,6 +20,7 @@ use crate::backup_phase::move_to;
 use crate::backup_snapshots::settle;
 use crate::clock;
 use crate::context::Context;
+use crate::csi_snapshots;
 use crate::driver::{Next, WHILE_HELD};
 use crate::error::{Error, Result, describe};
 use crate::objects::{label, name, uid};
@@ -72,6 +73,8 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
             update_archive(context, backup, &store, &operations, &journal).await?;
             ended.status.csi_volume_snapshots_completed = completed_csi_snapshots(&operations);
             ended.status.volume_snapshots_completed = settle(&store, name(backup), &operations).await?;
+            csi_snapshots::settle(&store, name(backup), &operations).await?;
+            csi_snapshots::release(context, backup).await?;
         }
     }
     let known = Counts { warnings: backup.status.warnings, errors: backup.status.errors };
@@ -114,6 +117,8 @@ pub(crate) async fn end_badly(
     let mut ended = backup.clone();
     if let Some(store) = store {
         ended.status.volume_snapshots_completed = settle(store, name(backup), &[]).await?;
+        csi_snapshots::settle(store, name(backup), &[]).await?;
+        csi_snapshots::release(context, backup).await?;
     }
     move_to(&mut ended, BackupPhase::PartiallyFailed)?;
     (ended.status.warnings, ended.status.errors) = (counts.warnings, counts.errors);
@@ -250,6 +255,9 @@ pub(crate) fn end_phase(phase: &BackupPhase) -> BackupPhase {
 pub(crate) fn report(context: &Context, backup: &Backup) {
     let schedule = label(backup, labels::SCHEDULE_NAME);
     context.metrics.backup_ended(schedule, &backup.status);
+    if backup.status.csi_volume_snapshots_attempted > 0 {
+        context.metrics.csi_snapshots(schedule, name(backup), &backup.status);
+    }
     let status = &backup.status;
     let (backup, phase) = (name(backup), status.phase().as_str());
     if status.failure_reason.is_empty() {

@@ -33,6 +33,7 @@ mod busy;
 mod clock;
 mod context;
 mod credential_files;
+mod csi_snapshots;
 mod download_request;
 mod driver;
 mod error;

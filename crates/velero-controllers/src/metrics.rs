@@ -187,6 +187,14 @@ impl Metrics {
         }
     }
 
+    /// Notes how many CSI snapshots a backup tried, and how many of them are good.
+    pub(crate) fn csi_snapshots(&self, schedule: &str, backup: &str, status: &BackupStatus) {
+        let (attempted, completed) = (status.csi_volume_snapshots_attempted, status.csi_volume_snapshots_completed);
+        for (counter, number) in self.csi_counters.iter().zip([attempted, completed, attempted - completed]) {
+            counter.with_label_values(&[schedule, backup]).inc_by(number.max(0) as f64);
+        }
+    }
+
     /// Notes how a backup ended: all figures come from its status.
     pub(crate) fn backup_ended(&self, schedule: &str, status: &BackupStatus) {
         let (counter, good) = match status.phase() {

@@ -120,6 +120,7 @@ impl Plugins {
     fn in_process(&self, discovery: &Discovery) -> Result<Actions> {
         let Settings { features, namespace, .. } = &self.settings;
         let mut actions = velero_plugin_core::builtin(&self.cluster, discovery, features, namespace)?;
+        actions.merge(velero_plugin_csi::builtin(&self.cluster, discovery)?)?;
         actions.append(velero_plugin_openshift::builtin(
             &self.cluster,
             discovery,

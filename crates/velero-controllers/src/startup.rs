@@ -18,7 +18,7 @@ use crate::clock;
 use crate::context::Context;
 use crate::error::{Error, Result, describe};
 use crate::objects::{name, uid};
-use crate::{backup_operations, backup_snapshots, restore_finalizer, restore_operations, restore_phase};
+use crate::{backup_operations, backup_snapshots, csi_snapshots, restore_finalizer, restore_operations, restore_phase};
 
 /// How long a store may take to tell what an interrupted backup left in it.
 const STORE_PATIENCE: Duration = Duration::from_secs(30);
@@ -80,6 +80,7 @@ pub(crate) async fn fail_interrupted(context: &Context) -> Result<()> {
         failed.status.completion_timestamp = Some(clock::now_time());
         context.objects.force(&backup, &failed).await?;
         tracing::warn!(backup = name(&backup), "{}", failed.status.failure_reason);
+        csi_snapshots::discard(context, &backup).await;
         let selector = format!("{}={}", labels::BACKUP_UID, uid(&backup));
         cancel_backup_movers(context, &selector, &interrupted("backup")).await;
     }

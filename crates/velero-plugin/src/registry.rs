@@ -48,6 +48,14 @@ impl Actions {
         Ok(actions)
     }
 
+    /// Adds the actions of a further part of the same source: they take their places among those that are there.
+    pub fn merge(&mut self, other: Self) -> Result<()> {
+        self.append(other)?;
+        let snapshotters = self.snapshotters.take();
+        *self = Self::from_source(std::mem::take(&mut self.all))?.with_snapshotters(snapshotters);
+        Ok(())
+    }
+
     /// Adds the actions of a further source behind those that are there.
     pub fn append(&mut self, other: Self) -> Result<()> {
         self.snapshotters = other.snapshotters.or(self.snapshotters.take());
@@ -169,6 +177,14 @@ mod tests {
         assert_eq!(names, ["velero.io/pod", "velero.io/pv", "example.com/a", "example.com/b"]);
         assert!(actions.backup_item_action("pod").is_some());
         assert!(actions.backup_item_action("example.com/pod").is_none());
+    }
+
+    #[test]
+    fn parts_of_one_source_are_sorted_together() {
+        let mut actions = source(&["velero.io/pv", "velero.io/crd"]).unwrap();
+        actions.merge(source(&["velero.io/csi"]).unwrap()).unwrap();
+        let names: Vec<_> = actions.backup_item().iter().map(|action| action.name()).collect();
+        assert_eq!(names, ["velero.io/crd", "velero.io/csi", "velero.io/pv"]);
     }
 
     #[test]

@@ -25,6 +25,26 @@ impl Quantity {
     pub fn is_zero(self) -> bool {
         self.billionths == 0
     }
+
+    /// The quantity as a whole number; a fraction is rounded up.
+    pub fn whole(self) -> i64 {
+        let rest = i128::from(self.billionths % BILLION > 0);
+        i64::try_from(self.billionths / BILLION + rest).unwrap_or(i64::MAX)
+    }
+
+    /// A number of bytes in the largest binary unit that holds it without a fraction, such as `2Gi`.
+    pub fn in_binary(bytes: i64) -> String {
+        let mut number = bytes;
+        let mut suffix = "";
+        for larger in ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] {
+            if number == 0 || number % 1024 != 0 {
+                break;
+            }
+            number /= 1024;
+            suffix = larger;
+        }
+        format!("{number}{suffix}")
+    }
 }
 
 impl From<i64> for Quantity {
@@ -95,6 +115,17 @@ fn scaled(mantissa: i128, exponent: i32) -> i128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_told_in_the_largest_unit_that_fits_and_read_back() {
+        for (bytes, text) in
+            [(0, "0"), (1, "1"), (1024, "1Ki"), (1025, "1025"), (1 << 30, "1Gi"), (3 << 29, "1536Mi"), (1 << 40, "1Ti")]
+        {
+            assert_eq!(Quantity::in_binary(bytes), text);
+            assert_eq!(text.parse::<Quantity>().unwrap().whole(), bytes);
+        }
+        assert_eq!("1500m".parse::<Quantity>().unwrap().whole(), 2);
+    }
     use proptest::prelude::*;
     use std::cmp::Ordering;
 

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: the same work by us and by the original Velero, in one run, on one box, with one bucket.
 
 mod backup;
+mod csi;
 mod image;
 mod plugin;
 mod restore;
@@ -26,6 +27,8 @@ pub(crate) enum Work {
     Backup(backup::Options),
     /// Copies a large image from one registry to another, beside skopeo
     Image(image::Options),
+    /// Backs up few and many volumes of a CSI driver
+    Csi(csi::Options),
     /// Backs objects up with and without the action of a plugin binary
     Plugin(plugin::Options),
     /// Restores objects into new namespaces
@@ -42,16 +45,22 @@ pub(crate) fn run(work: &Work) -> Result<()> {
     let (output, keep) = match work {
         Work::Image(options) => return image::run(options),
         Work::Backup(options) => (options.output, options.keep),
+        Work::Csi(options) => (options.output, options.keep),
         Work::Plugin(options) => (options.output, options.keep),
         Work::Restore(options) => (options.output, options.keep),
     };
-    for edition in [Edition::OursReleased, Edition::Peer] {
+    let (editions, kind) = match work {
+        Work::Csi(options) => (vec![options.edition()], BoxKind::Storage),
+        _ => (vec![Edition::OursReleased, Edition::Peer], BoxKind::ControlPlane),
+    };
+    for edition in editions {
         edition.install()?;
     }
-    let test_box = TestBox::up(BOX, BoxKind::ControlPlane)?;
+    let test_box = TestBox::up(BOX, kind)?;
     let outcome = match work {
         Work::Image(options) => return image::run(options),
         Work::Backup(options) => backup::run(&test_box, options),
+        Work::Csi(options) => csi::run(&test_box, options),
         Work::Plugin(options) => plugin::run(&test_box, options),
         Work::Restore(options) => restore::run(&test_box, options),
     };
@@ -115,6 +124,17 @@ fn print(figures: &Value, output: Output) {
             );
         }
         println!("it adds {} times as much to the peer", figures["ratio"]);
+        return;
+    }
+    if figures["work"] == "csi" {
+        for side in ["few", "many"] {
+            let figures = &figures[side];
+            println!(
+                "{} volumes: {} s, from the driver's first snapshot to its last {} s",
+                figures["volumes"], figures["seconds"], figures["driver"]
+            );
+        }
+        println!("allowed for many: {} s, within: {}", figures["allowed"], figures["within"]);
         return;
     }
     println!("{:<16}{:>10}{:>12}{:>12}{:>12}", "", "items", "seconds", "items/s", "peak MiB");

@@ -34,7 +34,7 @@ use crate::objects::{label, name, uid};
 use crate::operations::{Files, Operation, Started, cancel_unfinished, note_failures, poll};
 use crate::plugins::Tools;
 use crate::store_message::explain;
-use crate::{backup_queue, clock};
+use crate::{backup_queue, clock, csi_snapshots};
 
 /// Why a backup failed as a whole, and what of it may be in the store.
 struct Failure {
@@ -136,6 +136,7 @@ async fn attempt(
         let operations = [started.of_backup(), uploads(&taken)].concat();
         cancel_unfinished(&operations, &tools.actions, backup).await;
         failure.snapshots_left = report::discard_snapshots(journal, &taken, &tools.actions).await;
+        csi_snapshots::discard(context, backup).await;
     }
     tools.put_away().await;
     ended

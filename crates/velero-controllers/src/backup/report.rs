@@ -20,6 +20,7 @@ use crate::backup_phase::move_to;
 use crate::backup_snapshots::{count, delete};
 use crate::clock;
 use crate::context::Context;
+use crate::csi_snapshots::attempted;
 use crate::error::{Result, describe};
 use crate::objects::name;
 
@@ -44,7 +45,7 @@ pub(super) fn warn_of_volumes(backup: &Backup, journal: &Journal) {
     ];
     for (field, _) in asked.into_iter().filter(|(_, value)| *value == Some(true)) {
         let message = "The backup asks for the data of volumes in a way that this server does not know yet; \
-                       only snapshots by volume snapshotters are taken";
+                       only snapshots are taken";
         journal.warning().field("field", field).message(message);
     }
 }
@@ -80,6 +81,7 @@ pub(super) fn after_run(
     status.backup_item_operations_completed = tally.completed;
     status.backup_item_operations_failed = tally.failed;
     (status.volume_snapshots_attempted, status.volume_snapshots_completed) = count(&outcome.snapshots);
+    status.csi_volume_snapshots_attempted = attempted(&outcome.volumes);
     Ok(ended)
 }
 

@@ -48,6 +48,7 @@ pub(super) async fn contents(
         counter.fetch_add(piece.len() as u64, Ordering::Relaxed);
     });
     let (sender, receiver) = watch::channel(BackupProgress::default());
+    let taken = request.taken.clone();
     let done = CancellationToken::new();
 
     let make = async {
@@ -59,12 +60,26 @@ pub(super) async fn contents(
     let put = |backup: &mut Backup, progress: &BackupProgress| backup.status.progress = Some(progress.clone());
     let report = progress::write(context, backup, PAUSE, receiver, done.clone(), put);
     let record = started.keep_stored(Files::of_backup(store, name(backup)), Started::of_backup, &done);
-    let (made, uploaded, (), ()): (Result<_, String>, _, _, _) = tokio::join!(make, upload, report, record);
+    let snapshots = keep_stored(store, name(backup), &taken, &done);
+    let (made, uploaded, (), (), ()): (Result<_, String>, _, _, _, _) =
+        tokio::join!(make, upload, report, record, snapshots);
     match (made, uploaded) {
         (Ok(outcome), Ok(())) => Ok((outcome, size.load(Ordering::Relaxed))),
         // The upload only passes on that the archive was not finished; why is known better here.
         (Err(reason), Ok(()) | Err(StoreError::Content { .. })) => Err(failed(reason, false)),
         (_, Err(error)) => Err(failed(explain(&error), true)),
+    }
+}
+
+/// Stores which snapshots were taken whenever they are more than before, until `done`: the next server removes those of
+/// one that was killed.
+async fn keep_stored(store: &BackupStore, backup: &str, taken: &TakenSnapshots, done: &CancellationToken) {
+    let mut news = taken.subscribe();
+    while let Some(Ok(())) = done.run_until_cancelled(news.changed()).await {
+        if let Err(error) = store.put_json(backup, BackupFile::VolumeSnapshots, &taken.all()).await {
+            tracing::warn!(backup, error = describe(&error), "Snapshots that were taken are not recorded yet");
+        }
+        done.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
     }
 }
 

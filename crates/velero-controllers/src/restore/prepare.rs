@@ -127,6 +127,7 @@ impl PreparedRestore {
     ) -> Result<RestoreRequest> {
         let discovery = Arc::new(cluster.discover().await?);
         let mut actions = velero_plugin_core::builtin(cluster, &discovery, &settings.features, &settings.namespace)?;
+        actions.merge(velero_plugin_csi::builtin(cluster, &discovery)?)?;
         let Settings { namespace, openshift, .. } = settings;
         actions.append(velero_plugin_openshift::builtin(cluster, &discovery, namespace, *openshift, true)?)?;
         self.request_with(cluster, settings, volumes, (actions, discovery)).await

@@ -17,6 +17,7 @@ use velero_archive::go_json;
 use velero_plugin::BackupItemOutcome;
 use velero_rules::hooks::HookPhase;
 
+use super::claims::{CsiPart, PendingClaim};
 use super::collect::{CollectedPage, LISTS_AHEAD};
 use super::group::{self, BlockItem, ItemBlock};
 use super::ledger::Ledger;
@@ -123,7 +124,12 @@ impl Run {
     /// Backs up items together with what belongs to them, then the volumes that may come last.
     pub(super) async fn back_up_items(&self, items: Vec<Item>) -> Result<(), BackupError> {
         self.back_up_blocks(items).await?;
-        self.records.send(self.save_volumes(self.volumes.take_deferred()).await).await?;
+        let (volumes, claims) = self.volumes.take_deferred();
+        let claims = self.back_up_claims(claims).boxed();
+        let (saved, claimed) = tokio::join!(self.save_volumes(volumes).boxed(), claims);
+        self.records.send(saved).await?;
+        self.records.send(claimed.records).await?;
+        self.records.send(self.save_volumes(claimed.volumes).boxed().await).await?;
         self.ledger.publish();
         self.records.flush().await
     }
@@ -157,18 +163,20 @@ impl Run {
             let Some(block_item) = block.take(place) else {
                 continue;
             };
-            let planned = Arc::clone(&block_item.item.planned);
-            let (namespace, name) = identity(&block_item.item);
-            if let Err(error) = self.back_up_item(block_item, false, &mut block, &mut batch).await {
-                let entry = self.journal.error().object(&planned.name, namespace.as_deref(), &name);
-                entry.error(&error).message("Error backing up item");
+            if self.waits(&block_item.item) {
+                batch.claims.push(PendingClaim { block_item, must_include: false });
+                continue;
             }
+            self.back_up_or_tell(block_item, false, &mut block, &mut batch).await;
         }
         if !hooked.is_empty() {
             // What the hooks before have stopped must not go on before the snapshots are taken.
+            let claimed = self.back_up_claims(std::mem::take(&mut batch.claims)).boxed().await;
+            batch.records.extend(claimed.records);
+            batch.volumes.extend(claimed.volumes);
             batch.records.extend(self.save_volumes(std::mem::take(&mut batch.volumes)).await);
         }
-        self.volumes.defer(batch.volumes);
+        self.volumes.defer(batch.volumes, batch.claims);
         self.records.send(batch.records).await?;
         self.ledger.publish();
         for pod in hooked {
@@ -201,7 +209,7 @@ impl Run {
 
     /// Backs up one item, its additional items first. An item that was backed up before, or that the filters leave
     /// out, is no error.
-    fn back_up_item<'b>(
+    pub(super) fn back_up_item<'b>(
         &'b self,
         block_item: BlockItem,
         must_include: bool,
@@ -263,6 +271,10 @@ impl Run {
                 Some(value) => value,
                 empty => empty.insert(item.raw.to_value().map_err(|error| error.to_string())?),
             };
+            let part = self.csi_part(action.name(), planned, current).await?;
+            if matches!(part, CsiPart::LeftOut) {
+                continue;
+            }
             let mut outcome = action.execute(current, &self.request.backup).await.map_err(|error| {
                 let (resource, namespace) = (&planned.name, namespace.unwrap_or_default());
                 format!("error executing custom action {} (groupResource={resource}, namespace={namespace}, name={name}): {error}", action.name())
@@ -277,9 +289,15 @@ impl Run {
                 return Ok(Acted::Skipped);
             }
             let must_include = take_must_include(current, &mut changed);
+            if let Some(operation_id) = &outcome.operation_id {
+                self.volumes.note_csi_snapshot(&planned.name, current, operation_id);
+            }
             self.record_operation(planned.identifier(namespace, name), action.name(), &outcome);
             for additional in &outcome.additional_items {
                 self.back_up_additional_item(additional, must_include, block, batch).await?;
+            }
+            if let CsiPart::Takes(volume) = part {
+                self.volumes.check_csi(&volume)?;
             }
         }
         Ok(value.filter(|_| changed).map_or(Acted::Unchanged, Acted::Changed))
@@ -320,6 +338,10 @@ impl Run {
                 BlockItem { item: Item::new(planned, raw), value: None }
             }
         };
+        if self.waits(&found.item) {
+            batch.claims.push(PendingClaim { block_item: found, must_include });
+            return Ok(());
+        }
         self.back_up_item(found, must_include, block, batch).await
     }
 
@@ -376,7 +398,7 @@ impl Run {
     }
 }
 
-fn identity(item: &Item) -> (Option<String>, String) {
+pub(super) fn identity(item: &Item) -> (Option<String>, String) {
     (item.raw.namespace().map(str::to_owned), item.raw.name().to_owned())
 }
 

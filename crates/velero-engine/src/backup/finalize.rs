@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use futures::FutureExt;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, stream};
 use tokio::sync::watch;
 use velero_api::records::{BackupOperation, ResourceIdentifier, ResourceList};
 use velero_api::v1::BackupProgress;
@@ -14,10 +15,14 @@ use velero_archive::{ArchiveReader, Error as ArchiveError};
 use super::act::Run;
 use super::collect::LISTS_AHEAD;
 use super::group::ItemBlock;
+use super::pool::Item;
 use super::volumes::Batch;
 use super::{BackupError, BackupRequest, plan, write};
 use crate::Journal;
 use crate::journal::{Level, LogFormat};
+
+/// How many items are looked at at the same time.
+const AT_ONCE: usize = 16;
 
 /// What the second look brought.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -65,22 +70,41 @@ async fn read_again(
     // No list is still to come.
     run.position.store(usize::MAX - LISTS_AHEAD, Ordering::Relaxed);
     let mut seen = BTreeSet::new();
-    for item in items.iter().filter(|item| seen.insert(item.to_string())) {
-        run.back_up_again(item).boxed().await?;
+    let items: Vec<_> = items.iter().filter(|item| seen.insert(item.to_string())).collect();
+    // All are read before an action can make one of them go away.
+    let mut reads: Vec<BoxFuture<'_, ()>> = Vec::with_capacity(items.len());
+    let mut again: Vec<BoxFuture<'_, Result<(), BackupError>>> = Vec::with_capacity(items.len());
+    for item in items {
+        reads.push(run.read_ahead(item).boxed());
+        again.push(run.back_up_again(item).boxed());
     }
+    stream::iter(reads).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+    let done: Vec<Result<(), BackupError>> = stream::iter(again).buffer_unordered(AT_ONCE).collect().await;
+    done.into_iter().collect::<Result<(), BackupError>>()?;
     run.records.flush().await?;
     let outcome = run.finish();
     Ok((outcome.resource_list, outcome.operations))
 }
 
 impl Run {
+    /// Reads an item; what goes wrong is told when it is backed up.
+    async fn read_ahead(&self, item: &ResourceIdentifier) {
+        let Some(planned) = self.plan.preferred(&item.group_resource()) else {
+            return;
+        };
+        let namespace = Some(item.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        let found = self.request.cluster.get_raw(&planned.resource_type, namespace, &item.name).await;
+        if let Ok(Some(raw)) = found {
+            self.pool().insert(Item::new(planned, raw));
+        }
+    }
+
     async fn back_up_again(&self, item: &ResourceIdentifier) -> Result<(), BackupError> {
         let (resource, name) = (item.group_resource(), item.name.as_str());
         let namespace = Some(item.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-        let started = self.operations_started();
         let mut batch = Batch::default();
         let mut done = self.back_up_additional_item(item, true, &mut ItemBlock::default(), &mut batch).await;
-        if done.is_ok() && self.operations_started() > started {
+        if done.is_ok() && self.has_operation_on(item) {
             done = Err("an action started an operation while the backup was finalized".to_owned());
             if let Some(planned) = self.plan.preferred(&resource) {
                 self.ledger.fail(planned, namespace, name);
@@ -96,8 +120,9 @@ impl Run {
         }
     }
 
-    fn operations_started(&self) -> usize {
-        self.operations.lock().unwrap_or_else(PoisonError::into_inner).len()
+    fn has_operation_on(&self, item: &ResourceIdentifier) -> bool {
+        let operations = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
+        operations.iter().any(|operation| operation.spec.resource_identifier == *item)
     }
 }
 

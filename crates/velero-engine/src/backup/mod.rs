@@ -16,7 +16,9 @@
 
 mod act;
 mod admit;
+mod claims;
 mod collect;
+mod csi_volumes;
 mod custom_resource_definitions;
 mod error;
 mod finalize;

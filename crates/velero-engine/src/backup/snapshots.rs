@@ -1,10 +1,10 @@
 //! Native snapshots: the first location whose snapshotter knows a volume takes one.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, watch};
 use velero_api::records::{
     BackupOperationSpec, ResourceIdentifier, Snapshot, SnapshotPhase, SnapshotSpec, SnapshotStatus,
 };
@@ -13,7 +13,6 @@ use velero_rules::volume_zone::zone_of;
 
 use super::act::{ItemResult, Run};
 use super::pool::VOLUMES;
-use super::volumes::lock;
 
 /// Tags of every snapshot, besides the labels of the backup.
 const BACKUP_TAG: &str = "velero.io/backup";
@@ -23,17 +22,22 @@ const VOLUME_TAG: &str = "velero.io/pv";
 /// never came to its end.
 #[derive(Clone, Debug, Default)]
 pub struct TakenSnapshots {
-    snapshots: Arc<Mutex<Vec<Snapshot>>>,
+    snapshots: watch::Sender<Vec<Snapshot>>,
 }
 
 impl TakenSnapshots {
     /// All of them, those that failed included.
     pub fn all(&self) -> Vec<Snapshot> {
-        lock(&self.snapshots).clone()
+        self.snapshots.borrow().clone()
+    }
+
+    /// Tells whoever waits for it that there are more.
+    pub fn subscribe(&self) -> watch::Receiver<Vec<Snapshot>> {
+        self.snapshots.subscribe()
     }
 
     pub(super) fn add(&self, snapshot: Snapshot) {
-        lock(&self.snapshots).push(snapshot);
+        self.snapshots.send_modify(|snapshots| snapshots.push(snapshot));
     }
 }
 

@@ -14,6 +14,7 @@ use velero_rules::resource_policies::VolumeData;
 use velero_rules::volume_decision::{VolumeDecision, VolumeRules};
 
 use super::act::{ItemResult, Run};
+use super::claims::PendingClaim;
 use super::mounts::Mounts;
 use super::pool::{CLAIMS, VOLUMES};
 use super::snapshots::{SnapshotLocations, TakenSnapshots};
@@ -33,6 +34,8 @@ pub(super) struct Batch {
     pub records: Vec<Record>,
     /// Volumes whose data comes first.
     pub volumes: Vec<PendingVolume>,
+    /// Claims that wait for their turn.
+    pub claims: Vec<PendingClaim>,
 }
 
 /// A volume whose data is still to be dealt with.
@@ -47,8 +50,8 @@ pub(super) struct Volumes {
     pub(super) locations: SnapshotLocations,
     pub(super) taken: TakenSnapshots,
     mounts: Mounts,
-    deferred: Mutex<Vec<PendingVolume>>,
-    infos: Mutex<BTreeMap<String, BackupVolumeInfo>>,
+    deferred: Mutex<(Vec<PendingVolume>, Vec<PendingClaim>)>,
+    pub(super) infos: Mutex<BTreeMap<String, BackupVolumeInfo>>,
 }
 
 impl Volumes {
@@ -62,13 +65,15 @@ impl Volumes {
         }
     }
 
-    /// Puts volumes aside until the end of the batch.
-    pub(super) fn defer(&self, volumes: Vec<PendingVolume>) {
-        lock(&self.deferred).extend(volumes);
+    /// Puts volumes and claims aside until the end of the batch.
+    pub(super) fn defer(&self, volumes: Vec<PendingVolume>, claims: Vec<PendingClaim>) {
+        let mut deferred = lock(&self.deferred);
+        deferred.0.extend(volumes);
+        deferred.1.extend(claims);
     }
 
-    /// The volumes that were put aside.
-    pub(super) fn take_deferred(&self) -> Vec<PendingVolume> {
+    /// The volumes and claims that were put aside.
+    pub(super) fn take_deferred(&self) -> (Vec<PendingVolume>, Vec<PendingClaim>) {
         std::mem::take(&mut *lock(&self.deferred))
     }
 
@@ -89,7 +94,7 @@ impl Volumes {
         self.taken.add(snapshot);
     }
 
-    fn note(&self, info: BackupVolumeInfo) {
+    pub(super) fn note(&self, info: BackupVolumeInfo) {
         lock(&self.infos).insert(info.pv_name.clone(), info);
     }
 
@@ -153,7 +158,7 @@ impl Run {
         Ok(())
     }
 
-    async fn decide(&self, volume: &Value) -> ItemResult<VolumeDecision> {
+    pub(super) async fn decide(&self, volume: &Value) -> ItemResult<VolumeDecision> {
         let request = &self.request;
         let rules = VolumeRules::new(&request.backup.spec, request.policies.as_ref(), &request.features);
         let mut data = VolumeData::of_persistent_volume(volume);
@@ -183,7 +188,7 @@ fn claim_of(volume: &Value) -> Option<(&str, &str)> {
 }
 
 /// What is known of a volume whatever becomes of it.
-fn info_of(volume: &Value) -> BackupVolumeInfo {
+pub(super) fn info_of(volume: &Value) -> BackupVolumeInfo {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (pvc_namespace, pvc_name) = claim_of(volume).unwrap_or_default();
     let labels = volume["metadata"]["labels"].as_object().into_iter().flatten();

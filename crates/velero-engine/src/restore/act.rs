@@ -134,6 +134,8 @@ impl Run {
             }
         }
         if &*item.resource == "persistentvolumeclaims" {
+            let namespace = |namespace: &Option<Box<str>>| namespace.as_deref().unwrap_or_default().to_owned();
+            self.volumes.note_claim(&object, &namespace(&item.original), &namespace(&item.target));
             self.volumes.free_claim(&mut object);
         }
         self.modify(item, &mut object);
@@ -151,10 +153,9 @@ impl Run {
         match self.volumes.handle(volume) {
             VolumeVerdict::AsItWas => Ok(None),
             VolumeVerdict::Anew => Ok(Some(self.skip(item, anew))),
-            VolumeVerdict::AnewWithData(what) => Err(Trouble::error(format!(
-                "the data of volume {} is in {what}, which this version cannot restore; {anew} without the data",
-                item.name
-            ))),
+            VolumeVerdict::AnewWithData(what) => {
+                Err(Trouble::error(format!("the data of volume {} is in {what}; {anew} without the data", item.name)))
+            }
             VolumeVerdict::FromSnapshot => self.volume_from_snapshot(item, volume).await.map(|()| None),
         }
     }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use velero_api::v1::ExistingResourcePolicy;
+use velero_archive::go_json;
 use velero_cluster::{Error, RawItem};
 
 use super::act::{Item, Wanted};
@@ -87,7 +88,8 @@ impl Run {
         };
         let start = Instant::now();
         loop {
-            let body = serde_json::to_vec(object).unwrap_or_default();
+            // As Go writes it: a ControllerRevision is compared byte for byte with what its controller would write.
+            let body = go_json::to_vec(object).unwrap_or_default();
             let kind = &target.served.resource_type;
             let request = cluster.create_raw(kind, target.namespace(), &target.name, body, manager);
             match self.pace.send(cluster, request).await {

@@ -19,6 +19,7 @@ mod existing;
 mod hooks;
 mod ledger;
 mod namespaces;
+mod new_volumes;
 mod object;
 mod outcome;
 mod pace;

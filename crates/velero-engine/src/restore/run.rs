@@ -97,6 +97,7 @@ impl Run {
                 std::mem::take(&mut request.volumes),
                 std::mem::take(&mut request.snapshots),
                 &request.restore.spec,
+                &request.features,
             ),
             namespaces: Namespaces::default(),
             pace: Pace::new(),

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 
 use serde_json::Value;
-use velero_api::records::{BackupVolumeInfo, RestoreVolumeInfo, Snapshot, VolumeMethod};
+use velero_api::FeatureFlags;
+use velero_api::records::{BackupVolumeInfo, CsiSnapshotInfo, PvInfo, RestoreVolumeInfo, Snapshot, VolumeMethod};
 use velero_api::v1::RestoreSpec;
 
 use super::object::{reset_binding, text};
@@ -28,6 +29,8 @@ pub(super) struct Volumes {
     infos: BTreeMap<String, BackupVolumeInfo>,
     snapshots: BTreeMap<String, Snapshot>,
     restore_data: bool,
+    /// Whether the actions on claims restore CSI snapshots.
+    csi: bool,
     mapping: BTreeMap<String, String>,
     /// Volumes whose claims get new ones.
     anew: Mutex<HashSet<String>>,
@@ -38,12 +41,18 @@ pub(super) struct Volumes {
 }
 
 impl Volumes {
-    pub(super) fn new(infos: Vec<BackupVolumeInfo>, snapshots: Vec<Snapshot>, spec: &RestoreSpec) -> Self {
+    pub(super) fn new(
+        infos: Vec<BackupVolumeInfo>,
+        snapshots: Vec<Snapshot>,
+        spec: &RestoreSpec,
+        features: &FeatureFlags,
+    ) -> Self {
         let by_volume = |snapshot: Snapshot| (snapshot.spec.persistent_volume_name.clone(), snapshot);
         Self {
             infos: infos.into_iter().map(|info| (info.pv_name.clone(), info)).collect(),
             snapshots: snapshots.into_iter().map(by_volume).collect(),
             restore_data: spec.restore_pvs != Some(false),
+            csi: features.csi(),
             mapping: spec.namespace_mapping.clone(),
             anew: Mutex::default(),
             renamed: Mutex::default(),
@@ -78,11 +87,23 @@ impl Volumes {
         match method {
             Some(VolumeMethod::NativeSnapshot) if self.restore_data => VolumeVerdict::FromSnapshot,
             Some(VolumeMethod::NativeSnapshot) => VolumeVerdict::AsItWas,
-            Some(VolumeMethod::PodVolumeBackup) => self.anew_with_data("a pod volume backup"),
-            Some(VolumeMethod::CsiSnapshot) => self.anew_with_data("a CSI snapshot"),
+            Some(VolumeMethod::PodVolumeBackup) => {
+                self.anew_with_data("a pod volume backup, which this version cannot restore")
+            }
+            Some(VolumeMethod::CsiSnapshot) if self.is_moved(name) => {
+                self.anew_with_data("a data mover's repository, which this version cannot restore")
+            }
+            Some(VolumeMethod::CsiSnapshot) if self.csi => VolumeVerdict::Anew,
+            Some(VolumeMethod::CsiSnapshot) => {
+                self.anew_with_data("a CSI snapshot, which needs a server with --features=EnableCSI")
+            }
             _ if text(volume, "/spec/persistentVolumeReclaimPolicy") == "Delete" => VolumeVerdict::Anew,
             _ => VolumeVerdict::AsItWas,
         }
+    }
+
+    fn is_moved(&self, name: &str) -> bool {
+        self.infos.get(name).is_some_and(|info| info.snapshot_data_moved)
     }
 
     fn anew_with_data(&self, what: &'static str) -> VolumeVerdict {
@@ -112,10 +133,46 @@ impl Volumes {
         });
     }
 
+    /// Notes a claim whose volume is made of a CSI snapshot.
+    pub(super) fn note_claim(&self, claim: &Value, original: &str, target: &str) {
+        let name = text(claim, "/metadata/name");
+        let is_of = |info: &&BackupVolumeInfo| {
+            info.pvc_name == name && info.pvc_namespace == original && info.csi_snapshot_info.is_some()
+        };
+        let info = self.infos.values().find(is_of).filter(|_| text(claim, "/spec/dataSource/kind") == "VolumeSnapshot");
+        let Some(snapshot) = info.and_then(|info| info.csi_snapshot_info.clone()) else {
+            return;
+        };
+        lock(&self.restored).push(RestoreVolumeInfo {
+            pvc_name: name.to_owned(),
+            pvc_namespace: target.to_owned(),
+            restore_method: Some(VolumeMethod::CsiSnapshot),
+            csi_snapshot_info: Some(CsiSnapshotInfo {
+                snapshot_handle: snapshot.snapshot_handle,
+                size: snapshot.size,
+                driver: snapshot.driver,
+                vsc_name: text(claim, "/spec/dataSource/name").to_owned(),
+                ..CsiSnapshotInfo::default()
+            }),
+            ..RestoreVolumeInfo::default()
+        });
+    }
+
+    /// What is known of the volume that a claim had whose data comes from a CSI snapshot.
+    pub(super) fn old_volume(&self, namespace: &str, claim: &str) -> Option<PvInfo> {
+        let is_of = |info: &&BackupVolumeInfo| {
+            info.pvc_name == claim
+                && info.pvc_namespace == namespace
+                && info.backup_method == Some(VolumeMethod::CsiSnapshot)
+        };
+        self.infos.values().find(is_of).filter(|_| self.csi && self.restore_data)?.pv_info.clone()
+    }
+
     /// The volumes that were made from a snapshot, by name.
     pub(super) fn restored(&self) -> Vec<RestoreVolumeInfo> {
         let mut restored = std::mem::take(&mut *lock(&self.restored));
-        restored.sort_by(|left, right| left.pv_name.cmp(&right.pv_name));
+        let key = |info: &RestoreVolumeInfo| [&info.pv_name, &info.pvc_namespace, &info.pvc_name].map(String::clone);
+        restored.sort_by_key(key);
         restored
     }
 
@@ -164,7 +221,7 @@ mod tests {
             BackupVolumeInfo { pv_name: "pv-1".to_owned(), backup_method: method, ..BackupVolumeInfo::default() };
         let mapping = BTreeMap::from([("shop".to_owned(), "shop-2".to_owned())]);
         let spec = RestoreSpec { restore_pvs, namespace_mapping: mapping, ..RestoreSpec::default() };
-        Volumes::new(vec![info], Vec::new(), &spec)
+        Volumes::new(vec![info], Vec::new(), &spec, &FeatureFlags::default())
     }
 
     fn volume(policy: &str) -> Value {
@@ -178,9 +235,19 @@ mod tests {
         for (method, restore_pvs, policy, expected) in [
             (Some(NativeSnapshot), None, "Delete", VolumeVerdict::FromSnapshot),
             (Some(NativeSnapshot), Some(false), "Delete", VolumeVerdict::AsItWas),
-            (Some(PodVolumeBackup), None, "Retain", VolumeVerdict::AnewWithData("a pod volume backup")),
+            (
+                Some(PodVolumeBackup),
+                None,
+                "Retain",
+                VolumeVerdict::AnewWithData("a pod volume backup, which this version cannot restore"),
+            ),
             (Some(PodVolumeBackup), Some(false), "Retain", VolumeVerdict::Anew),
-            (Some(CsiSnapshot), Some(true), "Retain", VolumeVerdict::AnewWithData("a CSI snapshot")),
+            (
+                Some(CsiSnapshot),
+                Some(true),
+                "Retain",
+                VolumeVerdict::AnewWithData("a CSI snapshot, which needs a server with --features=EnableCSI"),
+            ),
             (None, None, "Delete", VolumeVerdict::Anew),
             (None, None, "Retain", VolumeVerdict::AsItWas),
             (None, None, "", VolumeVerdict::AsItWas),
@@ -188,6 +255,32 @@ mod tests {
             let verdict = volumes(method.clone(), restore_pvs).handle(&mut volume(policy));
             assert_eq!(verdict, expected, "{method:?} {restore_pvs:?} {policy}");
         }
+    }
+
+    #[test]
+    fn with_the_feature_a_csi_snapshot_is_left_to_the_actions_on_the_claim_and_told_of() {
+        let info = BackupVolumeInfo {
+            pv_name: "pv-1".to_owned(),
+            pvc_namespace: "shop".to_owned(),
+            pvc_name: "data".to_owned(),
+            backup_method: Some(VolumeMethod::CsiSnapshot),
+            csi_snapshot_info: Some(CsiSnapshotInfo { snapshot_handle: "h".to_owned(), ..CsiSnapshotInfo::default() }),
+            ..BackupVolumeInfo::default()
+        };
+        let moved = BackupVolumeInfo { pv_name: "pv-2".to_owned(), snapshot_data_moved: true, ..info.clone() };
+        let features = ["EnableCSI"].into_iter().collect();
+        let volumes = Volumes::new(vec![info, moved], Vec::new(), &RestoreSpec::default(), &features);
+        assert_eq!(volumes.handle(&mut volume("Retain")), VolumeVerdict::Anew);
+        let mut other = volume("Retain");
+        other["metadata"]["name"] = json!("pv-2");
+        assert!(matches!(volumes.handle(&mut other), VolumeVerdict::AnewWithData(_)));
+        let source = json!({"kind": "VolumeSnapshot", "name": "new"});
+        volumes.note_claim(&json!({"metadata": {"name": "data"}, "spec": {}}), "shop", "shop-2");
+        volumes.note_claim(&json!({"metadata": {"name": "data"}, "spec": {"dataSource": source}}), "shop", "shop-2");
+        let [restored] = &volumes.restored()[..] else { panic!("one claim") };
+        assert_eq!((restored.pvc_namespace.as_str(), restored.pvc_name.as_str()), ("shop-2", "data"));
+        let csi = restored.csi_snapshot_info.as_ref().unwrap();
+        assert_eq!((csi.snapshot_handle.as_str(), csi.vsc_name.as_str()), ("h", "new"));
     }
 
     #[test]
@@ -214,7 +307,7 @@ mod tests {
     fn a_backup_without_a_file_about_volumes_is_judged_by_its_snapshots() {
         let mut snapshot = Snapshot::default();
         snapshot.spec.persistent_volume_name = "pv-1".to_owned();
-        let volumes = Volumes::new(Vec::new(), vec![snapshot], &RestoreSpec::default());
+        let volumes = Volumes::new(Vec::new(), vec![snapshot], &RestoreSpec::default(), &FeatureFlags::default());
         assert_eq!(volumes.handle(&mut volume("Delete")), VolumeVerdict::FromSnapshot);
         assert!(volumes.snapshot("pv-1").is_some() && volumes.snapshot("pv-2").is_none());
     }

@@ -1,6 +1,7 @@
 //! Who the server is, and what it may do.
 
 use serde_json::{Value, json};
+use velero_api::features::ENABLE_CSI;
 use velero_api::{DEFAULT_NAMESPACE, GROUP};
 
 use super::{Installation, Resource, SERVER, metadata};
@@ -16,7 +17,9 @@ pub(super) fn resources(installation: &Installation<'_>) -> Vec<Resource> {
         return Vec::new();
     }
     let name = cluster_name(installation.namespace);
-    let role = (!pod.cluster_admin).then(|| cluster_role(&name));
+    let features = installation.arguments.server.features.iter().flat_map(|list| &list.0);
+    let csi = features.into_iter().any(|name| name == ENABLE_CSI);
+    let role = (!pod.cluster_admin).then(|| cluster_role(&name, csi));
     let role_name = if pod.cluster_admin { "cluster-admin" } else { &name };
     let binding = cluster_role_binding(&name, role_name, installation.namespace);
     let account = service_account(installation);
@@ -32,8 +35,10 @@ pub(crate) fn cluster_name(namespace: &str) -> String {
 }
 
 /// What a server needs that backs everything up and restores it: to read and write all objects, to hand on rights it
-/// does not have itself, and everything with its own kinds. It cannot delete what is not its own.
-fn cluster_role(name: &str) -> Value {
+/// does not have itself, and everything with its own kinds. It cannot delete what is not its own, and CSI snapshots
+/// only where it takes them.
+fn cluster_role(name: &str, csi: bool) -> Value {
+    let own = if csi { vec![GROUP, "snapshot.storage.k8s.io", "groupsnapshot.storage.k8s.io"] } else { vec![GROUP] };
     json!({
         "apiVersion": RBAC,
         "kind": "ClusterRole",
@@ -41,7 +46,7 @@ fn cluster_role(name: &str) -> Value {
         "rules": [
             { "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch", "create", "update", "patch"] },
             { "apiGroups": [RBAC_GROUP], "resources": ["roles", "clusterroles"], "verbs": ["bind", "escalate"] },
-            { "apiGroups": [GROUP], "resources": ["*"], "verbs": ["delete", "deletecollection"] },
+            { "apiGroups": own, "resources": ["*"], "verbs": ["delete", "deletecollection"] },
         ],
     })
 }

@@ -1,0 +1,87 @@
+//! A volume that is made anew for a claim gets the labels and the reclaim policy of the old one.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use velero_api::records::PvInfo;
+use velero_api::v1::HookStatus;
+use velero_cluster::{Cluster, Error, RawItem, ResourceType};
+
+use super::apply::Target;
+use super::object::text;
+use super::run::{Run, lock};
+use crate::Journal;
+
+/// How long a volume is waited for that is made only when a pod needs it.
+const FOR_CONSUMER: Duration = Duration::from_secs(30);
+
+/// A claim whose volume is to come.
+struct Expected {
+    cluster: Cluster,
+    journal: Journal,
+    namespace: String,
+    claim: String,
+    old: PvInfo,
+    patience: Duration,
+}
+
+impl Run {
+    /// Waits in the background for the new volume of a claim that was made, if the old one is known.
+    pub(super) fn expect_volume(&self, target: &Target<'_>, created: &RawItem) {
+        let original = target.item.original.as_deref().unwrap_or_default();
+        let Some(old) = self.volumes.old_volume(original, &target.item.name) else {
+            return;
+        };
+        let class = created.to_value().map(|claim| text(&claim, "/spec/storageClassName").to_owned());
+        let expected = Expected {
+            cluster: self.request.cluster.clone(),
+            journal: self.journal.clone(),
+            namespace: target.namespace().unwrap_or_default().to_owned(),
+            claim: target.name.clone(),
+            old,
+            patience: self.request.resource_timeout,
+        };
+        lock(&self.hooks).spawn(expected.follow(class.unwrap_or_default()));
+    }
+}
+
+impl Expected {
+    async fn follow(self, class: String) -> HookStatus {
+        if let Err(problem) = self.give_back(&class).await {
+            let entry = self.journal.warning().namespace(Some(&self.namespace));
+            let claim = format!("{}/{}", self.namespace, self.claim);
+            entry.message(&format!("the new volume of claim {claim} does not have what the old one had: {problem}"));
+        }
+        HookStatus::default()
+    }
+
+    async fn give_back(&self, class: &str) -> Result<(), Error> {
+        let classes = ResourceType::new("storage.k8s.io/v1", "StorageClass", "storageclasses", false);
+        let class = if class.is_empty() { None } else { self.cluster.get(&classes, None, class).await? };
+        let class = class.unwrap_or_default();
+        if self.old.labels.is_empty() && text(&class, "/reclaimPolicy") == self.old.reclaim_policy {
+            return Ok(());
+        }
+        let waits_for_pod = text(&class, "/volumeBindingMode") == "WaitForFirstConsumer";
+        let patience = if waits_for_pod { FOR_CONSUMER.min(self.patience) } else { self.patience };
+        let claims = ResourceType::new("v1", "PersistentVolumeClaim", "persistentvolumeclaims", true);
+        let bound = |claim: Option<&Value>| claim.is_none_or(|claim| text(claim, "/status/phase") == "Bound");
+        let waited = self.cluster.wait_until(&claims, Some(&self.namespace), &self.claim, patience, bound).await;
+        let claim = match waited {
+            Err(Error::TimedOut { .. }) if waits_for_pod => None,
+            waited => waited?,
+        };
+        // A claim that is gone, or that no pod uses yet, has no volume to change.
+        let Some(volume) = claim.map(|claim| text(&claim, "/spec/volumeName").to_owned()) else {
+            return Ok(());
+        };
+        let volumes = ResourceType::new("v1", "PersistentVolume", "persistentvolumes", false);
+        let spec = match self.old.reclaim_policy.as_str() {
+            "" => json!({}),
+            policy => json!({"persistentVolumeReclaimPolicy": policy}),
+        };
+        let patch = json!({"metadata": {"labels": self.old.labels}, "spec": spec});
+        self.cluster.merge_patch(&volumes, None, &volume, &patch).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,38 @@
+//! Classes bring the secret that the driver lists snapshots with.
+
+use async_trait::async_trait;
+use serde_json::Value;
+use velero_api::annotations::{
+    MUST_INCLUDE_ADDITIONAL_ITEMS, SNAPSHOTTER_LIST_SECRET_NAME, SNAPSHOTTER_LIST_SECRET_NAMESPACE,
+};
+use velero_api::v1::Backup;
+use velero_plugin::{BackupItemAction, BackupItemOutcome, ResourceSelector, Result};
+
+use crate::objects::{mark, secret};
+
+/// Adds the secret that annotations of the class name.
+pub(super) struct BackupAction;
+
+#[async_trait]
+impl BackupItemAction for BackupAction {
+    fn name(&self) -> &str {
+        "velero.io/csi-volumesnapshotclass-backupper"
+    }
+
+    async fn applies_to(&self) -> Result<ResourceSelector> {
+        Ok(ResourceSelector::resources(&["volumesnapshotclasses.snapshot.storage.k8s.io"]))
+    }
+
+    async fn execute(&self, item: &Value, _: &Backup) -> Result<BackupItemOutcome> {
+        let Some(secret) = secret(item, SNAPSHOTTER_LIST_SECRET_NAME, SNAPSHOTTER_LIST_SECRET_NAMESPACE) else {
+            return Ok(BackupItemOutcome::default());
+        };
+        let mut stored = item.clone();
+        mark(&mut stored, "annotations", MUST_INCLUDE_ADDITIONAL_ITEMS, "true");
+        Ok(BackupItemOutcome {
+            updated_item: Some(stored),
+            additional_items: vec![secret],
+            ..BackupItemOutcome::default()
+        })
+    }
+}

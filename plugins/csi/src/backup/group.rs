@@ -1,0 +1,218 @@
+//! Snapshots of several volumes at one moment: claims whose group label has the same value.
+//!
+//! The first claim of a group takes the group snapshot; the others find the snapshot that it made of their volume. The
+//! objects of the group are of no use after that: each volume is restored from a snapshot of its own.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use velero_api::v1::Backup;
+use velero_cluster::{Cluster, Discovery, ResourceType};
+use velero_plugin::{Error, Result};
+
+use super::claim::backup_labels;
+use crate::classes::Classes;
+use crate::objects::{CLAIMS, GROUP_SNAPSHOTS, SNAPSHOTS, VOLUMES, identity, is_ready, label, list, text};
+
+const VERSION: &str = "groupsnapshot.storage.k8s.io/v1beta2";
+const POLL: Duration = Duration::from_millis(500);
+/// Finalizers by which the snapshot controller ties a snapshot to its group.
+const FINALIZERS: [&str; 2] = [
+    "snapshot.storage.kubernetes.io/volumesnapshot-in-group-protection",
+    "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection",
+];
+
+/// The snapshots of a group, by the claim; `None` until they were taken.
+type Taken = Arc<Mutex<Option<BTreeMap<String, String>>>>;
+
+/// The volume groups of a backup.
+pub(super) struct Groups {
+    cluster: Cluster,
+    snapshots: ResourceType,
+    contents: ResourceType,
+    classes: Classes,
+    /// By namespace and value of the label.
+    taken: Mutex<HashMap<(String, String), Taken>>,
+}
+
+impl Groups {
+    pub(super) fn new(cluster: &Cluster, discovery: &Discovery) -> Self {
+        let served = |kind: &str, plural: &str, namespaced| {
+            let found = discovery.resolve(&format!("{plural}.{GROUP_SNAPSHOTS}")).cloned();
+            found.unwrap_or_else(|| ResourceType::new(VERSION, kind, plural, namespaced))
+        };
+        let classes = served("VolumeGroupSnapshotClass", "volumegroupsnapshotclasses", false);
+        Self {
+            cluster: cluster.clone(),
+            snapshots: served("VolumeGroupSnapshot", "volumegroupsnapshots", true),
+            contents: served("VolumeGroupSnapshotContent", "volumegroupsnapshotcontents", false),
+            classes: Classes::new(cluster, classes),
+            taken: Mutex::default(),
+        }
+    }
+
+    /// The snapshot of a claim that belongs to a group, taken with it; `None` when it belongs to none.
+    pub(super) async fn snapshot(&self, claim: &Value, driver: &str, backup: &Backup) -> Result<Option<String>> {
+        let key = backup.spec.volume_group_snapshot_label_key.as_str();
+        let (namespace, name) = identity(claim);
+        let Some(group) = label(claim, key).filter(|group| !key.is_empty() && !group.is_empty()) else {
+            return Ok(None);
+        };
+        let place = (namespace.to_owned(), group.to_owned());
+        let taken = Arc::clone(self.taken.lock().await.entry(place).or_default());
+        let mut taken = taken.lock().await;
+        if taken.is_none() {
+            *taken = Some(self.take(claim, (key, group), driver, backup).await?);
+        }
+        let found = taken.as_ref().and_then(|taken| taken.get(name)).cloned();
+        found.map(Some).ok_or_else(|| {
+            Error::Item(format!(
+                "the snapshot of group {key}={group} in namespace {namespace} has none of claim {name}"
+            ))
+        })
+    }
+
+    /// Takes the snapshot of a group; gives the snapshots of its volumes by their claims.
+    async fn take(
+        &self,
+        claim: &Value,
+        (key, group): (&str, &str),
+        driver: &str,
+        backup: &Backup,
+    ) -> Result<BTreeMap<String, String>> {
+        let namespace = identity(claim).0;
+        let members = list(&self.cluster, &CLAIMS, Some(namespace), Some(&format!("{key}={group}"))).await?;
+        self.check_drivers(&members, (key, group), driver).await?;
+        let class = self.classes.for_group(driver, claim, backup).await?;
+        let wanted = self.new_snapshot(namespace, (key, group), &class, backup);
+        let made = self.cluster.create(&self.snapshots, Some(namespace), &wanted).await?;
+        let patience = backup.spec.csi_snapshot_timeout.to_std();
+        let taken = self.settle(&made, members.len(), backup, patience).await;
+        if taken.is_err() {
+            // What it made so far goes with it, for it is still the owner.
+            let name = text(&made, "/metadata/name");
+            self.cluster.delete(&self.snapshots, Some(namespace), name, &DeleteParams::default()).await?;
+        }
+        taken
+    }
+
+    /// One call of one driver takes the snapshot, so all volumes must be its own.
+    async fn check_drivers(&self, members: &[Value], (key, group): (&str, &str), driver: &str) -> Result<()> {
+        for member in members {
+            let (namespace, name) = identity(member);
+            let volume = self.cluster.get(&VOLUMES, None, text(member, "/spec/volumeName")).await;
+            let volume = if text(member, "/spec/volumeName").is_empty() { None } else { volume? };
+            let found = volume.as_ref().map_or("", |volume| text(volume, "/spec/csi/driver"));
+            if found != driver {
+                let has = if found.is_empty() { "no volume of a CSI driver" } else { found };
+                return Err(Error::Item(format!(
+                    "group {key}={group}: claim {namespace}/{name} has {has}, others have {driver}; \
+                     a group needs one driver, so remove the label from claims that do not belong to it"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn new_snapshot(&self, namespace: &str, (key, group): (&str, &str), class: &str, backup: &Backup) -> Value {
+        let mut labels: BTreeMap<&str, String> = backup_labels(backup).into();
+        labels.insert(key, group.to_owned());
+        json!({
+            "apiVersion": self.snapshots.api_version(),
+            "kind": self.snapshots.kind,
+            "metadata": {"generateName": format!("velero-{group}-"), "namespace": namespace, "labels": labels},
+            "spec": {"volumeGroupSnapshotClassName": class, "source": {"selector": {"matchLabels": {key: group}}}},
+        })
+    }
+
+    /// Waits for the snapshots of a group, frees them from it, and removes its objects.
+    async fn settle(
+        &self,
+        group: &Value,
+        members: usize,
+        backup: &Backup,
+        patience: Duration,
+    ) -> Result<BTreeMap<String, String>> {
+        let (namespace, name) = identity(group);
+        let deadline = Instant::now() + patience;
+        let bound = "/status/boundVolumeGroupSnapshotContentName";
+        let has_content = |group: Option<&Value>| group.is_none_or(|group| !text(group, bound).is_empty());
+        let settled = self.cluster.wait_until(&self.snapshots, Some(namespace), name, patience, has_content).await?;
+        let gone = || Error::Item(format!("VolumeGroupSnapshot {namespace}/{name} was deleted by somebody else"));
+        let content = settled.map(|group| text(&group, bound).to_owned()).ok_or_else(gone)?;
+        let snapshots = loop {
+            let all = list(&self.cluster, &SNAPSHOTS, Some(namespace), None).await?;
+            let own: Vec<Value> = all.into_iter().filter(|snapshot| is_owned(snapshot, group)).collect();
+            if own.len() >= members {
+                break own;
+            }
+            if Instant::now() >= deadline {
+                return Err(Error::Item(format!(
+                    "VolumeGroupSnapshot {namespace}/{name} has {} of {members} usable snapshots after {patience:?} (csiSnapshotTimeout)",
+                    own.len()
+                )));
+            }
+            tokio::time::sleep(POLL).await;
+        };
+        for snapshot in &snapshots {
+            self.free(snapshot, group, backup).await?;
+        }
+        let keep = json!({"spec": {"deletionPolicy": "Retain"}});
+        self.cluster.merge_patch(&self.contents, None, &content, &keep).await?;
+        self.cluster.delete(&self.contents, None, &content, &DeleteParams::default()).await?;
+        self.cluster.delete(&self.snapshots, Some(namespace), name, &DeleteParams::default()).await?;
+        let claim = |snapshot: &Value| text(snapshot, "/spec/source/persistentVolumeClaimName").to_owned();
+        Ok(snapshots.iter().map(|snapshot| (claim(snapshot), identity(snapshot).1.to_owned())).collect())
+    }
+
+    /// Frees a snapshot from its group, so that it outlives it, and marks it as one of the backup.
+    async fn free(&self, snapshot: &Value, group: &Value, backup: &Backup) -> Result<()> {
+        let (namespace, name) = identity(snapshot);
+        let keep = |pointer: &str, keeps: &dyn Fn(&Value) -> bool| -> Vec<Value> {
+            let all = snapshot.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
+            all.filter(|value| keeps(value)).cloned().collect()
+        };
+        let owner = text(group, "/metadata/uid");
+        let owners = keep("/metadata/ownerReferences", &|reference| text(reference, "/uid") != owner);
+        let finalizers = keep("/metadata/finalizers", &|finalizer| {
+            finalizer.as_str().is_none_or(|finalizer| !FINALIZERS.contains(&finalizer))
+        });
+        let labels: BTreeMap<&str, String> = backup_labels(backup).into();
+        let patch = json!({"metadata": {"ownerReferences": owners, "finalizers": finalizers, "labels": labels}});
+        self.cluster.merge_patch(&SNAPSHOTS, Some(namespace), name, &patch).await?;
+        Ok(())
+    }
+}
+
+/// Whether a snapshot was made by a group snapshot, and can be used: alone and without a class, the snapshot controller
+/// would not look after it any more.
+fn is_owned(snapshot: &Value, group: &Value) -> bool {
+    let owners = snapshot.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    let owner = text(group, "/metadata/uid");
+    owners.into_iter().any(|reference| text(reference, "/uid") == owner)
+        && text(snapshot, "/status/volumeGroupSnapshotName") == identity(group).1
+        && is_ready(snapshot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_belongs_to_the_group_that_owns_it_and_that_it_names() {
+        let group = json!({"metadata": {"name": "g", "uid": "1"}});
+        for (owner, named, ready, expected) in
+            [("1", "g", true, true), ("2", "g", true, false), ("1", "", true, false), ("1", "g", false, false)]
+        {
+            let metadata = json!({"ownerReferences": [{"uid": owner}]});
+            let snapshot =
+                json!({"metadata": metadata, "status": {"volumeGroupSnapshotName": named, "readyToUse": ready}});
+            assert_eq!(is_owned(&snapshot, &group), expected, "{owner} {named}");
+        }
+        assert!(!is_owned(&json!({}), &group));
+    }
+}

@@ -1,0 +1,36 @@
+//! Snapshots by CSI drivers, active with the feature `EnableCSI`.
+//!
+//! | action | on | does |
+//! |---|---|---|
+//! | `velero.io/csi-pvc-backupper` | claims | takes a snapshot of the volume, alone or with its group |
+//! | `velero.io/csi-volumesnapshot-backupper` | snapshots | notes what a restore needs; the operation ends when it is ready |
+//! | `velero.io/csi-volumesnapshotcontent-backupper` | contents | adds the secret the driver deletes with |
+//! | `velero.io/csi-volumesnapshotclass-backupper` | classes | adds the secret the driver lists with |
+//! | `velero.io/csi-pvc-restorer` | claims | lets the new volume be made of the snapshot |
+//! | `velero.io/csi-volumesnapshot-restorer` | snapshots | binds it to the content made of the handle |
+//! | `velero.io/csi-volumesnapshotcontent-restorer` | contents | points it to the snapshot the driver holds |
+//! | `velero.io/csi-volumesnapshotclass-restorer` | classes | adds the secret the driver lists with |
+//! | `velero.io/csi-volumesnapshotcontent-delete` | contents | lets the driver delete its snapshot |
+//!
+//! A snapshot's objects live in the cluster only until the backup is finished: then they are in the archive, and what
+//! the driver holds is found by its handle. [`removal`] removes those of backups that never get there.
+
+pub mod backup;
+mod classes;
+pub mod delete;
+mod objects;
+pub mod removal;
+pub mod restore;
+
+use velero_cluster::{Cluster, Discovery};
+use velero_plugin::{ActionSource, Actions, Result};
+
+/// The actions for one backup, restore or deletion; what they look up in the cluster is kept as long as they live.
+pub fn builtin(cluster: &Cluster, discovery: &Discovery) -> Result<Actions> {
+    Actions::from_source(ActionSource {
+        backup_item: backup::actions(cluster, discovery),
+        restore_item: restore::actions(cluster, discovery),
+        delete_item: vec![std::sync::Arc::new(delete::DeleteAction::new(cluster))],
+        ..ActionSource::default()
+    })
+}

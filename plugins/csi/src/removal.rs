@@ -1,0 +1,199 @@
+//! Removes snapshots that nobody can use: their objects and what the driver holds.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+use velero_api::labels;
+use velero_api::v1::Backup;
+use velero_cluster::{Cluster, Error as ClusterError, ResourceType};
+use velero_plugin::Result;
+
+use crate::objects::{CONTENTS, SNAPSHOTS, annotation, bound_content, identity, is_ready, label, list, text};
+
+/// How many snapshots are removed at the same time.
+const AT_ONCE: usize = 16;
+/// How long a driver is waited for that takes the snapshot to be removed.
+const REMINDER: Duration = Duration::from_secs(8);
+/// What the sidecar notes on a content whose snapshot the driver takes.
+const BEING_CREATED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-created";
+/// What allows the sidecar to let a content go.
+const BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
+
+/// Removes a snapshot with its content and what the driver holds. One that is gone is no error.
+pub async fn discard(cluster: &Cluster, namespace: &str, name: &str) -> Result<()> {
+    let Some(snapshot) = cluster.get(&SNAPSHOTS, Some(namespace), name).await? else {
+        return Ok(());
+    };
+    // Until it is bound, its content is known by the name that the snapshot controller gives it.
+    let unbound = format!("snapcontent-{}", text(&snapshot, "/metadata/uid"));
+    let content = bound_content(&snapshot).unwrap_or(&unbound);
+    set_policy(cluster, content, "Delete").await?;
+    cluster.delete(&SNAPSHOTS, Some(namespace), name, &DeleteParams::default()).await?;
+    cluster.delete(&CONTENTS, None, content, &DeleteParams::default()).await?;
+    remind(cluster, content).await
+}
+
+/// The sidecar of a driver may overlook a deletion that comes while the driver takes the snapshot. A change of the
+/// content after that makes it look again.
+async fn remind(cluster: &Cluster, content: &str) -> Result<()> {
+    let is_idle = |content: Option<&Value>| content.is_none_or(|content| annotation(content, BEING_CREATED).is_none());
+    match cluster.wait_until(&CONTENTS, None, content, REMINDER, is_idle).await {
+        Ok(None) | Err(ClusterError::TimedOut { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+        Ok(Some(_)) => ask_again(cluster, content).await,
+    }
+}
+
+/// Changes a content that is being deleted, so that the sidecar of its driver looks at it.
+async fn ask_again(cluster: &Cluster, content: &str) -> Result<()> {
+    let now = Timestamp::now().to_string();
+    let patch = json!({"metadata": {"annotations": {"velero.io/deletion-asked-for": now}}});
+    match cluster.merge_patch(&CONTENTS, None, content, &patch).await {
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Removes the objects of the snapshots of a backup that is stored. What the driver holds stays where it can be used;
+/// a snapshot that never became usable is removed for good.
+pub async fn release_of_backup(cluster: &Cluster, backup: &Backup) -> Result<()> {
+    let snapshots = of_backup(cluster, &SNAPSHOTS, backup).await?;
+    let mut removals: Vec<BoxFuture<'_, Result<()>>> = Vec::with_capacity(snapshots.len());
+    for snapshot in &snapshots {
+        let (namespace, name) = identity(snapshot);
+        removals.push(match is_ready(snapshot) {
+            true => release(cluster, snapshot).boxed(),
+            false => discard(cluster, namespace, name).boxed(),
+        });
+    }
+    stream::iter(removals).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await?;
+    Ok(())
+}
+
+/// Removes the objects of a snapshot; what the driver holds stays.
+async fn release(cluster: &Cluster, snapshot: &Value) -> Result<()> {
+    let (namespace, name) = identity(snapshot);
+    let content = bound_content(snapshot);
+    if let Some(content) = content {
+        set_policy(cluster, content, "Retain").await?;
+    }
+    // The content goes last: for a snapshot without one the snapshot controller would make another, with the policy of
+    // the class, which may delete what the driver holds.
+    cluster.delete(&SNAPSHOTS, Some(namespace), name, &DeleteParams::default()).await?;
+    if let Some(content) = content {
+        cluster.delete(&CONTENTS, None, content, &DeleteParams::default()).await?;
+    }
+    Ok(())
+}
+
+/// Says what becomes of what the driver holds when a content is deleted, and that its snapshot goes: the snapshot
+/// controller says so only of snapshots that it protects, which those of groups are not. A content that is gone is no
+/// error.
+async fn set_policy(cluster: &Cluster, content: &str, policy: &str) -> Result<()> {
+    let patch = json!({"metadata": {"annotations": {BEING_DELETED: "yes"}}, "spec": {"deletionPolicy": policy}});
+    match cluster.merge_patch(&CONTENTS, None, content, &patch).await {
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Removes the snapshots that a backup has taken and that are objects of the cluster still.
+pub async fn discard_of_backup(cluster: &Cluster, backup: &Backup) -> Result<()> {
+    let snapshots = of_backup(cluster, &SNAPSHOTS, backup).await?;
+    let mut removals: Vec<BoxFuture<'_, Result<()>>> = Vec::with_capacity(snapshots.len());
+    for snapshot in &snapshots {
+        let (namespace, name) = identity(snapshot);
+        tracing::info!(namespace, snapshot = name, "Removing a CSI snapshot of a backup");
+        removals.push(discard(cluster, namespace, name).boxed());
+    }
+    stream::iter(removals).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await?;
+    // A content whose snapshot is gone already would be left behind.
+    for content in of_backup(cluster, &CONTENTS, backup).await? {
+        let name = text(&content, "/metadata/name");
+        set_policy(cluster, name, "Delete").await?;
+        cluster.delete(&CONTENTS, None, name, &DeleteParams::default()).await?;
+    }
+    Ok(())
+}
+
+/// Removes the objects by which restores of a backup referred to snapshots of it that are about to go.
+pub async fn forget_restored(cluster: &Cluster, backup: &Backup, handles: &BTreeSet<String>) -> Result<()> {
+    let restored = with_label(cluster, &CONTENTS, backup).await?;
+    let is_of = |content: &&Value| {
+        label(content, labels::RESTORE_NAME).is_some() && handles.contains(text(content, "/spec/source/snapshotHandle"))
+    };
+    for content in restored.iter().filter(is_of) {
+        let (namespace, name) =
+            (text(content, "/spec/volumeSnapshotRef/namespace"), text(content, "/spec/volumeSnapshotRef/name"));
+        cluster.delete(&SNAPSHOTS, Some(namespace), name, &DeleteParams::default()).await?;
+        cluster.delete(&CONTENTS, None, text(content, "/metadata/name"), &DeleteParams::default()).await?;
+    }
+    Ok(())
+}
+
+/// The snapshots and contents of a backup that are still there, in words. Their drivers are reminded of those that are
+/// being deleted.
+pub async fn left_of_backup(cluster: &Cluster, backup: &Backup) -> Result<Vec<String>> {
+    let mut left = Vec::new();
+    for resource_type in [&*SNAPSHOTS, &*CONTENTS] {
+        for object in of_backup(cluster, resource_type, backup).await? {
+            let (namespace, name) = identity(&object);
+            if namespace.is_empty() && !text(&object, "/metadata/deletionTimestamp").is_empty() {
+                ask_again(cluster, name).await?;
+            }
+            let problem = match crate::objects::failure(&object) {
+                Some(message) => format!(": {message}"),
+                None => String::new(),
+            };
+            left.push(format!("{} is still there{problem}", resource_type.describe(Some(namespace), name)));
+        }
+    }
+    Ok(left)
+}
+
+/// The objects of a type that a backup has made; those that were restored from it are not among them.
+async fn of_backup(cluster: &Cluster, resource_type: &ResourceType, backup: &Backup) -> Result<Vec<Value>> {
+    let mut found = with_label(cluster, resource_type, backup).await?;
+    found.retain(|object| is_of(object, backup));
+    Ok(found)
+}
+
+fn is_of(object: &Value, backup: &Backup) -> bool {
+    let uid = backup.metadata.uid.as_deref();
+    label(object, labels::RESTORE_NAME).is_none()
+        && label(object, labels::BACKUP_UID).is_none_or(|found| Some(found) == uid)
+}
+
+async fn with_label(cluster: &Cluster, resource_type: &ResourceType, backup: &Backup) -> Result<Vec<Value>> {
+    let name = backup.metadata.name.as_deref().unwrap_or_default();
+    let selector = format!("{}={}", labels::BACKUP_NAME, labels::valid_value(name));
+    match list(cluster, resource_type, None, Some(&selector)).await {
+        // Without the definitions there are no snapshots either.
+        Err(velero_plugin::Error::Item(_)) => Ok(Vec::new()),
+        found => found,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_this_backup_made_is_its_own() {
+        let mut backup = Backup::new("velero", "b", Default::default());
+        backup.metadata.uid = Some("1".to_owned());
+        for (labels, expected) in [
+            (json!({labels::BACKUP_NAME: "b"}), true),
+            (json!({labels::BACKUP_NAME: "b", labels::BACKUP_UID: "1"}), true),
+            (json!({labels::BACKUP_NAME: "b", labels::BACKUP_UID: "2"}), false),
+            (json!({labels::BACKUP_NAME: "b", labels::BACKUP_UID: "1", labels::RESTORE_NAME: "r"}), false),
+        ] {
+            assert_eq!(is_of(&json!({"metadata": {"labels": labels}}), &backup), expected, "{labels}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! How the time of a backup grows with the number of its CSI volumes: few and many, in one run.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde_json::{Value, json};
+use velero_testkit::progress::say;
+use velero_testkit::{Edition, ServerOptions, Settings, TestBox, VeleroServer, harness, load, objects};
+use velero_tests::{backups, csi};
+
+use super::{Output, rounded, take};
+
+/// How many times the seconds of few volumes many may take, besides the driver's own.
+const BOUND: f64 = 1.5;
+
+#[derive(Args, Clone)]
+pub(crate) struct Options {
+    /// How many volumes are few
+    #[arg(long, default_value_t = 10)]
+    few: usize,
+    /// How many volumes are many
+    #[arg(long, default_value_t = 100)]
+    many: usize,
+    /// How many seconds the driver needs for a snapshot
+    #[arg(long, default_value_t = 1)]
+    driver_seconds: u32,
+    /// Measure the build for tests instead of the one for speed
+    #[arg(long)]
+    pub(super) unoptimized: bool,
+    /// How to print the figures
+    #[arg(long, value_enum, default_value = "table")]
+    pub(super) output: Output,
+    /// Leave the box up afterwards
+    #[arg(long)]
+    pub(super) keep: bool,
+}
+
+impl Options {
+    pub(super) fn edition(&self) -> Edition {
+        if self.unoptimized { Edition::Ours } else { Edition::OursReleased }
+    }
+}
+
+pub(super) fn run(test_box: &TestBox, options: &Options) -> Result<Value> {
+    let flags = ["--features=EnableCSI", "--item-operation-sync-frequency=1s"].map(str::to_owned).to_vec();
+    let server_options = ServerOptions { prefix: harness::unique_name("bench"), flags, ..ServerOptions::default() };
+    let server = VeleroServer::up(test_box, options.edition(), server_options)?;
+    test_box.set_storage(&Settings { create_snapshot_seconds: options.driver_seconds, ..Settings::default() })?;
+    let few = measure(test_box, &server, options.few)?;
+    let many = measure(test_box, &server, options.many)?;
+    server.stop()?;
+    let figure = |figures: &Value, key: &str| figures[key].as_f64().with_context(|| format!("no {key} measured"));
+    let allowed = BOUND * figure(&few, "seconds")? + figure(&many, "driver")?;
+    let within = figure(&many, "seconds")? <= allowed;
+    Ok(json!({"work": "csi", "few": few, "many": many, "allowed": rounded(allowed), "within": within}))
+}
+
+/// Backs up a namespace with that many volumes; gives the seconds, and for how many of them the driver was at work.
+fn measure(test_box: &TestBox, server: &VeleroServer, volumes: usize) -> Result<Value> {
+    say(format!("making {volumes} volumes"));
+    let namespace = format!("volumes-{volumes}");
+    let claims = namespace.clone();
+    harness::inside(test_box.clone(), async move |cluster| {
+        load::create_all(&cluster.client, [objects::namespace(&claims)].into_iter()).await?;
+        let all = (0..volumes).map(|number| objects::claim(&claims, &format!("data-{number}")));
+        load::create_all(&cluster.client, all).await
+    })?;
+    csi::wait_for_claims(server.machine(), &namespace)?;
+    let before = held(server)?;
+    say(format!("backing up {volumes} volumes"));
+    let request = backups::request(server, &namespace, &json!({"includedNamespaces": [namespace]}));
+    let (backup, seconds) =
+        harness::inside(test_box.clone(), async move |cluster| take(cluster.client, request).await)?;
+    let status = &backup["status"];
+    ensure!(status["phase"] == "Completed", "the backup is {status}, log: {}", server.log().display());
+    let taken = TestBox::storage()?.snapshots.all()?;
+    let taken: Vec<_> = taken.into_iter().filter(|snapshot| !before.contains(&snapshot.id)).collect();
+    let own = csi::volumes(server.machine())?;
+    let times = taken.iter().filter(|snapshot| own.contains(&snapshot.source_volume_id)).map(|it| it.created);
+    let (first, last) = (times.clone().min().context("no snapshots")?, times.max().context("no snapshots")?);
+    let driver = last.duration_since(first).as_secs_f64();
+    Ok(json!({"volumes": volumes, "seconds": rounded(seconds), "driver": rounded(driver)}))
+}
+
+fn held(server: &VeleroServer) -> Result<BTreeSet<String>> {
+    csi::held(&csi::volumes(server.machine())?)
+}
