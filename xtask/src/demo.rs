@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use velero_testkit::machine::{Machine, wait_until};
 use velero_testkit::{BoxKind, Edition, ServerOptions, TestBox, VeleroServer, objects};
-use velero_tests::restores;
+use velero_tests::{csi, restores};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -36,9 +36,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 fn show() -> Result<()> {
-    let test_box = TestBox::up(BOX, BoxKind::Whole)?;
+    let test_box = TestBox::up(BOX, BoxKind::Storage)?;
     let machine = test_box.machine();
-    application(machine)?;
+    let books = application(machine)?;
     title("Velero starts; its default location is a bucket of the box's S3 store");
     let velero = start(&test_box)?;
     shown(&velero, &["backup-location", "get"])?;
@@ -46,26 +46,47 @@ fn show() -> Result<()> {
     shown(&velero, &["backup", "create", NAMESPACE, "--include-namespaces", NAMESPACE, "--wait"])?;
     shown(&velero, &["backup", "get"])?;
     shown(&velero, &["backup", "describe", NAMESPACE, "--details"])?;
-    lose_and_restore(machine, &velero)?;
+    lose_and_restore(machine, &velero, &books)?;
     velero.stop()?;
-    migrate()
+    migrate(&books)
 }
 
 fn start(test_box: &TestBox) -> Result<VeleroServer> {
     // Both boxes use one folder of the bucket: the second finds the backups of the first.
-    let flags = vec!["--backup-sync-period=5s".into()];
+    let flags = ["--backup-sync-period=5s", "--features=EnableCSI", "--item-operation-sync-frequency=1s"];
+    let flags = flags.map(str::to_owned).to_vec();
     VeleroServer::up(test_box, Edition::Ours, ServerOptions { prefix: BOX.into(), flags, ..ServerOptions::default() })
 }
 
-/// Two web servers behind a service, and a customer that asks them by name.
-fn application(machine: &Machine) -> Result<()> {
-    title("An application: two web servers behind a service");
+/// Two web servers behind a service, a customer that asks them by name, and a database with a volume; gives the checksum
+/// of what is in the volume.
+fn application(machine: &Machine) -> Result<String> {
+    title("An application: two web servers behind a service, and a database with a volume");
     let page = "while true; do printf 'HTTP/1.0 200 OK\\r\\n\\r\\nwelcome to the shop\\n' | nc -l -p 8080; done";
     let web = objects::deployment(NAMESPACE, "web", 2, page);
-    for object in [objects::namespace(NAMESPACE), web, objects::service(NAMESPACE, "web", 8080)] {
+    let database = csi::stateful_set(NAMESPACE, 1);
+    for object in database.into_iter().chain([web, objects::service(NAMESPACE, "web", 8080)]) {
         machine.apply(&object.to_string())?;
     }
-    show_application(machine, NAMESPACE)
+    show_application(machine, NAMESPACE)?;
+    show_data(machine, NAMESPACE)
+}
+
+/// Waits for the database and shows what is in its volume.
+fn show_data(machine: &Machine, namespace: &str) -> Result<String> {
+    title("What the database has in its volume");
+    csi::wait_for_set(machine, namespace, 1)?;
+    print!("{}", machine.kubectl(&["-n", namespace, "get", "statefulsets,persistentvolumeclaims"])?);
+    let sum = csi::sums(machine, namespace, 1)?.concat();
+    print!("{sum}");
+    Ok(sum)
+}
+
+fn compare_data(machine: &Machine, namespace: &str, before: &str) -> Result<()> {
+    let now = show_data(machine, namespace)?;
+    ensure!(now == before, "the data is not what it was: {now}, it was {before}");
+    println!("the same as before");
+    Ok(())
 }
 
 /// Waits for the application, shows it, and asks it for its page as a customer would.
@@ -89,7 +110,7 @@ fn show_application(machine: &Machine, namespace: &str) -> Result<()> {
 }
 
 /// Somebody deletes the shop; the backup brings it back.
-fn lose_and_restore(machine: &Machine, velero: &VeleroServer) -> Result<()> {
+fn lose_and_restore(machine: &Machine, velero: &VeleroServer, books: &str) -> Result<()> {
     title("Somebody deletes the shop");
     println!("$ kubectl delete namespace {NAMESPACE}");
     print!("{}", machine.kubectl(&["delete", "namespace", NAMESPACE])?);
@@ -100,13 +121,14 @@ fn lose_and_restore(machine: &Machine, velero: &VeleroServer) -> Result<()> {
     shown(velero, &["restore", "get"])?;
     shown(velero, &["restore", "describe", "back", "--details"])?;
     title("The shop is open again");
-    show_application(machine, NAMESPACE)
+    show_application(machine, NAMESPACE)?;
+    compare_data(machine, NAMESPACE, books)
 }
 
 /// Another cluster reads the same bucket and gives the shop another name.
-fn migrate() -> Result<()> {
+fn migrate(books: &str) -> Result<()> {
     title("A second cluster: its Velero reads the same bucket and finds the backup");
-    let test_box = TestBox::up(SECOND_BOX, BoxKind::Whole)?;
+    let test_box = TestBox::up(SECOND_BOX, BoxKind::Storage)?;
     let velero = start(&test_box)?;
     restores::wait_for_backup(&velero, NAMESPACE)?;
     shown(&velero, &["backup", "get"])?;
@@ -116,6 +138,7 @@ fn migrate() -> Result<()> {
     shown(&velero, &moving)?;
     shown(&velero, &["restore", "get"])?;
     show_application(test_box.machine(), NEW_NAMESPACE)?;
+    compare_data(test_box.machine(), NEW_NAMESPACE, books)?;
     velero.stop()
 }
 
