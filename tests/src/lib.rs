@@ -7,6 +7,7 @@ pub mod csi;
 pub mod difference;
 pub mod fixture;
 pub mod host;
+pub mod openshift;
 pub mod picture;
 pub mod restores;
 pub mod workloads;

@@ -34,6 +34,9 @@ pub(crate) enum Action {
         /// Add storage: volumes and their snapshots, from a CSI driver
         #[arg(long, conflicts_with = "control_plane")]
         storage: bool,
+        /// What stands in for OpenShift as well: its types, image streams and a registry
+        #[arg(long, conflicts_with = "control_plane")]
+        openshift: bool,
     },
     /// Takes a box down and leaves nothing behind
     Down {
@@ -63,11 +66,12 @@ pub(crate) enum Action {
 
 pub(crate) fn run(action: &Action) -> Result<()> {
     match action {
-        Action::Up { name, control_plane, storage } => {
-            let kind = match (control_plane, storage) {
-                (true, _) => BoxKind::ControlPlane,
-                (false, false) => BoxKind::Whole,
-                (false, true) => BoxKind::Storage,
+        Action::Up { name, control_plane, storage, openshift } => {
+            let kind = match (control_plane, storage, openshift) {
+                (true, _, _) => BoxKind::ControlPlane,
+                (false, _, true) => BoxKind::OpenShift,
+                (false, true, false) => BoxKind::Storage,
+                (false, false, false) => BoxKind::Whole,
             };
             let test_box = TestBox::up(&name.name, kind)?;
             println!("box {} is up: eval \"$(cargo xtask cluster env --name {})\"", name.name, test_box.machine().name);

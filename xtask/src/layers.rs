@@ -29,7 +29,8 @@ const FLOORS: &[&[&str]] = &[
 const FOR_PLUGINS: &[&str] = &["velero-plugin", "velero-cluster", "velero-registry", "velero-api"];
 
 /// Crates that only development uses: they may use anything, and are used only as development dependencies.
-const DEVELOPMENT: &[&str] = &["velero-csi-driver", "velero-testkit", "velero-tests", "xtask"];
+const DEVELOPMENT: &[&str] =
+    &["velero-csi-driver", "velero-openshift-standin", "velero-testkit", "velero-tests", "xtask"];
 
 pub(crate) fn run() -> Result<()> {
     let output = Command::new(env!("CARGO")).args(["metadata", "--format-version=1", "--no-deps"]).output()?;

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use velero_testkit::harness::{SHARED_BOX, STORAGE_BOX};
+use velero_testkit::harness::{OPENSHIFT_BOX, SHARED_BOX, STORAGE_BOX};
 use velero_testkit::progress::say;
 use velero_testkit::{BoxKind, TestBox, install, server};
 
@@ -50,6 +50,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if !options.keep {
         TestBox::down(SHARED_BOX)?;
         TestBox::down(STORAGE_BOX)?;
+        TestBox::down(OPENSHIFT_BOX)?;
     }
     outcome
 }

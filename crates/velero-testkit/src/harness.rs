@@ -22,6 +22,9 @@ pub const SHARED_BOX: &str = "test";
 /// there are, does not depend on which tests ran before.
 pub const STORAGE_BOX: &str = "test-storage";
 
+/// The box that tests of OpenShift share.
+pub const OPENSHIFT_BOX: &str = "test-openshift";
+
 /// A cluster handed to a test.
 #[derive(Clone)]
 pub struct TestCluster {
@@ -46,6 +49,11 @@ pub fn whole_box_test<F: Future<Output = ()>>(test: impl FnOnce(TestCluster) -> 
 /// Runs a test against the shared box with storage: claims get volumes, and volumes snapshots.
 pub fn storage_box_test<F: Future<Output = ()>>(test: impl FnOnce(TestCluster) -> F + Send + 'static) {
     run(STORAGE_BOX, BoxKind::Storage, test);
+}
+
+/// Runs a test against the shared box with what stands in for OpenShift.
+pub fn openshift_box_test<F: Future<Output = ()>>(test: impl FnOnce(TestCluster) -> F + Send + 'static) {
+    run(OPENSHIFT_BOX, BoxKind::OpenShift, test);
 }
 
 /// Runs a test inside the box of that name, bringing it up where needed.

@@ -33,7 +33,7 @@ pub mod registry;
 pub mod server;
 pub mod test_box;
 
-pub use harness::{TestCluster, cluster_test, storage_box_test, whole_box_test};
+pub use harness::{TestCluster, cluster_test, openshift_box_test, storage_box_test, whole_box_test};
 pub use server::{Edition, ServerOptions, VeleroServer};
 pub use test_box::{BoxKind, TestBox};
 pub use velero_csi_driver::{DRIVER_NAME, Settings, Storage};

@@ -65,7 +65,7 @@ fn aws_plugin() -> Result<PathBuf> {
 
 /// Gets everything a whole box, both editions and the tests run from.
 pub fn install_all() -> Result<()> {
-    TestBox::install(BoxKind::Storage)?;
+    TestBox::install(BoxKind::OpenShift)?;
     Azurite.install()?;
     Moto.install()?;
     install::go_binary("plugin-host", ".", "")?;

@@ -3,6 +3,7 @@
 //! Every box is a [`Machine`] of its own; the store is one more machine that all boxes share, so that a backup made on
 //! one can be restored on another. The store comes with the first box and goes with the last.
 
+mod openshift;
 mod storage;
 
 use std::fs::{self, File};
@@ -15,8 +16,8 @@ use crate::install;
 use crate::machine::{Machine, links};
 use crate::parts::{
     ACCESS_KEY, BUCKET, Certificates, Containerd, CoreDns, CsiDriver, Door, Etcd, Images, KubeApiserver,
-    KubeControllerManager, KubeProxy, KubeScheduler, Kubelet, Part, SECRET_KEY, STORE_ADDRESS, STORE_NETWORK,
-    STORE_PORT, SeaweedFs, StorePart, start_together,
+    KubeControllerManager, KubeProxy, KubeScheduler, Kubelet, OpenShiftStandin, Part, SECRET_KEY, STORE_ADDRESS,
+    STORE_NETWORK, STORE_PORT, SeaweedFs, StorePart, start_together,
 };
 use crate::progress::say;
 
@@ -32,6 +33,8 @@ pub enum BoxKind {
     Whole,
     /// Storage as well: claims get volumes, and volumes snapshots, from a CSI driver.
     Storage,
+    /// What stands in for OpenShift as well: its types, image streams, a registry of its own.
+    OpenShift,
 }
 
 /// A box that is up.
@@ -48,6 +51,9 @@ impl TestBox {
         if kind >= BoxKind::Storage {
             // Cargo may have to wait for another build: that is no reason to keep others from their boxes.
             CsiDriver::default().install()?;
+        }
+        if kind >= BoxKind::OpenShift {
+            OpenShiftStandin.install()?;
         }
         let _lock = lock()?;
         check_name(name)?;
@@ -71,9 +77,7 @@ impl TestBox {
             parts.extend([&Images as &dyn Part, &CoreDns]);
         }
         let driver = CsiDriver::default();
-        if kind >= BoxKind::Storage {
-            parts.extend(storage::parts(&driver).concat());
-        }
+        parts.extend(openshift::parts_beyond_node(kind, &driver));
         parts.iter().try_for_each(|part| part.install().with_context(|| format!("cannot install {}", part.name())))
     }
 
@@ -108,6 +112,9 @@ impl TestBox {
         }
         if self.kind < BoxKind::Storage && kind >= BoxKind::Storage {
             self = self.add_storage()?;
+        }
+        if self.kind < BoxKind::OpenShift && kind >= BoxKind::OpenShift {
+            self = self.add_openshift()?;
         }
         Ok(self)
     }
@@ -153,9 +160,7 @@ impl TestBox {
             parts.extend([&KubeScheduler as &dyn Part, &Containerd, &Images, &Kubelet, &KubeProxy, &CoreDns]);
         }
         let driver = CsiDriver::default();
-        if self.kind >= BoxKind::Storage {
-            parts.extend(storage::parts(&driver).concat());
-        }
+        parts.extend(openshift::parts_beyond_node(self.kind, &driver));
         let mut status: Vec<_> = parts.iter().map(|part| (part.name(), part.check(&self.machine))).collect();
         let store = Machine::find(STORE).context("the store is not up").and_then(|store| SeaweedFs.check(&store));
         status.push((SeaweedFs.name(), store));

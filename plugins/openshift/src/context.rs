@@ -21,7 +21,7 @@ const OPENSHIFT_TYPES: &[(&str, &str)] =
 /// What all steps share.
 pub(crate) struct Context {
     cluster: OnceCell<Cluster>,
-    /// Velero's own; that of the service account when it was not given.
+    /// Velero's own; that of the service account when neither the server nor the environment says it.
     namespace: Option<String>,
     is_openshift: OnceCell<bool>,
     settings: OnceCell<Settings>,
@@ -37,7 +37,7 @@ impl Context {
     pub(crate) fn of_binary(outlives_calls: bool) -> Self {
         Self {
             cluster: OnceCell::new(),
-            namespace: None,
+            namespace: std::env::var("VELERO_NAMESPACE").ok().filter(|namespace| !namespace.is_empty()),
             is_openshift: OnceCell::new(),
             settings: OnceCell::new(),
             lookups: Mutex::default(),

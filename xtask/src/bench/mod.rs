@@ -3,6 +3,7 @@
 mod backup;
 mod csi;
 mod image;
+mod openshift;
 mod plugin;
 mod restore;
 
@@ -29,6 +30,8 @@ pub(crate) enum Work {
     Image(image::Options),
     /// Backs up few and many volumes of a CSI driver
     Csi(csi::Options),
+    /// Backs objects up with and without the actions for OpenShift
+    Openshift(openshift::Options),
     /// Backs objects up with and without the action of a plugin binary
     Plugin(plugin::Options),
     /// Restores objects into new namespaces
@@ -46,21 +49,22 @@ pub(crate) fn run(work: &Work) -> Result<()> {
         Work::Image(options) => return image::run(options),
         Work::Backup(options) => (options.output, options.keep),
         Work::Csi(options) => (options.output, options.keep),
+        Work::Openshift(options) => (options.output, options.keep),
         Work::Plugin(options) => (options.output, options.keep),
         Work::Restore(options) => (options.output, options.keep),
     };
     let (editions, kind) = match work {
         Work::Csi(options) => (vec![options.edition()], BoxKind::Storage),
+        Work::Openshift(options) => (vec![options.edition()], BoxKind::ControlPlane),
         _ => (vec![Edition::OursReleased, Edition::Peer], BoxKind::ControlPlane),
     };
-    for edition in editions {
-        edition.install()?;
-    }
+    editions.into_iter().try_for_each(Edition::install)?;
     let test_box = TestBox::up(BOX, kind)?;
     let outcome = match work {
         Work::Image(options) => return image::run(options),
         Work::Backup(options) => backup::run(&test_box, options),
         Work::Csi(options) => csi::run(&test_box, options),
+        Work::Openshift(options) => openshift::run(&test_box, options),
         Work::Plugin(options) => plugin::run(&test_box, options),
         Work::Restore(options) => restore::run(&test_box, options),
     };
@@ -113,6 +117,11 @@ fn rounded(figure: f64) -> f64 {
 fn print(figures: &Value, output: Output) {
     if output == Output::Json {
         println!("{figures}");
+        return;
+    }
+    if figures["work"] == "openshift" {
+        let (with, without) = (&figures["seconds"], &figures["without"]);
+        println!("{with} s with the actions, {without} s without: {} times as long", figures["ratio"]);
         return;
     }
     if figures["work"] == "plugin" {

@@ -13,6 +13,11 @@ use crate::machine::Machine;
 pub struct Containerd;
 
 impl Containerd {
+    /// The folder that says how each registry is reached, one folder a registry.
+    pub(super) fn registries(machine: &Machine) -> PathBuf {
+        machine.state().join("containerd/registries")
+    }
+
     /// The socket it serves.
     pub(super) fn socket(machine: &Machine) -> PathBuf {
         machine.state().join("containerd/containerd.sock")
@@ -60,8 +65,11 @@ state = "/run/containerd"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
     conf_dir = "{state}/cni"
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "{}"
 "#,
-        socket.display()
+        socket.display(),
+        Containerd::registries(machine).display()
     )
 }
 

@@ -1,0 +1,142 @@
+//! The objects of the project.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use velero_testkit::machine::wait_until;
+use velero_testkit::parts::STORAGE_CLASS;
+use velero_testkit::{TestBox, objects};
+
+use super::images::{self, Images, PLATFORMS, RUNS, STREAM};
+use super::{PATIENCE, SHOP, running_image};
+
+/// The constraints that name the account of the project.
+pub const CONSTRAINTS: &str = "shop-constraints";
+/// The account of the project.
+pub const ACCOUNT: &str = "runner";
+
+/// Makes the project from inside the network of the box, and waits until it runs.
+pub fn create(test_box: &TestBox) -> Result<Images> {
+    let machine = test_box.machine();
+    machine.apply(&objects::namespace(SHOP).to_string())?;
+    let images = images::push(test_box)?;
+    let items = objects_of(&test_box.internal_registry());
+    machine.apply(&json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string())?;
+    running_image(test_box, SHOP, STREAM)?;
+    wait_until("the claim", PATIENCE, || {
+        let phase = machine.kubectl(&["-n", SHOP, "get", "pvc", "data", "-o=jsonpath={.status.phase}"])?;
+        anyhow::ensure!(phase == "Bound", "the claim is {phase:?}");
+        Ok(())
+    })?;
+    Ok(images)
+}
+
+fn metadata(name: &str) -> Value {
+    json!({"name": name, "namespace": SHOP})
+}
+
+fn objects_of(registry: &str) -> Vec<Value> {
+    let mut all = vec![account(), constraints(), role_binding(), claim(), deployment(registry)];
+    all.extend([build_config(registry), build(), deployment_config(registry), route(), service_certificate()]);
+    all
+}
+
+fn account() -> Value {
+    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(ACCOUNT)})
+}
+
+fn constraints() -> Value {
+    json!({
+        "apiVersion": "security.openshift.io/v1", "kind": "SecurityContextConstraints",
+        "metadata": {"name": CONSTRAINTS},
+        "allowPrivilegedContainer": false, "runAsUser": {"type": "MustRunAsRange"},
+        "users": [format!("system:serviceaccount:{SHOP}:{ACCOUNT}"), "system:serviceaccount:other:someone"],
+        "groups": [],
+    })
+}
+
+fn role_binding() -> Value {
+    json!({
+        "apiVersion": "authorization.openshift.io/v1", "kind": "RoleBinding", "metadata": metadata("readers"),
+        "roleRef": {"name": "view"},
+        "subjects": [
+            {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": SHOP},
+            {"kind": "SystemGroup", "name": format!("system:serviceaccounts:{SHOP}")},
+        ],
+        "userNames": [format!("system:serviceaccount:{SHOP}:{ACCOUNT}")],
+        "groupNames": [format!("system:serviceaccounts:{SHOP}")],
+    })
+}
+
+fn claim() -> Value {
+    let mut claim = objects::claim(SHOP, "data");
+    claim["metadata"]["annotations"] =
+        json!({"openshift.io/migrate-type": "copy", "openshift.io/target-storage-class": STORAGE_CLASS});
+    claim
+}
+
+fn deployment(registry: &str) -> Value {
+    let mut deployment = objects::deployment(SHOP, STREAM, 1, "touch /data/here && exec sleep 100000");
+    let pod = &mut deployment["spec"]["template"]["spec"];
+    pod["serviceAccountName"] = json!(ACCOUNT);
+    pod["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    let container = &mut pod["containers"][0];
+    container["image"] = json!(format!("{registry}/{SHOP}/{STREAM}:{RUNS}"));
+    container["imagePullPolicy"] = json!("Always");
+    container["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
+    deployment
+}
+
+fn build_config(registry: &str) -> Value {
+    json!({
+        "apiVersion": "build.openshift.io/v1", "kind": "BuildConfig", "metadata": metadata("web-build"),
+        "spec": {
+            "source": {"git": {"uri": "https://example.com/shop/web.git"}},
+            "strategy": {
+                "dockerStrategy": {
+                    "from": {"kind": "DockerImage", "name": format!("{registry}/{SHOP}/{STREAM}:{PLATFORMS}")},
+                },
+                "type": "Docker",
+            },
+            "output": {"to": {"kind": "DockerImage", "name": format!("{registry}/{SHOP}/{STREAM}:{RUNS}")}},
+        },
+    })
+}
+
+fn build() -> Value {
+    json!({"apiVersion": "build.openshift.io/v1", "kind": "Build", "metadata": metadata("web-build-1"), "spec": {}})
+}
+
+fn deployment_config(registry: &str) -> Value {
+    let from = json!({"kind": "ImageStreamTag", "name": format!("{STREAM}:{RUNS}"), "namespace": SHOP});
+    let image = format!("{registry}/{SHOP}/{STREAM}:{RUNS}");
+    json!({
+        "apiVersion": "apps.openshift.io/v1", "kind": "DeploymentConfig", "metadata": metadata("web-config"),
+        "spec": {
+            "replicas": 1,
+            "selector": {"deploymentconfig": "web-config"},
+            "triggers": [
+                {"type": "ImageChange", "imageChangeParams": {"automatic": true, "containerNames": ["web"], "from": from}},
+            ],
+            "template": {
+                "metadata": {"labels": {"deploymentconfig": "web-config"}},
+                "spec": {"containers": [{"name": "web", "image": image}]},
+            },
+        },
+    })
+}
+
+fn route() -> Value {
+    let mut metadata = metadata("web");
+    metadata["annotations"] = json!({"openshift.io/host.generated": "true"});
+    json!({
+        "apiVersion": "route.openshift.io/v1", "kind": "Route", "metadata": metadata,
+        "spec": {"host": "web-shop.apps.source.example.com", "to": {"kind": "Service", "name": "web", "weight": 100}},
+    })
+}
+
+/// A secret that OpenShift makes again.
+fn service_certificate() -> Value {
+    let mut metadata = metadata("web-certificate");
+    metadata["annotations"] = json!({"service.alpha.openshift.io/originating-service-name": "web"});
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"tls.crt": "none"}})
+}
