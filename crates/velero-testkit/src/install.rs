@@ -236,8 +236,10 @@ pub fn package_example(package: &str, example: &str, profile: &str) -> Result<Pa
 /// Builds one target and gives the folder of its profile.
 fn build(package: &str, kind: &str, name: &str, profile: &str) -> Result<PathBuf> {
     let root = repository_root();
+    // For tests all are built as parts of the whole: built alone, each would want its dependencies with other features.
+    let chosen = if profile == "dev" { vec!["--workspace"] } else { vec!["--package", package] };
     let mut build = Command::new("cargo");
-    build.args(["build", "--quiet", "--package", package, kind, name, "--profile", profile]).current_dir(&root);
+    build.args(["build", "--quiet"]).args(chosen).args([kind, name, "--profile", profile]).current_dir(&root);
     run_logged(&mut build, &format!("{name}-binary")).with_context(|| format!("cannot build our own {name}"))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     Ok(target.join(if profile == "dev" { "debug" } else { profile }))

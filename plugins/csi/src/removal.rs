@@ -16,7 +16,7 @@ use velero_plugin::Result;
 use crate::objects::{CONTENTS, SNAPSHOTS, annotation, bound_content, identity, is_ready, label, list, text};
 
 /// How many snapshots are removed at the same time.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 64;
 /// How long a driver is waited for that takes the snapshot to be removed.
 const REMINDER: Duration = Duration::from_secs(8);
 /// What the sidecar notes on a content whose snapshot the driver takes.

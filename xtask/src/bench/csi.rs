@@ -1,10 +1,12 @@
 //! How the time of a backup grows with the number of its CSI volumes: few and many, in one run.
 
-use std::collections::BTreeSet;
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::{Value, json};
+use velero_testkit::machine::wait_until;
+use velero_testkit::parts::SNAPSHOT_CLASS;
 use velero_testkit::progress::say;
 use velero_testkit::{Edition, ServerOptions, Settings, TestBox, VeleroServer, harness, load, objects};
 use velero_tests::{backups, csi};
@@ -56,7 +58,7 @@ pub(super) fn run(test_box: &TestBox, options: &Options) -> Result<Value> {
     Ok(json!({"work": "csi", "few": few, "many": many, "allowed": rounded(allowed), "within": within}))
 }
 
-/// Backs up a namespace with that many volumes; gives the seconds, and for how many of them the driver was at work.
+/// Backs up a namespace with that many volumes; gives the seconds, and those that the driver needs for it without us.
 fn measure(test_box: &TestBox, server: &VeleroServer, volumes: usize) -> Result<Value> {
     say(format!("making {volumes} volumes"));
     let namespace = format!("volumes-{volumes}");
@@ -67,22 +69,36 @@ fn measure(test_box: &TestBox, server: &VeleroServer, volumes: usize) -> Result<
         load::create_all(&cluster.client, all).await
     })?;
     csi::wait_for_claims(server.machine(), &namespace)?;
-    let before = held(server)?;
+    let driver = driver_alone(test_box, server, &namespace, volumes)?;
     say(format!("backing up {volumes} volumes"));
     let request = backups::request(server, &namespace, &json!({"includedNamespaces": [namespace]}));
     let (backup, seconds) =
         harness::inside(test_box.clone(), async move |cluster| take(cluster.client, request).await)?;
     let status = &backup["status"];
     ensure!(status["phase"] == "Completed", "the backup is {status}, log: {}", server.log().display());
-    let taken = TestBox::storage()?.snapshots.all()?;
-    let taken: Vec<_> = taken.into_iter().filter(|snapshot| !before.contains(&snapshot.id)).collect();
-    let own = csi::volumes(server.machine())?;
-    let times = taken.iter().filter(|snapshot| own.contains(&snapshot.source_volume_id)).map(|it| it.created);
-    let (first, last) = (times.clone().min().context("no snapshots")?, times.max().context("no snapshots")?);
-    let driver = last.duration_since(first).as_secs_f64();
     Ok(json!({"volumes": volumes, "seconds": rounded(seconds), "driver": rounded(driver)}))
 }
 
-fn held(server: &VeleroServer) -> Result<BTreeSet<String>> {
-    csi::held(&csi::volumes(server.machine())?)
+/// Has the driver and its sidecars take as many snapshots without us; gives the seconds until the last can be used.
+fn driver_alone(test_box: &TestBox, server: &VeleroServer, namespace: &str, volumes: usize) -> Result<f64> {
+    say(format!("{volumes} snapshots without us"));
+    let (machine, begun, place) = (server.machine(), Instant::now(), namespace.to_owned());
+    harness::inside(test_box.clone(), async move |cluster| {
+        let snapshot = |number: usize| {
+            let claim = format!("data-{number}");
+            objects::volume_snapshot(&place, &claim, &claim, SNAPSHOT_CLASS)
+        };
+        load::create_all(&cluster.client, (0..volumes).map(snapshot)).await
+    })?;
+    wait_until("the snapshots to be ready", csi::PATIENCE, || {
+        let ready = "-o=jsonpath={.items[*].status.readyToUse}";
+        let ready = machine.kubectl(&["-n", namespace, "get", "volumesnapshots", ready])?;
+        let ready = ready.split(' ').filter(|ready| *ready == "true").count();
+        ensure!(ready == volumes, "{ready} of {volumes} are ready");
+        Ok(())
+    })?;
+    let seconds = begun.elapsed().as_secs_f64();
+    machine.kubectl(&["-n", namespace, "delete", "volumesnapshots", "--all", "--timeout=120s"])?;
+    csi::wait_for_no_snapshot_objects(machine)?;
+    Ok(seconds)
 }

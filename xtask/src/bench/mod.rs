@@ -139,7 +139,7 @@ fn print(figures: &Value, output: Output) {
         for side in ["few", "many"] {
             let figures = &figures[side];
             println!(
-                "{} volumes: {} s, from the driver's first snapshot to its last {} s",
+                "{} volumes: {} s; the driver and its sidecars alone {} s",
                 figures["volumes"], figures["seconds"], figures["driver"]
             );
         }
