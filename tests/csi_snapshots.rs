@@ -111,7 +111,7 @@ async fn a_stateful_set_comes_back_under_another_name(scene: &mut Scene) {
 }
 
 fn a_snapshot_that_takes_its_time_is_waited_for(scene: &mut Scene) {
-    scene.set(&Settings { ready_after_seconds: 10, ..Settings::default() });
+    scene.set(&Settings { ready_after_seconds: 30, ..Settings::default() });
     scene.begin("slow", "shop-2", &json!({}));
     csi::wait_for_phase(&scene.server, "slow", "WaitingForPluginOperations").unwrap();
     wait_until("the progress to be described", Duration::from_secs(20), || {

@@ -52,10 +52,11 @@ fn show() -> Result<()> {
 }
 
 fn start(test_box: &TestBox) -> Result<VeleroServer> {
-    // Both boxes use one folder of the bucket: the second finds the backups of the first.
+    // Both boxes use one folder of the bucket, which no other run has: the second finds the backups of the first.
+    let prefix = format!("{BOX}-{}", std::process::id());
     let flags = ["--backup-sync-period=5s", "--features=EnableCSI", "--item-operation-sync-frequency=1s"];
     let flags = flags.map(str::to_owned).to_vec();
-    VeleroServer::up(test_box, Edition::Ours, ServerOptions { prefix: BOX.into(), flags, ..ServerOptions::default() })
+    VeleroServer::up(test_box, Edition::Ours, ServerOptions { prefix, flags, ..ServerOptions::default() })
 }
 
 /// Two web servers behind a service, a customer that asks them by name, and a database with a volume; gives the checksum
@@ -115,7 +116,7 @@ fn lose_and_restore(machine: &Machine, velero: &VeleroServer, books: &str) -> Re
     println!("$ kubectl delete namespace {NAMESPACE}");
     print!("{}", machine.kubectl(&["delete", "namespace", NAMESPACE])?);
     title("What would a restore do?");
-    shown(velero, &["restore", "create", "--from-backup", NAMESPACE, "--dry-run"])?;
+    shown(velero, &["restore", "create", "--from-backup", NAMESPACE, "--dry-run", "--features=EnableCSI"])?;
     title("The restore");
     shown(velero, &["restore", "create", "back", "--from-backup", NAMESPACE, "--wait"])?;
     shown(velero, &["restore", "get"])?;
