@@ -69,13 +69,13 @@ fn measure(test_box: &TestBox, server: &VeleroServer, volumes: usize) -> Result<
         load::create_all(&cluster.client, all).await
     })?;
     csi::wait_for_claims(server.machine(), &namespace)?;
-    let driver = driver_alone(test_box, server, &namespace, volumes)?;
     say(format!("backing up {volumes} volumes"));
     let request = backups::request(server, &namespace, &json!({"includedNamespaces": [namespace]}));
     let (backup, seconds) =
         harness::inside(test_box.clone(), async move |cluster| take(cluster.client, request).await)?;
     let status = &backup["status"];
     ensure!(status["phase"] == "Completed", "the backup is {status}, log: {}", server.log().display());
+    let driver = driver_alone(test_box, server, &namespace, volumes)?;
     Ok(json!({"volumes": volumes, "seconds": rounded(seconds), "driver": rounded(driver)}))
 }
 
