@@ -90,15 +90,7 @@ impl Error {
 /// An error with all its causes on one line, for logs and status messages. A cause that its effect already quotes is
 /// not said twice.
 pub(crate) fn describe(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text = format!("{text}: {inner_text}");
-        }
-        cause = inner.source();
-    }
+    let text = velero_store::with_causes(error);
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

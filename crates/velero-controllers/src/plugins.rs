@@ -118,16 +118,8 @@ impl Plugins {
     }
 
     fn in_process(&self, discovery: &Discovery) -> Result<Actions> {
-        let Settings { features, namespace, .. } = &self.settings;
-        let mut actions = velero_plugin_core::builtin(&self.cluster, discovery, features, namespace)?;
-        actions.merge(velero_plugin_csi::builtin(&self.cluster, discovery)?)?;
-        actions.append(velero_plugin_openshift::builtin(
-            &self.cluster,
-            discovery,
-            namespace,
-            self.openshift(),
-            false,
-        )?)?;
+        let settings = Settings { openshift: self.openshift(), ..self.settings.clone() };
+        let mut actions = built_in(&self.cluster, discovery, &settings, false)?;
         actions.append(self.further.clone())?;
         Ok(actions)
     }
@@ -176,6 +168,20 @@ impl Plugins {
             }
         }
     }
+}
+
+/// The actions that are part of the server. A preview shows what they make of items and does nothing besides.
+pub(crate) fn built_in(
+    cluster: &Cluster,
+    discovery: &Discovery,
+    settings: &Settings,
+    is_preview: bool,
+) -> Result<Actions> {
+    let Settings { features, namespace, openshift, .. } = settings;
+    let mut actions = velero_plugin_core::builtin(cluster, discovery, features, namespace)?;
+    actions.merge(velero_plugin_csi::builtin(cluster, discovery)?)?;
+    actions.append(velero_plugin_openshift::builtin(cluster, discovery, namespace, *openshift, is_preview)?)?;
+    Ok(actions)
 }
 
 fn host_settings(settings: &Settings) -> HostSettings {

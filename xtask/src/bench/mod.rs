@@ -44,30 +44,42 @@ enum Output {
     Json,
 }
 
+type Measure<'w> = Box<dyn Fn(&TestBox) -> Result<Value> + 'w>;
+
+/// What a kind of work needs, and how it is measured in a box.
+struct Bench<'w> {
+    output: Output,
+    keep: bool,
+    editions: Vec<Edition>,
+    kind: BoxKind,
+    measure: Measure<'w>,
+}
+
+macro_rules! bench {
+    ($work:ident, $options:expr, $editions:expr, $kind:ident) => {
+        Bench {
+            output: $options.output,
+            keep: $options.keep,
+            editions: $editions,
+            kind: BoxKind::$kind,
+            measure: Box::new(|test_box| $work::run(test_box, $options)),
+        }
+    };
+}
+
 pub(crate) fn run(work: &Work) -> Result<()> {
-    let (output, keep) = match work {
+    let both = vec![Edition::OursReleased, Edition::Peer];
+    let bench = match work {
         Work::Image(options) => return image::run(options),
-        Work::Backup(options) => (options.output, options.keep),
-        Work::Csi(options) => (options.output, options.keep),
-        Work::Openshift(options) => (options.output, options.keep),
-        Work::Plugin(options) => (options.output, options.keep),
-        Work::Restore(options) => (options.output, options.keep),
+        Work::Backup(options) => bench!(backup, options, both, ControlPlane),
+        Work::Csi(options) => bench!(csi, options, vec![options.edition()], Storage),
+        Work::Openshift(options) => bench!(openshift, options, vec![options.edition()], ControlPlane),
+        Work::Plugin(options) => bench!(plugin, options, both, ControlPlane),
+        Work::Restore(options) => bench!(restore, options, both, ControlPlane),
     };
-    let (editions, kind) = match work {
-        Work::Csi(options) => (vec![options.edition()], BoxKind::Storage),
-        Work::Openshift(options) => (vec![options.edition()], BoxKind::ControlPlane),
-        _ => (vec![Edition::OursReleased, Edition::Peer], BoxKind::ControlPlane),
-    };
+    let Bench { output, keep, editions, kind, measure } = bench;
     editions.into_iter().try_for_each(Edition::install)?;
-    let test_box = TestBox::up(BOX, kind)?;
-    let outcome = match work {
-        Work::Image(options) => return image::run(options),
-        Work::Backup(options) => backup::run(&test_box, options),
-        Work::Csi(options) => csi::run(&test_box, options),
-        Work::Openshift(options) => openshift::run(&test_box, options),
-        Work::Plugin(options) => plugin::run(&test_box, options),
-        Work::Restore(options) => restore::run(&test_box, options),
-    };
+    let outcome = measure(&TestBox::up(BOX, kind)?);
     if !keep {
         TestBox::down(BOX)?;
     }

@@ -20,7 +20,7 @@ use super::Failure;
 use crate::context::Context;
 use crate::error::{Result, describe};
 use crate::objects::name;
-use crate::operations::{Files, Started};
+use crate::operations::{Files, Started, keep_stored};
 use crate::plugins::Tools;
 use crate::progress;
 use crate::store_message::explain;
@@ -60,7 +60,8 @@ pub(super) async fn contents(
     let put = |backup: &mut Backup, progress: &BackupProgress| backup.status.progress = Some(progress.clone());
     let report = progress::write(context, backup, PAUSE, receiver, done.clone(), put);
     let record = started.keep_stored(Files::of_backup(store, name(backup)), Started::of_backup, &done);
-    let snapshots = keep_stored(store, name(backup), &taken, &done);
+    let put_snapshots = || async { store.put_json(name(backup), BackupFile::VolumeSnapshots, &taken.all()).await };
+    let snapshots = keep_stored("Snapshots that were taken", taken.subscribe(), &done, put_snapshots);
     let (made, uploaded, (), (), ()): (Result<_, String>, _, _, _, _) =
         tokio::join!(make, upload, report, record, snapshots);
     match (made, uploaded) {
@@ -68,18 +69,6 @@ pub(super) async fn contents(
         // The upload only passes on that the archive was not finished; why is known better here.
         (Err(reason), Ok(()) | Err(StoreError::Content { .. })) => Err(failed(reason, false)),
         (_, Err(error)) => Err(failed(explain(&error), true)),
-    }
-}
-
-/// Stores which snapshots were taken whenever they are more than before, until `done`: the next server removes those of
-/// one that was killed.
-async fn keep_stored(store: &BackupStore, backup: &str, taken: &TakenSnapshots, done: &CancellationToken) {
-    let mut news = taken.subscribe();
-    while let Some(Ok(())) = done.run_until_cancelled(news.changed()).await {
-        if let Err(error) = store.put_json(backup, BackupFile::VolumeSnapshots, &taken.all()).await {
-            tracing::warn!(backup, error = describe(&error), "Snapshots that were taken are not recorded yet");
-        }
-        done.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
     }
 }
 

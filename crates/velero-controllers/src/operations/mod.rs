@@ -34,7 +34,7 @@ pub(crate) use cancel::cancel_unfinished;
 pub(crate) use files::Files;
 pub(crate) use kept::Kept;
 pub(crate) use poll::{note_failures, poll};
-pub(crate) use started::Started;
+pub(crate) use started::{Started, keep_stored};
 
 /// An operation of a backup or of a restore.
 pub(crate) trait Operation: Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static {

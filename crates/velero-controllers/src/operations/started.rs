@@ -79,13 +79,8 @@ impl Started {
         list: impl Fn(&Self) -> Vec<O>,
         done: &CancellationToken,
     ) {
-        let mut news = self.found.subscribe();
-        while let Some(Ok(())) = done.run_until_cancelled(news.changed()).await {
-            if let Err(error) = files.put_operations(&list(self)).await {
-                tracing::warn!(error = describe(&error), "Operations that were started are not stored yet");
-            }
-            done.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
-        }
+        let put = || async { files.put_operations(&list(self)).await };
+        keep_stored("Operations that were started", self.found.subscribe(), done, put).await;
     }
 
     fn found(&self) -> Vec<(String, String)> {
@@ -96,6 +91,21 @@ impl Started {
         if let Some(id) = id.filter(|id| !id.is_empty()) {
             self.found.send_modify(|found| found.push((action.to_owned(), id.clone())));
         }
+    }
+}
+
+/// Stores something again whenever it has changed, until `done`: what a killed server leaves, the next one finds.
+pub(crate) async fn keep_stored<T, E: std::error::Error, F: Future<Output = Result<(), E>>>(
+    what: &str,
+    mut news: watch::Receiver<T>,
+    done: &CancellationToken,
+    put: impl Fn() -> F,
+) {
+    while let Some(Ok(())) = done.run_until_cancelled(news.changed()).await {
+        if let Err(error) = put().await {
+            tracing::warn!(what, error = describe(&error), "Not stored yet");
+        }
+        done.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
     }
 }
 

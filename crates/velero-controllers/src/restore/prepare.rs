@@ -20,6 +20,7 @@ use velero_rules::validation::StorageLocationFacts;
 use super::facts::{self, Facts};
 use crate::error::{Error, Result};
 use crate::objects::{Objects, name};
+use crate::plugins::built_in;
 use crate::restore_phase::move_to;
 use crate::settings::Settings;
 
@@ -126,10 +127,7 @@ impl PreparedRestore {
         volumes: Vec<BackupVolumeInfo>,
     ) -> Result<RestoreRequest> {
         let discovery = Arc::new(cluster.discover().await?);
-        let mut actions = velero_plugin_core::builtin(cluster, &discovery, &settings.features, &settings.namespace)?;
-        actions.merge(velero_plugin_csi::builtin(cluster, &discovery)?)?;
-        let Settings { namespace, openshift, .. } = settings;
-        actions.append(velero_plugin_openshift::builtin(cluster, &discovery, namespace, *openshift, true)?)?;
+        let actions = built_in(cluster, &discovery, settings, true)?;
         self.request_with(cluster, settings, volumes, (actions, discovery)).await
     }
 

@@ -136,10 +136,10 @@ impl Volumes {
     /// Notes a claim whose volume is made of a CSI snapshot.
     pub(super) fn note_claim(&self, claim: &Value, original: &str, target: &str) {
         let name = text(claim, "/metadata/name");
-        let is_of = |info: &&BackupVolumeInfo| {
-            info.pvc_name == name && info.pvc_namespace == original && info.csi_snapshot_info.is_some()
-        };
-        let info = self.infos.values().find(is_of).filter(|_| text(claim, "/spec/dataSource/kind") == "VolumeSnapshot");
+        if text(claim, "/spec/dataSource/kind") != "VolumeSnapshot" {
+            return;
+        }
+        let info = self.of_claim(original, name).find(|info| info.csi_snapshot_info.is_some());
         let Some(snapshot) = info.and_then(|info| info.csi_snapshot_info.clone()) else {
             return;
         };
@@ -160,12 +160,16 @@ impl Volumes {
 
     /// What is known of the volume that a claim had whose data comes from a CSI snapshot.
     pub(super) fn old_volume(&self, namespace: &str, claim: &str) -> Option<PvInfo> {
-        let is_of = |info: &&BackupVolumeInfo| {
-            info.pvc_name == claim
-                && info.pvc_namespace == namespace
-                && info.backup_method == Some(VolumeMethod::CsiSnapshot)
-        };
-        self.infos.values().find(is_of).filter(|_| self.csi && self.restore_data)?.pv_info.clone()
+        if !self.csi || !self.restore_data {
+            return None;
+        }
+        let is_csi = |info: &&BackupVolumeInfo| info.backup_method == Some(VolumeMethod::CsiSnapshot);
+        self.of_claim(namespace, claim).find(is_csi)?.pv_info.clone()
+    }
+
+    /// What is known of the volumes that a claim had.
+    fn of_claim(&self, namespace: &str, claim: &str) -> impl Iterator<Item = &BackupVolumeInfo> {
+        self.infos.values().filter(move |info| info.pvc_name == claim && info.pvc_namespace == namespace)
     }
 
     /// The volumes that were made from a snapshot, by name.

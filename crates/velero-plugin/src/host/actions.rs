@@ -46,12 +46,11 @@ impl Remote {
         json_bytes(value).map_err(|error| self.error(call, object, format!("it cannot be written as JSON: {error}")))
     }
 
-    fn item_request(&self, call: &'static str, item: &Value, backup: &Backup) -> Result<ItemRequest> {
-        let object = describe(item);
+    fn item_request(&self, call: &'static str, object: &str, item: &Value, backup: &Backup) -> Result<ItemRequest> {
         Ok(ItemRequest {
             plugin: self.name.clone(),
-            item: self.encode(call, &object, item)?,
-            backup: self.encode_backup(call, &object, backup)?,
+            item: self.encode(call, object, item)?,
+            backup: self.encode_backup(call, object, backup)?,
         })
     }
 
@@ -153,8 +152,9 @@ impl BackupItemAction for RemoteBackupItemAction {
     }
 
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<BackupItemOutcome> {
-        let request = self.0.item_request("Execute", item, backup)?;
-        let (sent, deadline, object) = (request.item.clone(), self.0.deadlines().work, describe(item));
+        let object = describe(item);
+        let request = self.0.item_request("Execute", &object, item, backup)?;
+        let (sent, deadline) = (request.item.clone(), self.0.deadlines().work);
         let answer = if self.is_first_version() {
             let call = async |connection| client!(BackupItemActionV1Client, connection).execute(request).await;
             let answer = self.0.call("Execute", &object, deadline, call).await?;
@@ -207,9 +207,10 @@ impl DeleteItemAction for RemoteDeleteItemAction {
     }
 
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<()> {
-        let request = self.0.item_request("Execute", item, backup)?;
+        let object = describe(item);
+        let request = self.0.item_request("Execute", &object, item, backup)?;
         let call = async |connection| client!(DeleteItemActionClient, connection).execute(request).await;
-        self.0.call("Execute", &describe(item), self.0.deadlines().work, call).await.map(drop)
+        self.0.call("Execute", &object, self.0.deadlines().work, call).await.map(drop)
     }
 }
 
@@ -227,9 +228,10 @@ impl ItemBlockAction for RemoteItemBlockAction {
     }
 
     async fn related_items(&self, item: &Value, backup: &Backup) -> Result<Vec<ResourceIdentifier>> {
-        let request = self.0.item_request("GetRelatedItems", item, backup)?;
+        let object = describe(item);
+        let request = self.0.item_request("GetRelatedItems", &object, item, backup)?;
         let call = async |connection| client!(ItemBlockActionClient, connection).get_related_items(request).await;
-        let answer = self.0.call("GetRelatedItems", &describe(item), self.0.deadlines().work, call).await?;
+        let answer = self.0.call("GetRelatedItems", &object, self.0.deadlines().work, call).await?;
         Ok(identifiers(answer.related_items))
     }
 }

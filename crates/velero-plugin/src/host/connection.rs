@@ -12,7 +12,7 @@ use h2::client::{ResponseFuture, SendRequest};
 use h2::{RecvStream, SendStream};
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, Request, Response, Uri, Version};
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::{Body as _, Frame};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tonic::body::Body;
@@ -168,9 +168,5 @@ impl http_body::Body for Answer {
 
     fn is_end_stream(&self) -> bool {
         self.received.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::default()
     }
 }

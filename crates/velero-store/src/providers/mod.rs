@@ -44,8 +44,8 @@ fn rejected(provider: &'static str) -> impl FnOnce(object_store::Error) -> crate
     move |error| invalid(provider, "config", with_causes(&error))
 }
 
-/// An error with all its causes: the client library's own words say no more than "builder error".
-fn with_causes(error: &dyn std::error::Error) -> String {
+/// An error with all its causes: the words of client libraries often say no more than that something failed.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(next) = cause {

@@ -11,7 +11,7 @@ use object_store::ClientOptions;
 use object_store::aws::{AwsAuthorizer, AwsCredentialProvider};
 use object_store::client::{HttpClient, HttpConnector, HttpErrorKind, HttpRequest, HttpRequestBody, ReqwestConnector};
 use serde::de::DeserializeOwned;
-use velero_plugin::sdk::aws_credentials;
+use velero_plugin::sdk::{aws_credentials, with_causes};
 use velero_plugin::{Error as PluginError, Result as PluginResult};
 
 use super::{Error, Query, Trouble};
@@ -147,18 +147,4 @@ impl Client {
 
 async fn account(config: &BTreeMap<String, String>, region: &str) -> PluginResult<AwsCredentialProvider> {
     aws_credentials(config, region).await.map_err(|error| PluginError::Failed(error.to_string()))
-}
-
-/// An error with all its causes: the client library's own words say no more than that something failed.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let words = next.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        cause = next.source();
-    }
-    text
 }

@@ -2,13 +2,12 @@
 
 use async_trait::async_trait;
 use serde_json::Value;
-use velero_api::annotations::{
-    MUST_INCLUDE_ADDITIONAL_ITEMS, SNAPSHOTTER_LIST_SECRET_NAME, SNAPSHOTTER_LIST_SECRET_NAMESPACE,
-};
+use velero_api::annotations::{SNAPSHOTTER_LIST_SECRET_NAME, SNAPSHOTTER_LIST_SECRET_NAMESPACE};
 use velero_api::v1::Backup;
 use velero_plugin::{BackupItemAction, BackupItemOutcome, ResourceSelector, Result};
 
-use crate::objects::{mark, secret};
+use super::with_secret;
+use crate::objects::secret;
 
 /// Adds the secret that annotations of the class name.
 pub(super) struct BackupAction;
@@ -27,12 +26,6 @@ impl BackupItemAction for BackupAction {
         let Some(secret) = secret(item, SNAPSHOTTER_LIST_SECRET_NAME, SNAPSHOTTER_LIST_SECRET_NAMESPACE) else {
             return Ok(BackupItemOutcome::default());
         };
-        let mut stored = item.clone();
-        mark(&mut stored, "annotations", MUST_INCLUDE_ADDITIONAL_ITEMS, "true");
-        Ok(BackupItemOutcome {
-            updated_item: Some(stored),
-            additional_items: vec![secret],
-            ..BackupItemOutcome::default()
-        })
+        Ok(with_secret(item, secret))
     }
 }

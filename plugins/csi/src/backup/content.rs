@@ -2,11 +2,12 @@
 
 use async_trait::async_trait;
 use serde_json::Value;
-use velero_api::annotations::{MUST_INCLUDE_ADDITIONAL_ITEMS, SNAPSHOTTER_SECRET_NAME, SNAPSHOTTER_SECRET_NAMESPACE};
+use velero_api::annotations::{SNAPSHOTTER_SECRET_NAME, SNAPSHOTTER_SECRET_NAMESPACE};
 use velero_api::v1::Backup;
 use velero_plugin::{BackupItemAction, BackupItemOutcome, ResourceSelector, Result};
 
-use crate::objects::{is_finalizing, mark, secret};
+use super::with_secret;
+use crate::objects::{is_finalizing, secret};
 
 /// Adds the secret that annotations of the content name.
 pub(super) struct BackupAction;
@@ -26,12 +27,6 @@ impl BackupItemAction for BackupAction {
         let Some(secret) = secret.filter(|_| !is_finalizing(backup)) else {
             return Ok(BackupItemOutcome::default());
         };
-        let mut stored = item.clone();
-        mark(&mut stored, "annotations", MUST_INCLUDE_ADDITIONAL_ITEMS, "true");
-        Ok(BackupItemOutcome {
-            updated_item: Some(stored),
-            additional_items: vec![secret],
-            ..BackupItemOutcome::default()
-        })
+        Ok(with_secret(item, secret))
     }
 }
