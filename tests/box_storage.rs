@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use velero_testkit::harness::unique_name;
 use velero_testkit::machine::{Machine, wait_until};
 use velero_testkit::parts::{CsiDriver, GROUP_SNAPSHOT_CLASS, SNAPSHOT_CLASS};
-use velero_testkit::{BoxKind, DRIVER_NAME, Settings, TestBox, TestCluster, install, objects, storage_box_test};
+use velero_testkit::{BoxKind, DRIVER_NAME, Settings, TestBox, TestCluster, Tool, objects, storage_box_test};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -225,8 +225,7 @@ fn imported_snapshot(namespace: &str, name: &str, handle: &str) -> [Value; 2] {
 fn the_driver_passes_the_sanity_suite() {
     storage_box_test(async |cluster| {
         let machine = cluster.test_box.machine();
-        let suite =
-            install::go_binary("csi-sanity", "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity", "").unwrap();
+        let suite = Tool::CsiSanity.path().unwrap();
         let folder = machine.folder(&cluster.namespace).unwrap();
         let path = |name: &str| folder.join(name).display().to_string();
         let driver = CsiDriver::binary().unwrap();

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use velero_testkit::image::Image;
-use velero_testkit::install::{helm, repository_root};
+use velero_testkit::install::repository_root;
 use velero_testkit::machine::{Machine, wait_until};
 use velero_testkit::parts::{BUCKET, Images};
 use velero_testkit::server::credentials_file;
-use velero_testkit::{BoxKind, Edition, TestBox, harness};
+use velero_testkit::{BoxKind, Edition, TestBox, Tool, harness};
 use velero_tests::command_line::CommandLine;
 
 const NAMESPACE: &str = "charted";
@@ -24,7 +24,7 @@ fn render(machine: &Machine, values: &Value) -> Result<String, String> {
     let file = machine.state().join("values.json");
     fs::write(&file, values.to_string()).unwrap();
     let chart = repository_root().join("deploy/chart/velero");
-    let mut command = Command::new(helm().unwrap());
+    let mut command = Command::new(Tool::Helm.path().unwrap());
     command.args(["template", "velero"]).arg(chart).args(["--namespace", NAMESPACE, "--values"]).arg(file);
     let output = command.env("HOME", machine.state()).output().unwrap();
     match output.status.success() {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use velero_api::{crd, v1, v2alpha1};
-use velero_testkit::{Edition, TestCluster, cluster_test, install};
+use velero_testkit::{Edition, TestCluster, Tool, cluster_test};
 use velero_tests::difference::differences;
 
 /// The definitions the peer installs, by name.
@@ -80,7 +80,7 @@ fn through_our_type(kind: &str, object: &Value) -> Value {
 
 #[test]
 fn every_kind_written_by_the_peers_own_types_reads_back_unchanged_through_ours() {
-    let binary = install::go_binary("velero", "./samples", "").unwrap();
+    let binary = Tool::VeleroSamples.path().unwrap();
     let output = std::process::Command::new(binary).arg("200").output().unwrap();
     let mut kinds = std::collections::BTreeSet::new();
     for line in String::from_utf8(output.stdout).unwrap().lines() {

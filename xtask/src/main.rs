@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask demo`, `test`, `bench`, `cluster`, `peer`, `image`, `gen`, `layers`.
+//! The project's own commands: `cargo xtask demo`, `test`, `bench`, `install`, `cluster`, `peer`, `image`, `gen`, `layers`.
 
 mod bench;
 mod cluster;
@@ -12,6 +12,7 @@ mod test;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use velero_testkit::{install, server};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Sets up, tests and shows Velero in Rust")]
@@ -29,6 +30,8 @@ enum Task {
     /// Measures us and the original Velero side by side in one run
     #[command(subcommand)]
     Bench(bench::Work),
+    /// Gets everything that boxes and tests run from, so that a test alone can be run afterwards
+    Install,
     /// A real Kubernetes in a box: up, down, status, env, run
     #[command(subcommand)]
     Cluster(cluster::Action),
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Task::Demo(options) => demo::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Bench(work) => bench::run(&work),
+        Task::Install => install::check_machine().and_then(|()| server::install_all()),
         Task::Cluster(action) => cluster::run(&action),
         Task::Peer(action) => peer::run(&action),
         Task::Image(options) => image::run(&options),

@@ -3,8 +3,10 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
+
+use crate::tool::{Tool, ensure_outside_of_boxes};
 
 /// The folder that holds everything this project built or downloaded for its tests.
 pub fn root() -> Result<PathBuf> {
@@ -55,14 +57,17 @@ impl Recipe {
 }
 
 /// Gives the folder of an entry, building it first where it is missing. Two processes asking for the same entry build
-/// it once; a build that fails leaves nothing behind.
-pub fn entry(name: &str, recipe: Recipe, build: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+/// it once; a build that fails leaves nothing behind. What is not on the list is not handed out, even if it is there.
+pub(crate) fn entry(tool: Tool, recipe: Recipe, build: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    let name = tool.name();
+    ensure!(Tool::ALL.contains(&tool), "{name} is not got before the first test: put it on the list, Tool::ALL");
     let root = root()?;
     fs::create_dir_all(&root).with_context(|| format!("cannot create the cache folder {}", root.display()))?;
     let finished = root.join(format!("{name}-{}", recipe.digest()));
     if finished.is_dir() {
         return Ok(finished);
     }
+    ensure_outside_of_boxes(name)?;
     let lock = File::create(root.join(format!("{name}.lock")))?;
     lock.lock().with_context(|| format!("cannot lock the cache entry {name}"))?;
     if finished.is_dir() {

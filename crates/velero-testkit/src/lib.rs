@@ -6,7 +6,8 @@
 //! | module | what it knows |
 //! |---|---|
 //! | [`cache`] | where built binaries are kept, keyed by what they are made of |
-//! | [`install`] | how to get what a machine lacks: Debian packages, Python wheels, Go builds |
+//! | [`install`] | how to get what a machine lacks: Debian packages, Python wheels, our own binaries |
+//! | [`tool`] | the list of everything that is built or downloaded before the first test |
 //! | [`machine`] | namespaces, links, processes: a machine inside this machine |
 //! | [`parts`] | one file a part of the box: installed, started, checked, stopped |
 //! | [`test_box`] | which parts make a box, and in which order they start |
@@ -32,8 +33,10 @@ pub mod progress;
 pub mod registry;
 pub mod server;
 pub mod test_box;
+pub mod tool;
 
 pub use harness::{TestCluster, cluster_test, openshift_box_test, storage_box_test, whole_box_test};
 pub use server::{Edition, ServerOptions, VeleroServer};
 pub use test_box::{BoxKind, TestBox};
+pub use tool::Tool;
 pub use velero_csi_driver::{DRIVER_NAME, Settings, Storage};

@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 
 use crate::install::{self, PEER_VERSION};
 use crate::machine::{Machine, wait_until};
-use crate::parts::{ACCESS_KEY, Azurite, BUCKET, Certificates, Moto, Part, SECRET_KEY};
+use crate::parts::{ACCESS_KEY, BUCKET, Certificates, SECRET_KEY};
 use crate::test_box::{BoxKind, TestBox};
+use crate::tool::Tool;
 
 /// Which Velero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +30,7 @@ impl Edition {
     /// The binary, built if needed.
     pub fn binary(self) -> Result<PathBuf> {
         match self {
-            Self::Peer => {
-                let version = format!("-X github.com/vmware-tanzu/velero/pkg/buildinfo.Version={PEER_VERSION}");
-                install::go_binary("velero", ".", &version)
-            }
+            Self::Peer => Tool::Velero.path(),
             Self::Ours => install::our_binary("dev"),
             Self::OursReleased => install::our_binary("release"),
         }
@@ -41,7 +39,7 @@ impl Edition {
     /// Builds what this edition runs from.
     pub fn install(self) -> Result<()> {
         self.binary()?;
-        if self == Self::Peer { aws_plugin().map(drop) } else { Ok(()) }
+        if self == Self::Peer { Tool::VeleroPluginForAws.path().map(drop) } else { Ok(()) }
     }
 
     /// The name of the server's process in a box.
@@ -58,19 +56,14 @@ impl Edition {
     }
 }
 
-fn aws_plugin() -> Result<PathBuf> {
-    let package = "github.com/vmware-tanzu/velero-plugin-for-aws/velero-plugin-for-aws";
-    install::go_binary("velero-plugin-for-aws", package, "")
-}
-
-/// Gets everything a whole box, both editions and the tests run from.
+/// Gets everything a whole box, both editions and the tests run from. Tests get nothing by themselves.
 pub fn install_all() -> Result<()> {
-    TestBox::install(BoxKind::OpenShift)?;
-    Azurite.install()?;
-    Moto.install()?;
-    install::go_binary("plugin-host", ".", "")?;
-    install::helm()?;
-    Edition::Peer.install()
+    install::debian_packages()?;
+    install::registry_packages()?;
+    for tool in Tool::ALL {
+        tool.path().with_context(|| format!("cannot get {}", tool.name()))?;
+    }
+    TestBox::install(BoxKind::OpenShift)
 }
 
 /// How a server is to run.
@@ -140,7 +133,7 @@ impl VeleroServer {
         let folder = self.machine.folder(self.edition.process())?;
         let plugins = self.machine.folder(&format!("{}/plugins", self.edition.process()))?;
         if self.edition == Edition::Peer {
-            fs::copy(aws_plugin()?, plugins.join("velero-plugin-for-aws"))?;
+            fs::copy(Tool::VeleroPluginForAws.path()?, plugins.join("velero-plugin-for-aws"))?;
         }
         for plugin in &self.options.plugins {
             let name = plugin.file_name().context("a plugin without a file name")?;

@@ -10,14 +10,13 @@ use velero_plugin::host::{HostSettings, PluginDirectory};
 use velero_store::{ObjectStoreHandle, conformance, read_all};
 use velero_testkit::harness::SHARED_BOX;
 use velero_testkit::server::credentials_file;
-use velero_testkit::{BoxKind, TestBox, install};
+use velero_testkit::{BoxKind, TestBox, Tool};
 
 const BUCKET: &str = "plugin-tests";
 
 async fn plugins() -> (tempfile::TempDir, PluginDirectory) {
     let folder = tempfile::tempdir().unwrap();
-    let package = "github.com/vmware-tanzu/velero-plugin-for-aws/velero-plugin-for-aws";
-    let binary = install::go_binary("velero-plugin-for-aws", package, "").unwrap();
+    let binary = Tool::VeleroPluginForAws.path().unwrap();
     std::os::unix::fs::symlink(binary, folder.path().join("velero-plugin-for-aws")).unwrap();
     let directory = PluginDirectory::discover(folder.path(), HostSettings::default()).await.unwrap();
     (folder, directory)

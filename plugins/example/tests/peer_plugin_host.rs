@@ -4,11 +4,11 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use velero_testkit::install;
+use velero_testkit::Tool;
 
 #[test]
 fn the_original_runs_every_kind_of_the_example() {
-    let host = install::go_binary("plugin-host", ".", "").unwrap();
+    let host = Tool::PluginHost.path().unwrap();
     let (plugins, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_velero-plugin-example"), plugins.path().join("example")).unwrap();
     let output = Command::new(host).arg("call").args([plugins.path(), data.path()]).output().unwrap();

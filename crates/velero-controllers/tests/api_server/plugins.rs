@@ -194,8 +194,7 @@ fn a_plugin_serves_as_object_store_and_is_listed() {
 fn veleros_own_aws_plugin_serves_as_object_store() {
     cluster_test(|cluster| async move {
         let plugins = tempfile::tempdir().unwrap();
-        let package = "github.com/vmware-tanzu/velero-plugin-for-aws/velero-plugin-for-aws";
-        let binary = velero_testkit::install::go_binary("velero-plugin-for-aws", package, "").unwrap();
+        let binary = velero_testkit::Tool::VeleroPluginForAws.path().unwrap();
         symlink(binary, plugins.path().join("velero-plugin-for-aws")).unwrap();
         let settings = Settings { plugin_dir: plugins.path().to_owned(), ..hasty(settings(&cluster)) };
         let server = Server::start_with(cluster.clone(), settings).await;

@@ -3,8 +3,8 @@
 use anyhow::{Result, ensure};
 
 use super::{Door, Part, STORE_ADDRESS, StorePart};
-use crate::install;
 use crate::machine::Machine;
+use crate::tool::Tool;
 
 /// The storage account that is there from the start.
 pub const AZURE_ACCOUNT: &str = "velerobox";
@@ -45,14 +45,14 @@ impl Part for Azurite {
     }
 
     fn install(&self) -> Result<()> {
-        install::azurite().map(drop)
+        Tool::Azurite.path().map(drop)
     }
 
     fn start(&self, machine: &Machine) -> Result<()> {
         let mut shell = machine.command("sh");
         shell.env("AZURITE_ACCOUNTS", format!("{AZURE_ACCOUNT}:{AZURE_KEY}"));
         let arguments = [
-            install::azurite()?.display().to_string(),
+            Tool::Azurite.path()?.display().to_string(),
             "--blobHost=0.0.0.0".into(),
             format!("--blobPort={PORT}"),
             format!("--location={}", machine.folder("azurite")?.display()),

@@ -5,8 +5,8 @@ use std::fs;
 use anyhow::Result;
 
 use super::{Certificates, Part, answers};
-use crate::install;
 use crate::machine::Machine;
+use crate::tool::Tool;
 
 /// Answers for `cluster.local` on the node's address; there is nothing outside to ask for other names.
 pub struct CoreDns;
@@ -17,7 +17,7 @@ impl Part for CoreDns {
     }
 
     fn install(&self) -> Result<()> {
-        install::go_binary("coredns", ".", "").map(drop)
+        Tool::CoreDns.path().map(drop)
     }
 
     fn start(&self, machine: &Machine) -> Result<()> {
@@ -31,11 +31,7 @@ impl Part for CoreDns {
             machine.name,
         );
         fs::write(&path, configuration)?;
-        machine.start(
-            self.name(),
-            install::go_binary("coredns", ".", "")?,
-            ["-conf".into(), path.display().to_string()],
-        )
+        machine.start(self.name(), Tool::CoreDns.path()?, ["-conf".into(), path.display().to_string()])
     }
 
     fn check(&self, machine: &Machine) -> Result<()> {

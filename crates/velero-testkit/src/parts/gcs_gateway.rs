@@ -7,8 +7,8 @@
 use anyhow::{Result, ensure};
 
 use super::{Door, Part, STORE_ADDRESS, StorePart};
-use crate::install;
 use crate::machine::Machine;
+use crate::tool::Tool;
 
 /// The bucket that is there from the start. Parts can be uploaded only into buckets made through the gateway.
 pub const GCS_BUCKET: &str = "gcs-velero";
@@ -30,13 +30,13 @@ impl Part for GcsGateway {
     }
 
     fn install(&self) -> Result<()> {
-        install::seaweedfs().map(drop)
+        Tool::SeaweedFs.path().map(drop)
     }
 
     fn start(&self, machine: &Machine) -> Result<()> {
         machine.start(
             self.name(),
-            install::seaweedfs()?,
+            Tool::SeaweedFs.path()?,
             [
                 "s3".into(),
                 format!("-filer={STORE_ADDRESS}:8888"),

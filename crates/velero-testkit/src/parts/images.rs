@@ -8,6 +8,7 @@ use super::{Containerd, Part};
 use crate::cache::{self, Recipe};
 use crate::image::Image;
 use crate::machine::Machine;
+use crate::tool::Tool;
 
 /// The image of a pod's sandbox.
 pub(super) const PAUSE_IMAGE: &str = "docker.io/velero-box/pause:1";
@@ -52,9 +53,10 @@ const COMMANDS: &[&str] = &[
 pub struct Images;
 
 impl Images {
-    fn archives() -> Result<Vec<PathBuf>> {
+    /// The folder with their archives.
+    pub(crate) fn folder() -> Result<PathBuf> {
         let recipe = Recipe::default().text("2").text(&COMMANDS.join(" "));
-        let folder = cache::entry("images", recipe, |folder| {
+        cache::entry(Tool::Images, recipe, |folder| {
             let busybox = Path::new("/usr/bin/busybox");
             Image::new(PAUSE_IMAGE)
                 .file(busybox, "bin/busybox")
@@ -64,8 +66,7 @@ impl Images {
             let workload =
                 COMMANDS.iter().fold(workload, |image, command| image.link("busybox", &format!("bin/{command}")));
             workload.write(&folder.join("busybox.tar"))
-        })?;
-        Ok(vec![folder.join("pause.tar"), folder.join("busybox.tar")])
+        })
     }
 
     /// Loads one more archive into the containerd of a running box.
@@ -87,11 +88,12 @@ impl Part for Images {
     }
 
     fn install(&self) -> Result<()> {
-        Self::archives().map(drop)
+        Self::folder().map(drop)
     }
 
     fn start(&self, machine: &Machine) -> Result<()> {
-        Self::archives()?.iter().try_for_each(|archive| Self::load(machine, archive))
+        let folder = Self::folder()?;
+        ["pause.tar", "busybox.tar"].iter().try_for_each(|archive| Self::load(machine, &folder.join(archive)))
     }
 
     fn check(&self, machine: &Machine) -> Result<()> {

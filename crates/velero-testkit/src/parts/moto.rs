@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 
 use super::{Door, Part, STORE_ADDRESS, StorePart};
-use crate::install;
 use crate::machine::Machine;
 use crate::test_box::STORE;
+use crate::tool::Tool;
 
 /// The region tests make volumes in.
 pub const MOTO_REGION: &str = "us-east-1";
@@ -102,7 +102,7 @@ impl Part for Moto {
     }
 
     fn install(&self) -> Result<()> {
-        install::moto().map(drop)
+        Tool::Moto.path().map(drop)
     }
 
     fn start(&self, machine: &Machine) -> Result<()> {
@@ -112,7 +112,7 @@ impl Part for Moto {
         shell.env("INITIAL_NO_AUTH_ACTION_COUNT", OPENING_REQUESTS);
         let arguments = ["-m", "moto.server", "-H", "0.0.0.0", "-p"].map(str::to_owned);
         let arguments = arguments.into_iter().chain([PORT.to_string()]);
-        machine.start_command(self.name(), shell, install::moto()?, arguments)
+        machine.start_command(self.name(), shell, Tool::Moto.path()?, arguments)
     }
 
     fn check(&self, machine: &Machine) -> Result<()> {

@@ -7,8 +7,8 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::Part;
-use crate::install;
 use crate::machine::Machine;
+use crate::tool::Tool;
 
 /// The network between the store and the boxes, a prefix of 24 bits.
 pub const STORE_NETWORK: [u8; 3] = [172, 31, 0];
@@ -32,7 +32,7 @@ impl Part for SeaweedFs {
     }
 
     fn install(&self) -> Result<()> {
-        install::seaweedfs().map(drop)
+        Tool::SeaweedFs.path().map(drop)
     }
 
     fn start(&self, machine: &Machine) -> Result<()> {
@@ -45,7 +45,7 @@ impl Part for SeaweedFs {
         fs::write(&configuration, identities.to_string())?;
         machine.start(
             self.name(),
-            install::seaweedfs()?,
+            Tool::SeaweedFs.path()?,
             [
                 "server".into(),
                 format!("-dir={}", machine.folder("store")?.display()),

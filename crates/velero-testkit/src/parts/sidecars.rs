@@ -1,18 +1,14 @@
 //! What Kubernetes runs beside a CSI driver: it turns claims into volumes, and snapshots asked for into snapshots.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 
 use super::{Certificates, CsiDriver, Part, answers};
-use crate::install;
 use crate::machine::Machine;
+use crate::tool::Tool;
 
 /// One of the controllers that go between Kubernetes and a CSI driver.
 pub struct Sidecar {
-    name: &'static str,
-    module: &'static str,
-    package: &'static str,
+    tool: Tool,
     port: u16,
     calls_driver: bool,
     arguments: &'static [&'static str],
@@ -22,44 +18,27 @@ pub struct Sidecar {
 /// and make the volumes.
 pub static SIDECARS: [Sidecar; 3] = [
     Sidecar {
-        name: "snapshot-controller",
-        module: "external-snapshotter",
-        package: "github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller",
+        tool: Tool::SnapshotController,
         port: 18281,
         calls_driver: false,
         arguments: &["--feature-gates=CSIVolumeGroupSnapshot=true"],
     },
     Sidecar {
-        name: "csi-snapshotter",
-        module: "external-snapshotter",
-        package: "github.com/kubernetes-csi/external-snapshotter/v8/cmd/csi-snapshotter",
+        tool: Tool::CsiSnapshotter,
         port: 18282,
         calls_driver: true,
         arguments: &["--feature-gates=CSIVolumeGroupSnapshot=true"],
     },
-    Sidecar {
-        name: "csi-provisioner",
-        module: "external-provisioner",
-        package: "github.com/kubernetes-csi/external-provisioner/v5/cmd/csi-provisioner",
-        port: 18283,
-        calls_driver: true,
-        arguments: &["--timeout=60s"],
-    },
+    Sidecar { tool: Tool::CsiProvisioner, port: 18283, calls_driver: true, arguments: &["--timeout=60s"] },
 ];
-
-impl Sidecar {
-    fn binary(&self) -> Result<PathBuf> {
-        install::go_binary(self.module, self.package, "")
-    }
-}
 
 impl Part for Sidecar {
     fn name(&self) -> &'static str {
-        self.name
+        self.tool.name()
     }
 
     fn install(&self) -> Result<()> {
-        self.binary().map(drop)
+        self.tool.path().map(drop)
     }
 
     fn start(&self, machine: &Machine) -> Result<()> {
@@ -79,7 +58,7 @@ impl Part for Sidecar {
             arguments.push(format!("--csi-address={}", CsiDriver::socket(machine).display()));
         }
         arguments.extend(self.arguments.iter().map(|argument| (*argument).to_owned()));
-        machine.start(self.name, self.binary()?, arguments)
+        machine.start(self.name(), self.tool.path()?, arguments)
     }
 
     fn check(&self, machine: &Machine) -> Result<()> {

@@ -10,6 +10,7 @@ use super::Part;
 use crate::cache::{self, Recipe};
 use crate::install;
 use crate::machine::Machine;
+use crate::tool::{Tool, go_sources};
 
 const MODULE: &str = "external-snapshotter";
 const CLIENT: &str = "github.com/kubernetes-csi/external-snapshotter/client/v8";
@@ -25,10 +26,10 @@ const LISTS: [&str; 2] = [
 pub struct SnapshotDefinitions;
 
 impl SnapshotDefinitions {
-    fn file() -> Result<PathBuf> {
+    pub(crate) fn file() -> Result<PathBuf> {
         let module = install::repository_root().join("testbed").join(MODULE);
         let recipe = Recipe::default().text(&fs::read_to_string(module.join("go.mod"))?).text(GROUPS_STORED_AS);
-        let folder = cache::entry("snapshot-definitions", recipe, |folder| {
+        let folder = cache::entry(Tool::SnapshotDefinitions, recipe, |folder| {
             let definitions = definitions()?;
             let list = json!({"apiVersion": "v1", "kind": "List", "items": definitions});
             Ok(fs::write(folder.join("definitions.json"), list.to_string())?)
@@ -56,7 +57,7 @@ impl Part for SnapshotDefinitions {
 }
 
 fn definitions() -> Result<Vec<Value>> {
-    let folder = install::go_sources(MODULE, CLIENT)?.join("config/crd");
+    let folder = go_sources(MODULE, CLIENT)?.join("config/crd");
     let mut definitions = Vec::new();
     for entry in fs::read_dir(&folder).with_context(|| format!("no definitions in {}", folder.display()))? {
         let path = entry?.path();

@@ -1,0 +1,223 @@
+//! What a box and the tests run from that is not ours and no Debian package: one list, got before the first test.
+//!
+//! The cache hands out what is on the list and nothing else. A test that needs something new must put it there, or it
+//! fails on every machine, also on one whose cache happens to have it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::cache::{self, Recipe};
+use crate::install::{self, KUBERNETES_VERSION, PEER_VERSION, repository_root, run_logged};
+use crate::parts::{Images, SnapshotDefinitions};
+use crate::progress::say;
+
+/// One thing that is downloaded or built once and kept in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    /// Kubernetes in one binary; [`install::kubernetes`] gives its components.
+    Kubernetes,
+    /// The name server of a box.
+    CoreDns,
+    /// Binds VolumeSnapshots to their contents.
+    SnapshotController,
+    /// Has a CSI driver take snapshots.
+    CsiSnapshotter,
+    /// Has a CSI driver make volumes.
+    CsiProvisioner,
+    /// The suite that every CSI driver should pass.
+    CsiSanity,
+    /// Helm, which believes to talk to the release the box runs.
+    Helm,
+    /// The original Velero.
+    Velero,
+    /// Prints random objects of the original's own types.
+    VeleroSamples,
+    /// The original's plugin for AWS.
+    VeleroPluginForAws,
+    /// The original's code that runs plugins, without the rest of it.
+    PluginHost,
+    /// SeaweedFS: S3, and GCS through its gateway.
+    SeaweedFs,
+    /// moto: EC2.
+    Moto,
+    /// Azurite: Azure Blob.
+    Azurite,
+    /// The container images of the pods in a box.
+    Images,
+    /// The custom resource definitions of snapshots.
+    SnapshotDefinitions,
+}
+
+/// How a tool is built from one of the Go modules under `testbed/`.
+struct GoBuild {
+    module: &'static str,
+    package: &'static str,
+    ldflags: String,
+}
+
+impl Tool {
+    /// The list. [`crate::server::install_all`] gets everything on it.
+    pub const ALL: [Self; 16] = [
+        Self::Kubernetes,
+        Self::CoreDns,
+        Self::SnapshotController,
+        Self::CsiSnapshotter,
+        Self::CsiProvisioner,
+        Self::CsiSanity,
+        Self::Helm,
+        Self::Velero,
+        Self::VeleroSamples,
+        Self::VeleroPluginForAws,
+        Self::PluginHost,
+        Self::SeaweedFs,
+        Self::Moto,
+        Self::Azurite,
+        Self::Images,
+        Self::SnapshotDefinitions,
+    ];
+
+    /// The name of its entry in the cache, and of its binary where it is built from Go.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kubernetes => "kubernetes",
+            Self::CoreDns => "coredns",
+            Self::SnapshotController => "snapshot-controller",
+            Self::CsiSnapshotter => "csi-snapshotter",
+            Self::CsiProvisioner => "csi-provisioner",
+            Self::CsiSanity => "csi-sanity",
+            Self::Helm => "helm",
+            Self::Velero => "velero",
+            Self::VeleroSamples => "velero-samples",
+            Self::VeleroPluginForAws => "velero-plugin-for-aws",
+            Self::PluginHost => "plugin-host",
+            Self::SeaweedFs => "seaweedfs",
+            Self::Moto => "moto",
+            Self::Azurite => "azurite",
+            Self::Images => "images",
+            Self::SnapshotDefinitions => "snapshot-definitions",
+        }
+    }
+
+    /// The binary, script, file or folder it is used by; got first where it is missing.
+    pub fn path(self) -> Result<PathBuf> {
+        match self {
+            Self::SeaweedFs => install::seaweedfs(),
+            Self::Moto => install::moto(),
+            Self::Azurite => install::azurite(),
+            Self::Images => Images::folder(),
+            Self::SnapshotDefinitions => SnapshotDefinitions::file(),
+            _ => self.go_binary(),
+        }
+    }
+
+    fn go_build(self) -> Option<GoBuild> {
+        let (module, package) = match self {
+            Self::Kubernetes | Self::CoreDns | Self::Velero | Self::PluginHost => (self.name(), "."),
+            Self::SnapshotController => {
+                ("external-snapshotter", "github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller")
+            }
+            Self::CsiSnapshotter => {
+                ("external-snapshotter", "github.com/kubernetes-csi/external-snapshotter/v8/cmd/csi-snapshotter")
+            }
+            Self::CsiProvisioner => {
+                ("external-provisioner", "github.com/kubernetes-csi/external-provisioner/v5/cmd/csi-provisioner")
+            }
+            Self::CsiSanity => ("csi-sanity", "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity"),
+            Self::Helm => ("helm", "helm.sh/helm/v3/cmd/helm"),
+            Self::VeleroSamples => ("velero", "./samples"),
+            Self::VeleroPluginForAws => {
+                ("velero-plugin-for-aws", "github.com/vmware-tanzu/velero-plugin-for-aws/velero-plugin-for-aws")
+            }
+            Self::SeaweedFs | Self::Moto | Self::Azurite | Self::Images | Self::SnapshotDefinitions => return None,
+        };
+        Some(GoBuild { module, package, ldflags: self.ldflags() })
+    }
+
+    fn ldflags(self) -> String {
+        match self {
+            Self::Kubernetes => {
+                let version = "k8s.io/component-base/version";
+                format!("-X {version}.gitVersion={KUBERNETES_VERSION} -X {version}.gitMajor=1 -X {version}.gitMinor=35")
+            }
+            Self::Helm => {
+                let version = "helm.sh/helm/v3/pkg/chartutil";
+                format!("-X {version}.k8sVersionMajor=1 -X {version}.k8sVersionMinor=35")
+            }
+            Self::Velero => format!("-X github.com/vmware-tanzu/velero/pkg/buildinfo.Version={PEER_VERSION}"),
+            _ => String::new(),
+        }
+    }
+
+    fn go_binary(self) -> Result<PathBuf> {
+        let name = self.name();
+        let GoBuild { module, package, ldflags } =
+            self.go_build().with_context(|| format!("{name} is not built from Go"))?;
+        let source = repository_root().join("testbed").join(module);
+        let recipe = Recipe::default().folder(&source)?.text(package).text(&ldflags).text(&go_version()?);
+        let folder = cache::entry(self, recipe, |folder| {
+            say(format!("building {name} from its Go module (minutes, once)"));
+            let mut build = Command::new("go");
+            build
+                .args(["build", "-trimpath", "-buildvcs=false", "-ldflags", &format!("-s -w {ldflags}"), "-o"])
+                .arg(folder.join(name))
+                .arg(package)
+                .current_dir(&source);
+            run_logged(&mut build, name)
+        })?;
+        Ok(folder.join(name))
+    }
+}
+
+fn go_version() -> Result<String> {
+    let version = Command::new("go").arg("version").output().context(
+        "the Go toolchain is missing (`go` is not on the PATH): install Go 1.25 or later to build the test bed",
+    )?;
+    Ok(String::from_utf8_lossy(&version.stdout).into_owned())
+}
+
+/// Gives the folder with the sources of a module that one of the Go modules under `testbed/` uses.
+pub(crate) fn go_sources(module: &str, used: &str) -> Result<PathBuf> {
+    let folder = repository_root().join("testbed").join(module);
+    let go = |arguments: &[&str]| Command::new("go").args(arguments).current_dir(&folder).output();
+    let download = go(&["mod", "download", used]).context("the Go toolchain is missing: install Go 1.25 or later")?;
+    ensure!(download.status.success(), "cannot get {used}: {}", String::from_utf8_lossy(&download.stderr).trim());
+    let list = go(&["list", "-m", "-f", "{{.Dir}}", used])?;
+    ensure!(list.status.success(), "cannot find {used}: {}", String::from_utf8_lossy(&list.stderr).trim());
+    Ok(String::from_utf8_lossy(&list.stdout).trim().into())
+}
+
+/// Fails where this thread is in the network of a box, which leads nowhere: what is missing must be got before.
+pub(crate) fn ensure_outside_of_boxes(what: &str) -> Result<()> {
+    let network = |process: &str| std::fs::read_link(Path::new("/proc").join(process).join("ns/net"));
+    ensure!(
+        network("thread-self")? == network("self")?,
+        "{what} is missing, and a box has no network to get it from: run `cargo xtask install` first"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn every_go_module_of_the_test_bed_is_built_before_the_first_test() {
+        let built: Vec<_> = Tool::ALL.iter().filter_map(|tool| tool.go_build()).map(|build| build.module).collect();
+        for module in fs::read_dir(repository_root().join("testbed")).unwrap() {
+            let module = module.unwrap().file_name().to_string_lossy().into_owned();
+            assert!(built.contains(&module.as_str()), "nothing on the list is built from testbed/{module}");
+        }
+    }
+
+    #[test]
+    fn no_two_tools_share_an_entry_of_the_cache() {
+        let mut names = Tool::ALL.map(Tool::name).to_vec();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Tool::ALL.len());
+    }
+}
