@@ -254,7 +254,7 @@ pub(crate) fn end_phase(phase: &BackupPhase) -> BackupPhase {
 /// Tells how a backup ended; the figures of the metrics come from the status alone.
 pub(crate) fn report(context: &Context, backup: &Backup) {
     let schedule = label(backup, labels::SCHEDULE_NAME);
-    context.metrics.backup_ended(schedule, &backup.status);
+    context.metrics.backup_ended(backup);
     if backup.status.csi_volume_snapshots_attempted > 0 {
         context.metrics.csi_snapshots(schedule, name(backup), &backup.status);
     }

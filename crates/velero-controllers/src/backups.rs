@@ -92,24 +92,24 @@ pub(crate) async fn write_refusal<K: VeleroResource>(context: &Context, object: 
 
 /// Keeps the figures up to date that only a look at all objects gives.
 pub(crate) async fn count_all(context: SharedContext) {
-    let mut pause = Duration::from_secs(5);
     loop {
         tokio::select! {
             () = context.stop.cancelled() => return,
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(Duration::from_secs(60)) => {}
         }
-        pause = Duration::from_secs(60);
         if let Err(error) = count_once(&context).await {
             tracing::warn!(error = describe(&error), "The backups could not be counted");
         }
     }
 }
 
-async fn count_once(context: &Context) -> Result<()> {
+/// Reads these figures; the server begins with it, so that nobody sees others than those of the objects.
+pub(crate) async fn count_once(context: &Context) -> Result<()> {
     let mut count = 0;
     let mut latest = std::collections::BTreeMap::new();
     let visitor = |backup: Backup| {
         count += 1;
+        context.metrics.backup_seen(&backup);
         if let (BackupPhase::Completed, Some(ended)) = (backup.status.phase(), &backup.status.completion_timestamp) {
             let schedule = label(&backup, velero_api::labels::SCHEDULE_NAME).to_owned();
             let seconds = ended.0.as_second();

@@ -58,8 +58,8 @@ impl Plugins {
     /// Finds the plugins of a server. Binaries that cannot be used and names that come twice are errors.
     pub(crate) async fn find(settings: &Settings, cluster: &Cluster, further: Actions) -> Result<Self> {
         let discovery = Arc::new(cluster.discover().await?);
-        for warning in discovery.warnings() {
-            tracing::warn!(warning, "A part of the cluster's API could not be discovered");
+        for silent in discovery.unanswered() {
+            tracing::warn!(%silent, "A part of the cluster's API cannot be asked");
         }
         let directory = PluginDirectory::discover(&settings.plugin_dir, host_settings(settings)).await?;
         let mut plugins = Self {

@@ -75,6 +75,7 @@ pub async fn run_until_with(settings: Settings, further: Actions, stop: Cancella
     let context = context(settings, cluster, further, stop).await?;
     startup::fail_interrupted(&context).await?;
     startup::ensure_default_location(&context).await?;
+    backups::count_once(&context).await?;
 
     let ready = Arc::new(AtomicBool::new(false));
     let mut tasks = JoinSet::new();

@@ -13,7 +13,7 @@ mod transfer;
 
 use velero_api::labels;
 use velero_api::records::Snapshot;
-use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation};
+use velero_api::v1::{Backup, BackupPhase, BackupSpec, BackupStorageLocation};
 use velero_archive::BackupFile;
 use velero_engine::Journal;
 use velero_engine::backup::{BackupOutcome, TakenSnapshots};
@@ -35,6 +35,13 @@ use crate::operations::{Files, Operation, Started, cancel_unfinished, note_failu
 use crate::plugins::Tools;
 use crate::store_message::explain;
 use crate::{backup_queue, clock, csi_snapshots};
+
+/// What a backup was asked to take.
+struct Wish {
+    /// Its spec, before the server completed it.
+    asked: BackupSpec,
+    policies: Option<ResourcePolicies>,
+}
 
 /// Why a backup failed as a whole, and what of it may be in the store.
 struct Failure {
@@ -68,7 +75,8 @@ pub(crate) async fn run(context: &SharedContext, backup: Backup) -> Result<()> {
     context.running.add(&running);
     let outcome = match (claimed.status.phase(), &prepared.location) {
         (BackupPhase::InProgress, Some(location)) => {
-            execute(context, &claimed, location, facts.policies.ok().flatten(), &hold).await
+            let wish = Wish { asked: backup.spec, policies: facts.policies.ok().flatten() };
+            execute(context, &claimed, location, wish, &hold).await
         }
         _ => {
             report_end(context, &claimed);
@@ -87,13 +95,13 @@ async fn execute(
     context: &Context,
     backup: &Backup,
     location: &BackupStorageLocation,
-    policies: Option<ResourcePolicies>,
+    wish: Wish,
     hold: &Hold<'_>,
 ) -> Result<()> {
     context.metrics.count("backup_attempt_total", label(backup, labels::SCHEDULE_NAME));
     tracing::info!(backup = name(backup), location = name(location), "Running backup");
     let journal = report::journal(context, backup);
-    let ended = match attempt(context, backup, location, policies, &journal, hold).await {
+    let ended = match attempt(context, backup, location, wish, &journal, hold).await {
         Ok(ended) => ended,
         Err(failure) => report::failed(context, backup, &journal, failure).await?,
     };
@@ -113,7 +121,7 @@ async fn attempt(
     context: &Context,
     backup: &Backup,
     location: &BackupStorageLocation,
-    policies: Option<ResourcePolicies>,
+    wish: Wish,
     journal: &Journal,
     hold: &Hold<'_>,
 ) -> Result<Backup, Failure> {
@@ -127,7 +135,7 @@ async fn attempt(
     let taken = TakenSnapshots::default();
     let interrupted = |reason: &str| Err(Failure::after_start(reason.to_owned(), &store, false));
     let mut ended = tokio::select! {
-        ended = make(context, backup, policies, journal, &store, (&tools, &started, &taken)) => ended,
+        ended = make(context, backup, wish, journal, &store, (&tools, &started, &taken)) => ended,
         () = context.stop.cancelled() => interrupted("the server was stopped while the backup ran; create a new backup"),
         () = hold.interrupted() => interrupted("the backup was deleted while it ran"),
     };
@@ -145,14 +153,15 @@ async fn attempt(
 async fn make(
     context: &Context,
     backup: &Backup,
-    policies: Option<ResourcePolicies>,
+    wish: Wish,
     journal: &Journal,
     store: &BackupStore,
     (tools, started, taken): (&Tools, &Started, &TakenSnapshots),
 ) -> Result<Backup, Failure> {
     let unusable = |error: velero_plugin::Error| Failure::before_start(describe(&error));
     let watched = started.watch(&tools.actions).map_err(unusable)?;
-    let mut request = transfer::request(context, backup, policies, watched, tools);
+    let mut request = transfer::request(context, backup, wish.policies, watched, tools);
+    request.asked = wish.asked;
     request.taken = taken.clone();
     let (outcome, size) = transfer::contents(context, backup, request, journal, store, started).await?;
     context.metrics.tarball_size(label(backup, labels::SCHEDULE_NAME), size);

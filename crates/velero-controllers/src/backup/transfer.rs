@@ -100,6 +100,7 @@ pub(crate) fn request(
     let settings = &context.settings;
     BackupRequest {
         backup: backup.clone(),
+        asked: backup.spec.clone(),
         actions,
         cluster: context.objects.cluster().clone(),
         discovery: Arc::clone(&tools.discovery),

@@ -7,6 +7,7 @@ mod deletion;
 mod downloads;
 mod ebs;
 mod locations;
+mod missing_types;
 mod operation_endings;
 mod operation_restarts;
 mod operation_table;

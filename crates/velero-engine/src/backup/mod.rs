@@ -24,6 +24,7 @@ mod error;
 mod finalize;
 mod group;
 mod ledger;
+mod missing_types;
 mod mounts;
 mod namespaces;
 mod plan;
@@ -39,7 +40,7 @@ use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
 use velero_api::FeatureFlags;
 use velero_api::records::{BackupOperation, BackupVolumeInfo, ResourceIdentifier, ResourceList, Snapshot};
-use velero_api::v1::{Backup, BackupProgress, HookStatus};
+use velero_api::v1::{Backup, BackupProgress, BackupSpec, HookStatus};
 use velero_cluster::{Cluster, Discovery};
 use velero_plugin::Actions;
 use velero_rules::resource_policies::ResourcePolicies;
@@ -55,6 +56,8 @@ use crate::backup::act::Run;
 pub struct BackupRequest {
     /// The backup, its defaults filled in.
     pub backup: Backup,
+    /// What the user wrote, before anything was filled in: filters are judged by it.
+    pub asked: BackupSpec,
     /// The cluster to read from.
     pub cluster: Cluster,
     /// What the cluster serves.

@@ -42,12 +42,8 @@ impl Run {
     /// Writes an item, or says what writing it would do.
     pub(super) async fn write(&self, item: &Item, wanted: Wanted) -> ItemResult {
         let Some(served) = self.types.of(&wanted.object) else {
-            let kind = super::act::kind_key(&wanted.object);
-            return Err(Trouble::error(format!(
-                "error restoring {}: the server could not find the requested resource: the cluster does not serve {kind}; \
-                 install what brings this type and restore again",
-                item.id()
-            )));
+            let why = self.types.unserved(&wanted.object);
+            return Err(Trouble::error(format!("error restoring {}: {why}", item.id())));
         };
         let name = object::text(&wanted.object, "/metadata/name").to_owned();
         let target = Target { item, served, name, namespace: item.target.as_deref().map(str::to_owned) };

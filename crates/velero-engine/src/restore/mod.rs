@@ -18,6 +18,7 @@ mod error;
 mod existing;
 mod hooks;
 mod ledger;
+mod missing_types;
 mod namespaces;
 mod new_volumes;
 mod object;
@@ -134,5 +135,6 @@ async fn prepare<R: Read + Send + 'static>(
         contents.choose_versions(|resource, found| versions::choose(resource, found, &request));
     }
     let plan = Plan::new(&contents, &selection, spec, &request.priorities, discovery)?;
+    missing_types::report(&request, &contents, &selection, journal);
     Run::new(request, mode, (plan, contents, selection), journal.clone(), progress).await
 }

@@ -50,7 +50,10 @@ impl Selection {
         policies: Option<&ResourcePolicies>,
         discovery: &Discovery,
     ) -> Result<Self, RestoreError> {
-        let resolve = |name: &str| discovery.resolve(name).map(|found| found.group_resource());
+        // A type that is out of reach may be in the archive: its items then say what is wrong.
+        let resolve = |name: &str| {
+            discovery.resolve(name).or_else(|| discovery.resolve_lost(name)).map(|found| found.group_resource())
+        };
         let selectors = SelectorSet::new(spec.label_selector.as_ref(), &spec.or_label_selectors);
         Ok(Self {
             resources: IncludesExcludes::of_resources(&spec.included_resources, &spec.excluded_resources, resolve),
@@ -62,6 +65,11 @@ impl Selection {
     /// Whether a type is taken.
     pub(super) fn takes_type(&self, resource: &str) -> bool {
         self.resources.should_include(resource) || Self::always_takes(resource)
+    }
+
+    /// Whether a type is left out by name.
+    pub(super) fn excludes_type(&self, resource: &str) -> bool {
+        self.resources.excludes.matches(resource) && !Self::always_takes(resource)
     }
 
     /// Whether a type is taken from every namespace and whatever its labels.

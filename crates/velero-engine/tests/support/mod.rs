@@ -70,7 +70,7 @@ impl Scene {
     }
 
     pub fn request(&self, spec: BackupSpec) -> BackupRequest {
-        let mut backup = Backup::new("velero", "b1", spec);
+        let mut backup = Backup::new("velero", "b1", spec.clone());
         let problems = velero_rules::resource_filter::validate_and_complete(&mut backup.spec);
         assert!(problems.is_empty(), "{problems:?}");
         let mut actions =
@@ -78,6 +78,7 @@ impl Scene {
         actions.append(self.extra_actions.clone()).unwrap();
         BackupRequest {
             backup,
+            asked: spec,
             cluster: self.cluster.clone(),
             discovery: Arc::clone(&self.discovery),
             actions,
