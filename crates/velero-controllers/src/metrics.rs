@@ -1,6 +1,6 @@
 //! The metrics of the server, under the names dashboards know.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use prometheus::core::Collector;
@@ -64,8 +64,36 @@ pub(crate) struct Metrics {
     orphans: GaugeVec,
     expected_interval: GaugeVec,
     duration: HistogramVec,
-    /// When the backups ended that `last_status` speaks of, in seconds of Unix time.
-    last_ended: Mutex<HashMap<String, i64>>,
+    last: Mutex<Last>,
+}
+
+/// What the last status of each schedule comes from.
+#[derive(Default)]
+struct Last {
+    /// The schedules that exist.
+    schedules: HashSet<String>,
+    /// How the newest backup of each ended: when, in seconds of Unix time, and what the metric says of it.
+    ends: HashMap<String, (i64, f64)>,
+}
+
+impl Last {
+    /// Notes how a backup ended, unless a newer one is known; gives what the metric says then.
+    fn note(&mut self, schedule: &str, backup: &Backup) -> Option<f64> {
+        let status = &backup.status;
+        let good = match status.phase() {
+            BackupPhase::Completed => 1.0,
+            BackupPhase::PartiallyFailed | BackupPhase::Failed | BackupPhase::FailedValidation => 0.0,
+            _ => return None,
+        };
+        // A backup that is refused has no times of its own.
+        let times = [&status.completion_timestamp, &status.start_timestamp, &backup.metadata.creation_timestamp];
+        let ended = times.into_iter().flatten().next().map_or(0, |time| time.0.as_second());
+        let is_newest = self.ends.get(schedule).is_none_or(|(known, _)| *known <= ended);
+        if is_newest {
+            self.ends.insert(schedule.to_owned(), (ended, good));
+        }
+        is_newest.then_some(good)
+    }
 }
 
 /// Makes collectors and puts them into the registry.
@@ -140,7 +168,7 @@ impl Metrics {
                 SCHEDULE,
             )?,
             duration: builder.histogram("backup_duration_seconds", "How long backups took, in seconds", SCHEDULE)?,
-            last_ended: Mutex::default(),
+            last: Mutex::default(),
             registry,
         };
         metrics.begin_schedule("");
@@ -158,10 +186,11 @@ impl Metrics {
         }
         self.items.with_label_values(&[schedule]).add(0.0);
         self.item_errors.with_label_values(&[schedule]).add(0.0);
+        let mut last = self.last();
+        last.schedules.insert(schedule.to_owned());
         // Nothing has gone wrong before the first backup.
-        if !self.last_ended().contains_key(schedule) {
-            self.last_status.with_label_values(&[schedule]).set(1.0);
-        }
+        let good = last.ends.get(schedule).map_or(1.0, |(_, good)| *good);
+        self.last_status.with_label_values(&[schedule]).set(good);
     }
 
     /// Removes the series of a schedule that is gone.
@@ -177,7 +206,7 @@ impl Metrics {
         for gauge in [&self.tarball_size, &self.last_successful, &self.items, &self.item_errors] {
             let _ = gauge.remove_label_values(labels);
         }
-        self.last_ended().remove(schedule);
+        self.last().schedules.remove(schedule);
         let _ = self.last_status.remove_label_values(labels);
         let _ = self.expected_interval.remove_label_values(labels);
         let _ = self.duration.remove_label_values(labels);
@@ -212,7 +241,9 @@ impl Metrics {
             _ => "backup_failure_total",
         };
         self.count(counter, schedule);
-        self.backup_seen(backup);
+        if let Some(good) = self.last().note(schedule, backup) {
+            self.last_status.with_label_values(&[schedule]).set(good);
+        }
         if *status.phase() == BackupPhase::FailedValidation {
             return;
         }
@@ -236,28 +267,19 @@ impl Metrics {
         }
     }
 
-    /// Notes how a backup ended some time ago, unless a newer one of its schedule is known: after a restart the last
-    /// status is that of the objects.
+    /// Notes how a backup ended some time ago: after a restart the last status is that of the objects.
     pub(crate) fn backup_seen(&self, backup: &Backup) {
-        let status = &backup.status;
-        let good = match status.phase() {
-            BackupPhase::Completed => 1.0,
-            BackupPhase::PartiallyFailed | BackupPhase::Failed | BackupPhase::FailedValidation => 0.0,
-            _ => return,
-        };
-        // A backup that is refused has no times of its own.
-        let times = [&status.completion_timestamp, &status.start_timestamp, &backup.metadata.creation_timestamp];
-        let ended = times.into_iter().flatten().next().map_or(0, |time| time.0.as_second());
         let schedule = label(backup, labels::SCHEDULE_NAME);
-        let mut last_ended = self.last_ended();
-        if last_ended.get(schedule).is_none_or(|known| *known <= ended) {
-            last_ended.insert(schedule.to_owned(), ended);
+        let mut last = self.last();
+        if let Some(good) = last.note(schedule, backup)
+            && last.schedules.contains(schedule)
+        {
             self.last_status.with_label_values(&[schedule]).set(good);
         }
     }
 
-    fn last_ended(&self) -> MutexGuard<'_, HashMap<String, i64>> {
-        self.last_ended.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes how a restore ended.
@@ -432,6 +454,7 @@ mod tests {
         metrics.begin_schedule("daily");
         assert!(text(&metrics).contains("daily"));
         metrics.end_schedule("daily");
+        metrics.backup_seen(&ended(&BackupPhase::Failed, 1));
         assert!(!text(&metrics).contains("daily"));
     }
 

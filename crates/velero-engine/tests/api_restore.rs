@@ -13,7 +13,7 @@ use support::restore::{archive, preview, request, try_restore};
 use support::{Scene, config_maps};
 use velero_api::records::ResourceIdentifier;
 use velero_api::v1::{ExistingResourcePolicy, RestoreSpec};
-use velero_cluster::ResourceType;
+use velero_cluster::{Discovery, ResourceType, UnansweredGroup};
 use velero_engine::restore::{PreviewAction, RestoreError};
 use velero_plugin::{
     ActionSource, Actions, ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result,
@@ -323,6 +323,39 @@ fn a_namespace_that_does_not_go_away_fails_its_items_and_no_others() {
         assert_eq!(restored.seen.last(), Some(&(4, 4)));
         let release = json!({"metadata": {"finalizers": null}});
         scene.cluster.merge_patch(&config_maps(), Some(&stuck), "keeper", &release).await.unwrap();
+    });
+}
+
+#[test]
+fn what_a_restore_cannot_have_is_told_in_the_preview_as_it_is_in_the_restore() {
+    cluster_test(async |test| {
+        let scene = Scene::new(&test).await;
+        let ghost = json!({"apiVersion": "nowhere.example.com/v1", "kind": "Ghost",
+            "metadata": {"name": "mine", "namespace": "shop"}});
+        let types: Vec<ResourceType> = scene.discovery.all_versions().cloned().collect();
+        let last_seen = ResourceType::new("nowhere.example.com/v1", "Ghost", "ghosts", true);
+        let silent = UnansweredGroup::new("nowhere.example.com", "v1", Some(vec![last_seen]));
+        let discovery = Arc::new(Discovery::new(types, vec![silent]));
+        let spec = RestoreSpec {
+            included_resources: vec!["ghost".to_owned(), "secretz".to_owned()],
+            ..into(&scene.namespace)
+        };
+        let mut previewed = request(&scene.cluster, spec.clone(), Actions::default()).await;
+        previewed.discovery = Arc::clone(&discovery);
+        let journal = support::restore::journal();
+        let bytes = archive(std::slice::from_ref(&ghost), plural);
+        let preview = velero_engine::restore::preview(previewed, std::io::Cursor::new(bytes.clone()), &journal);
+        let preview = preview.await.unwrap();
+        let failed = preview.items.iter().find(|item| item.action == PreviewAction::Fail).unwrap();
+        assert!(failed.reason.contains("APIService v1.nowhere.example.com"), "{}", failed.reason);
+
+        let mut restored = request(&scene.cluster, spec, Actions::default()).await;
+        restored.discovery = discovery;
+        let restored = try_restore(restored, bytes).await.unwrap();
+        assert_eq!(restored.journal.results(), journal.results());
+        assert_eq!(restored.journal.counts(), journal.counts());
+        let told = format!("{:?}", journal.results());
+        assert!(told.contains("APIService v1.nowhere.example.com") && told.contains("secretz"), "{told}");
     });
 }
 

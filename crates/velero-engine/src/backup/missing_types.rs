@@ -87,6 +87,10 @@ fn excluded(request: &BackupRequest) -> impl Iterator<Item = NamedType<'_>> {
 fn problem(discovery: &Discovery, named: &NamedType<'_>, namespaced: Option<bool>) -> Option<String> {
     let reason = match meaning(discovery, named.name) {
         Meaning::Pattern | Meaning::OutOfReach(_) => return None,
+        Meaning::Nothing if discovery.unanswered().iter().any(|silent| silent.loss() == Loss::Unknown) => {
+            "names no type that the cluster serves; check the spelling, and the API groups that do not answer"
+                .to_owned()
+        }
         Meaning::Nothing => {
             "names no type that the cluster serves; check the spelling, or install what serves it".to_owned()
         }
