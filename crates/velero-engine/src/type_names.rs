@@ -115,7 +115,7 @@ mod tests {
             ("things", "nothing"),
             ("things.example.com", "nothing"),
             ("*.example.org", "nothing"),
-            ("pods.", "nothing"),
+            ("pods.", "pods"),
         ] {
             assert_eq!(text(name), expected, "{name}");
         }
