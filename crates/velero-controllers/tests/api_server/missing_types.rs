@@ -75,7 +75,7 @@ impl<'a> Scene<'a> {
         let workload = Workload::new(cluster, 1).await;
         let things = ResourceType::new("seen.example.com/v1", "Thing", "things", true);
         let deadline = tokio::time::Instant::now() + PATIENCE;
-        let thing = json!({"metadata": {"name": "mine"}});
+        let thing = json!({"apiVersion": "seen.example.com/v1", "kind": "Thing", "metadata": {"name": "mine"}});
         while let Err(error) = api.create(&things, Some(&workload.namespace), &thing).await {
             assert!(tokio::time::Instant::now() < deadline, "{error}");
             tokio::time::sleep(Duration::from_millis(100)).await;
