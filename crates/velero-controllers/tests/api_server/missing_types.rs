@@ -22,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 #[test]
 fn what_is_asked_for_and_not_there_is_told() {
+    TestBox::down(BOX).unwrap();
     harness::run(BOX, BoxKind::ControlPlane, |cluster| async move {
         let directory = tempfile::tempdir().unwrap();
         let scene = Scene::new(&cluster, directory.path()).await;
