@@ -40,7 +40,7 @@ pub enum Error {
     /// The archive holds more entries than allowed.
     #[error(
         "the archive of the backup has more than {limit} entries, two for each object: back up fewer objects at a time, or \
-         raise the limit (--max-archive-entries of the server), where an archive is read only if it is trusted"
+         raise the limit (--max-archive-entries of the server) if the backup is trusted"
     )]
     TooManyEntries {
         /// The limit that was passed.

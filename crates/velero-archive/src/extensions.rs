@@ -49,12 +49,14 @@ impl Extensions {
 
     fn take_pax(&mut self, content: &[u8]) -> Result<()> {
         for record in tar::PaxExtensions::new(content) {
-            let record = record.map_err(|_| Error::BadHeader { reason: "a PAX header has a record that is malformed" })?;
+            let record =
+                record.map_err(|_| Error::BadHeader { reason: "a PAX header has a record that is malformed" })?;
             match record.key_bytes() {
                 b"path" => self.set_path(record.value_bytes().to_vec())?,
                 b"size" => {
                     let size = record.value().ok().and_then(|size| size.parse().ok());
-                    self.size = Some(size.ok_or(Error::BadHeader { reason: "a PAX header has a size that is no number" })?);
+                    self.size =
+                        Some(size.ok_or(Error::BadHeader { reason: "a PAX header has a size that is no number" })?);
                 }
                 _ => {}
             }

@@ -153,8 +153,11 @@ mod tests {
     fn a_million_objects_with_both_their_copies_are_within_the_limits() {
         let mut tally = Tally::new(Limits::default());
         let plain = format!("resources/replicasets.apps/namespaces/{}/{}.json", "n".repeat(40), "r".repeat(60));
-        let versioned =
-            format!("resources/replicasets.apps/v1-preferredversion/namespaces/{}/{}.json", "n".repeat(40), "r".repeat(60));
+        let versioned = format!(
+            "resources/replicasets.apps/v1-preferredversion/namespaces/{}/{}.json",
+            "n".repeat(40),
+            "r".repeat(60)
+        );
         tally.add("metadata/version", 6).unwrap();
         for _ in 0..1_000_000 {
             tally.add(&plain, 3000).unwrap();

@@ -212,9 +212,9 @@ async fn run_delete_actions(context: &Context, backup: &Backup, store: &BackupSt
     };
     let (format, level) = context.settings.journal_form();
     let journal = Journal::for_backup(context.objects.namespace(), name(backup), format, level);
-    let reader = blocking_reader(archive);
+    let archive = (blocking_reader(archive), context.settings.archive_limits());
     let tools = context.plugins.open(Some(&journal)).await?;
-    let seen = velero_engine::delete::run(backup, reader, &tools.actions, &tools.discovery, &journal).await;
+    let seen = velero_engine::delete::run(backup, archive, &tools.actions, &tools.discovery, &journal).await;
     tools.put_away().await;
     match seen {
         Err(DeleteError::Action(error)) => Err(error.into()),

@@ -186,7 +186,7 @@ async fn update_archive(
     }
     let count = found.entries.len().to_string();
     journal.info().field("files", count).message("Updating the archive after the operations have ended");
-    match rewrite(store, name(backup), &found).await {
+    match rewrite(store, name(backup), &found, context.settings.archive_limits()).await {
         Err(problem) => journal.error().error(&problem).message("Error updating the archive of the backup"),
         Ok(stored) => {
             stored?;
@@ -198,7 +198,12 @@ async fn update_archive(
 
 /// Copies the archive with the new entries in their places. The store takes the new one for the old only when it is
 /// complete. The outer error says that the archive cannot be read, the inner that the store cannot be reached.
-async fn rewrite(store: &BackupStore, backup: &str, found: &Finalized) -> Result<Result<(), StoreError>, String> {
+async fn rewrite(
+    store: &BackupStore,
+    backup: &str,
+    found: &Finalized,
+    limits: Limits,
+) -> Result<Result<(), StoreError>, String> {
     let contents = match store.get_contents(backup).await {
         Err(error) if error.is_not_found() => return Err("it is not in the location any more".to_owned()),
         Err(error) => return Ok(Err(error)),
@@ -209,7 +214,7 @@ async fn rewrite(store: &BackupStore, backup: &str, found: &Finalized) -> Result
     let entries: BTreeMap<String, Vec<u8>> = found.entries.clone();
     let reader = blocking_reader(contents);
     let work = tokio::task::spawn_blocking(move || {
-        let written = velero_archive::rewrite(reader, &mut writer, entries, modified, Limits::default());
+        let written = velero_archive::rewrite(reader, &mut writer, entries, modified, limits);
         written.map_err(|error| describe(&error))?;
         writer.finish().map_err(|error| error.to_string())
     });

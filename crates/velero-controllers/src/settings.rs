@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use velero_api::{DEFAULT_NAMESPACE, FeatureFlags, GoDuration, labels};
+use velero_archive::Limits;
 use velero_engine::journal;
 use velero_plugin_openshift::Switch as OpenShift;
 use velero_rules::ordering::{OrderingError, Priorities};
@@ -110,7 +111,7 @@ pub struct Settings {
     pub client_page_size: u32,
     /// How long a restore waits for a namespace or volume that is going away.
     pub terminating_resource_timeout: GoDuration,
-    /// The most entries the archive of a backup may have to be restored.
+    /// The most entries the archive of a backup may have, to be written or read.
     pub max_archive_entries: u64,
     /// How long backups are kept that say nothing else.
     pub default_backup_ttl: GoDuration,
@@ -176,7 +177,7 @@ impl Default for Settings {
             client_burst: None,
             client_page_size: 500,
             terminating_resource_timeout: GoDuration::from_mins(10),
-            max_archive_entries: 900_000,
+            max_archive_entries: Limits::default().entries,
             default_backup_ttl: GoDuration::from_hours(720),
             volume_group_snapshot_label_key: labels::DEFAULT_VOLUME_GROUP.to_owned(),
             default_repo_maintain_frequency: GoDuration::ZERO,
@@ -223,6 +224,11 @@ impl Settings {
         self.priorities()?;
         crate::logging::level(&self.log_level).map_err(|problem| setting("log-level", problem))?;
         Ok(())
+    }
+
+    /// How much the archive of a backup may hold, to be written or read.
+    pub(crate) fn archive_limits(&self) -> Limits {
+        Limits { entries: self.max_archive_entries, ..Limits::default() }
     }
 
     /// Whether a controller runs.

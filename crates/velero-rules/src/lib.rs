@@ -26,5 +26,6 @@ pub mod selector;
 pub mod strategic_merge;
 pub mod validation;
 pub mod volume_decision;
+pub mod volume_records;
 pub mod volume_zone;
 pub mod wildcard;

@@ -86,7 +86,8 @@ fn a_header_of_a_gibibyte_is_refused_before_it_is_read() {
 
 #[test]
 fn headers_without_end_are_refused_at_the_total_size() {
-    let (input, _) = Endless::new(&[], &entry("././@LongLink", tar::EntryType::XGlobalHeader, &[b'a'; 4096]).repeat(256));
+    let (input, _) =
+        Endless::new(&[], &entry("././@LongLink", tar::EntryType::XGlobalHeader, &[b'a'; 4096]).repeat(256));
     let limits = Limits { total_size: 32 << 20, ..Limits::default() };
     assert!(matches!(refusal(input, limits), Error::TooLarge { .. }));
 }

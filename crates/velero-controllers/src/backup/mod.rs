@@ -120,7 +120,6 @@ async fn attempt(
     let opened = context.locations.open(location).await;
     let store = opened.map_err(|error| Failure::before_start(explain(&error)))?;
     refuse_taken_name(&store, name(backup), name(location)).await?;
-    report::warn_of_volumes(backup, journal);
     let tools = context.plugins.open(Some(journal)).await;
     let tools = tools.map_err(|error| Failure::before_start(describe(&error)))?;
     let started = Started::default();

@@ -36,20 +36,6 @@ pub(super) fn journal(context: &Context, backup: &Backup) -> Journal {
     Journal::for_backup(context.objects.namespace(), name(backup), format, level)
 }
 
-/// Says where the backup asks for the data of volumes in a way that is not known yet.
-pub(super) fn warn_of_volumes(backup: &Backup, journal: &Journal) {
-    let spec = &backup.spec;
-    let asked = [
-        ("defaultVolumesToFsBackup", spec.default_volumes_to_fs_backup),
-        ("snapshotMoveData", spec.snapshot_move_data),
-    ];
-    for (field, _) in asked.into_iter().filter(|(_, value)| *value == Some(true)) {
-        let message = "The backup asks for the data of volumes in a way that this server does not know yet; \
-                       only snapshots are taken";
-        journal.warning().field("field", field).message(message);
-    }
-}
-
 /// Ends the journal of a backup that ran through.
 pub(super) fn note_end(journal: &Journal, outcome: &BackupOutcome) {
     let items = outcome.progress.items_backed_up.to_string();
@@ -185,16 +171,5 @@ mod tests {
         let status = after(over);
         assert_eq!(*status.phase(), FinalizingPartiallyFailed);
         assert_eq!(status.backup_item_operations_failed, 1);
-    }
-
-    #[test]
-    fn asking_for_volume_data_is_answered_with_a_warning() {
-        let (mut backup, journal, _) = running();
-        backup.spec.snapshot_move_data = Some(false);
-        warn_of_volumes(&backup, &journal);
-        assert_eq!(journal.counts().warnings, 0);
-        backup.spec.default_volumes_to_fs_backup = Some(true);
-        warn_of_volumes(&backup, &journal);
-        assert_eq!(journal.counts().warnings, 1);
     }
 }

@@ -108,6 +108,7 @@ pub(crate) fn request(
         page_size: settings.client_page_size,
         item_block_workers: usize::try_from(settings.item_block_worker_count).unwrap_or(1).max(1),
         taken: TakenSnapshots::default(),
+        limits: settings.archive_limits(),
     }
 }
 

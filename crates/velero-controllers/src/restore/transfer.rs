@@ -7,10 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use velero_api::v1::{Restore, RestoreProgress};
+use velero_api::records::BackupVolumeInfo;
+use velero_api::v1::{PodVolumeBackup, Restore, RestoreProgress};
 use velero_archive::{BackupFile, RestoreFile};
 use velero_engine::Journal;
 use velero_engine::restore::{self, RestoreOutcome, RestoreRequest, RunningHooks};
+use velero_rules::volume_records::with_pod_volume_backups;
 use velero_store::{BackupStore, Error as StoreError, blocking_reader};
 
 use super::PreparedRestore;
@@ -36,7 +38,7 @@ pub(super) async fn contents(
 ) -> Result<(RestoreOutcome, RunningHooks), String> {
     let restore = prepared.restore.clone();
     let backup = &restore.spec.backup_name;
-    let volumes = store.get_json(backup, BackupFile::VolumeInfos).await;
+    let volumes = volumes(store, backup).await;
     let volumes = volumes.map_err(|error| format!("error fetching volume information: {}", explain(&error)))?;
     let snapshots = store.get_json(backup, BackupFile::VolumeSnapshots).await;
     let snapshots =
@@ -60,6 +62,13 @@ pub(super) async fn contents(
     let record = started.keep_stored(Files::of_restore(store, name(&restore)), Started::of_restore, &done);
     let (restored, (), ()) = tokio::join!(work, report, record);
     restored
+}
+
+/// What is known of the volumes of a backup, from all files that tell of them.
+async fn volumes(store: &BackupStore, backup: &str) -> Result<Vec<BackupVolumeInfo>, StoreError> {
+    let infos = store.get_json(backup, BackupFile::VolumeInfos).await?;
+    let copies: Vec<PodVolumeBackup> = store.get_json(backup, BackupFile::PodVolumeBackups).await?;
+    Ok(with_pod_volume_backups(infos, &copies))
 }
 
 /// Takes over progress that is never less than what was said before.

@@ -138,13 +138,21 @@ impl Run {
             self.volumes.note_claim(&object, &namespace(&item.original), &namespace(&item.target));
             self.volumes.free_claim(&mut object);
         }
+        if Selection::is_work(&item.resource) {
+            self.tell_of_upload(&from_backup);
+            return Ok(self.skip(item, "it is work of Velero that was done, and must not be done again"));
+        }
         self.modify(item, &mut object);
         if let Some(target) = &item.target {
             object::set_namespace(&mut object, target);
         }
         object::add_labels(&mut object, &self.restore_name, &self.request.restore.spec.backup_name);
         let managed_fields = object::take_managed_fields(&mut object);
-        self.write(item, Wanted { object, status, managed_fields }).await
+        let ended = self.write(item, Wanted { object, status, managed_fields }).await?;
+        if ended.done == Done::Created {
+            self.tell_of_data_left(item, &from_backup);
+        }
+        Ok(ended)
     }
 
     /// Decides about a volume; gives the end if it is not made.

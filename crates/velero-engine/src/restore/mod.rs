@@ -32,6 +32,7 @@ mod snapshots;
 mod trouble;
 mod types;
 mod versions;
+mod volume_infos;
 mod volumes;
 
 use std::io::Read;

@@ -6,7 +6,7 @@ use super::super::contents::{Collector, NewItem};
 use super::*;
 
 fn contents(items: &[(&str, &str, &str)]) -> Contents {
-    let mut collector = Collector::default();
+    let mut collector = Collector::new(u64::MAX);
     for (resource, namespace, name) in items {
         let namespace = Some(*namespace).filter(|namespace| !namespace.is_empty());
         let completed = name.starts_with("done");

@@ -14,6 +14,18 @@ use super::RestoreError;
 /// Types that pass every filter: the data of volumes depends on them.
 const ALWAYS: [&str; 2] = ["datauploads.velero.io", "volumesnapshotcontents.snapshot.storage.k8s.io"];
 
+/// Work and requests of Velero itself. Made again they would be new ones: a node agent or a server would do them again,
+/// and a backup could be deleted a second time.
+const WORK: [&str; 7] = [
+    "datauploads.velero.io",
+    "datadownloads.velero.io",
+    "podvolumebackups.velero.io",
+    "podvolumerestores.velero.io",
+    "deletebackuprequests.velero.io",
+    "downloadrequests.velero.io",
+    "serverstatusrequests.velero.io",
+];
+
 /// The filters on types, labels and names; namespaces are in the plan, for they depend on what the archive holds.
 pub(super) struct Selection {
     resources: IncludesExcludes,
@@ -67,6 +79,11 @@ impl Selection {
     /// Whether a type is taken from every namespace and whatever its labels.
     pub(super) fn always_takes(resource: &str) -> bool {
         ALWAYS.contains(&resource)
+    }
+
+    /// Whether the items of a type are work of Velero itself, which is never made again.
+    pub(super) fn is_work(resource: &str) -> bool {
+        WORK.contains(&resource)
     }
 
     /// Whether labels and names of an item are right, and whether the work of the item is done. What cannot be read is

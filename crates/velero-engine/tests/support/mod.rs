@@ -86,6 +86,7 @@ impl Scene {
             page_size: self.page_size,
             item_block_workers: 1,
             taken: Default::default(),
+            limits: Default::default(),
         }
     }
 

@@ -83,8 +83,8 @@ pub(crate) struct ServerArguments {
     #[arg(long, default_value = "10m0s")]
     pub(crate) terminating_resource_timeout: GoDuration,
 
-    /// The most entries the archive of a backup may have to be restored; two for each object
-    #[arg(long, default_value = "900000")]
+    /// The most entries the archive of a backup may have, two for each object: more are neither backed up nor restored
+    #[arg(long, default_value = "4000000")]
     pub(crate) max_archive_entries: u64,
 
     /// How long backups are kept by default
