@@ -35,7 +35,7 @@ pub use discovery::Discovery;
 pub use error::{Error, Refusal, Result};
 pub use exec::{ExecFailure, ExecOutput, ExecReason, ExecRequest};
 pub use item::{Metadata, RawItem};
-pub use merge_patch::merge_patch_diff;
+pub use merge_patch::{holds_merge_patch, merge_patch_diff};
 pub use objects::PatchableObject;
 pub use page::Page;
 pub use proxy::ProxyTarget;
