@@ -10,6 +10,10 @@ pub const SOURCE_CLUSTER_MAJOR_VERSION: &str = "velero.io/source-cluster-k8s-maj
 pub const SOURCE_CLUSTER_MINOR_VERSION: &str = "velero.io/source-cluster-k8s-minor-version";
 /// On a Backup: how long plugins may wait for a resource.
 pub const RESOURCE_TIMEOUT: &str = "velero.io/resource-timeout";
+/// Which server works on a backup or restore that is InProgress. It goes with that phase.
+pub const HOLDER_IDENTITY: &str = "velero.io/holder-identity";
+/// The pods of a backup in which hooks ran before and those that follow are still owed, as a JSON list.
+pub const OWED_HOOKS: &str = "velero.io/owed-hooks";
 /// On a Backup: the ConfigMap with the volume policies of the whole cluster that took part.
 pub const GLOBAL_BACKUP_VOLUME_POLICY_CONFIG_MAP: &str = "velero.io/global-backup-volume-policy-configmap";
 

@@ -15,6 +15,7 @@ use velero_engine::delete::DeleteError;
 use velero_plugin::DeleteItemAction;
 use velero_store::{BackupStore, blocking_reader};
 
+use crate::backup::owns_files;
 use crate::backup_phase::move_to;
 use crate::clock;
 use crate::context::{Context, SharedContext};
@@ -170,6 +171,10 @@ async fn carry_out(context: &Context, backup: &Backup, location: &BackupStorageL
     let mut errors = Vec::new();
     match context.locations.open(location).await {
         Err(error) => errors.push(format!("error getting the backup store: {}", describe(&error))),
+        // What lies under its name belongs to another cluster, and so do the snapshots it tells of.
+        Ok(store) if matches!(owns_files(&store, backup).await, Ok(false)) => {
+            tracing::info!(backup = name(backup), "The files of this name are those of another backup and stay");
+        }
         Ok(store) => {
             backup_operations::cancel(context, backup, Some(&store)).await;
             if let Err(error) = run_delete_actions(context, backup, &store).await {

@@ -32,7 +32,9 @@ impl Reconciler for BackupsReconciler {
         match backup.status.phase() {
             BackupPhase::New if settings.is_enabled("backup-queue") => backup_queue::advance(context).await?,
             BackupPhase::Queued if settings.is_enabled("backup-queue") => return self.wait().await,
-            BackupPhase::ReadyToStart if settings.is_enabled("backup") => backup::run(context, backup).await?,
+            BackupPhase::ReadyToStart if settings.is_enabled("backup") => return backup::run(context, backup).await,
+            // Who runs a backup does not let go of it before its end is written.
+            BackupPhase::InProgress if context.holder.has(&backup) => return backup::give_up(context, &backup).await,
             phase if backup_operations::is_waiting(phase) && settings.is_enabled("backup-operations") => {
                 return backup_operations::follow(context, &backup).await;
             }

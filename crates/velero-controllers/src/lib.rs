@@ -8,6 +8,7 @@
 //! | `backup_storage_location` | BackupStorageLocations | says whether they can be used |
 //! | `backups` | Backups | hands each to the module of its phase |
 //! | `backup_queue`, `backup`, `backup_operations`, `backup_finalizer` | | let it wait, run it, follow its operations, end it |
+//! | `ownership`, `owed_hooks` | Backups and Restores | say in whose hands they are, and what they owe to pods |
 //! | `garbage_collection` | | asks for its deletion when its time is over |
 //! | `backup_deletion` | DeleteBackupRequests | deletes it with all it owns |
 //! | `backup_sync`, `orphans` | BackupStorageLocations | bring backups of the bucket into the cluster, report what is none |
@@ -45,6 +46,8 @@ mod metrics;
 mod objects;
 mod operations;
 mod orphans;
+mod owed_hooks;
+mod ownership;
 mod plugins;
 mod progress;
 mod restore;

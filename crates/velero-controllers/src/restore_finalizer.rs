@@ -10,6 +10,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::objects::name;
 use crate::operations::Files;
+use crate::ownership::End;
 use crate::restore_phase::move_to;
 
 /// What is said of a restore whose last step nobody took.
@@ -29,8 +30,9 @@ pub(crate) async fn finish_abandoned(context: &Context, restore: Restore) -> Res
     move_to(&mut ended, RestorePhase::PartiallyFailed)?;
     ended.status.errors += journal.counts().errors;
     ended.status.completion_timestamp = Some(clock::now_time());
-    context.objects.force(&restore, &ended).await?;
-    report(context, &ended);
+    if let End::Written(ended) = context.write_end(&restore, &ended).await? {
+        report(context, &ended);
+    }
     Ok(())
 }
 

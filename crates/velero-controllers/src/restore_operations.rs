@@ -14,9 +14,10 @@ use velero_store::BackupStore;
 use crate::clock;
 use crate::context::Context;
 use crate::driver::{Next, WHILE_HELD};
-use crate::error::{Error, Result, describe};
+use crate::error::{Result, describe};
 use crate::objects::{name, uid};
 use crate::operations::{Files, Operation, cancel_unfinished, note_failures, poll};
+use crate::ownership::End;
 use crate::restore::{finish_hooks, journal_files};
 use crate::restore_finalizer::{report, store_of};
 use crate::restore_phase::move_to;
@@ -109,13 +110,10 @@ async fn leave(context: &Context, restore: &Restore, moved: Restore, store: &Bac
 }
 
 async fn write(context: &Context, restore: &Restore, moved: &Restore) -> Result<()> {
-    match context.objects.force(restore, moved).await {
-        Err(Error::Cluster(error)) if error.is_not_found() => {
-            cancel(context, restore, None).await;
-            Ok(())
-        }
-        outcome => outcome.map(drop),
+    if let End::Gone = context.write_end(restore, moved).await? {
+        cancel(context, restore, None).await;
     }
+    Ok(())
 }
 
 /// The operations of a restore as they are known here, or else as they are stored.

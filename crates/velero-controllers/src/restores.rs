@@ -52,6 +52,8 @@ impl Reconciler for RestoresReconciler {
                 let Ok(_slot) = self.slots.try_acquire() else { return Ok(Next::After(WHILE_WAITING)) };
                 restore::run(context, restore).await?;
             }
+            // Who runs a restore does not let go of it before its end is written.
+            RestorePhase::InProgress if context.holder.has(&restore) => restore::give_up(context, &restore).await?,
             phase if restore_operations::is_waiting(phase) && context.settings.is_enabled("restore-operations") => {
                 return restore_operations::follow(context, &restore).await;
             }

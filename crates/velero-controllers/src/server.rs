@@ -24,12 +24,13 @@ use crate::metrics::Metrics;
 use crate::objects::Objects;
 use crate::operations::Kept;
 use crate::orphans::Orphans;
+use crate::ownership::Holder;
 use crate::plugins::Plugins;
 use crate::restore::ParkedHooks;
 use crate::restores::RestoresReconciler;
 use crate::schedule::ScheduleReconciler;
 use crate::server_status_request::ServerStatusRequestReconciler;
-use crate::{http, logging, server_status, startup};
+use crate::{http, logging, owed_hooks, server_status, startup};
 
 pub use crate::settings::{DISABLEABLE_CONTROLLERS, LogFormat, Settings};
 
@@ -73,6 +74,7 @@ pub async fn run_until_with(settings: Settings, further: Actions, stop: Cancella
         address => Some(http::listen(address).await?),
     };
     let context = context(settings, cluster, further, stop).await?;
+    owed_hooks::pay_all(&context).await?;
     startup::fail_interrupted(&context).await?;
     startup::ensure_default_location(&context).await?;
 
@@ -123,6 +125,7 @@ async fn context(
         backup_threads: BackupThreads::start(settings.concurrent_backups),
         queue: tokio::sync::Mutex::default(),
         plugins,
+        holder: Holder::default(),
         busy_backups: Busy::default(),
         busy_restores: Busy::default(),
         backup_operations: Kept::default(),

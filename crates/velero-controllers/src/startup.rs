@@ -12,12 +12,14 @@ use velero_api::v2alpha1::{DataDownload, DataUpload};
 use velero_api::{GROUP, labels};
 use velero_cluster::{Cluster, Error as ClusterError};
 
+use crate::backup::owns_files;
 use crate::backup_finalizer::clean_up;
 use crate::backup_phase::move_to;
 use crate::clock;
 use crate::context::Context;
 use crate::error::{Error, Result, describe};
 use crate::objects::{name, uid};
+use crate::ownership::End;
 use crate::{backup_operations, backup_snapshots, csi_snapshots, restore_finalizer, restore_operations, restore_phase};
 
 /// How long a store may take to tell what an interrupted backup left in it.
@@ -70,7 +72,7 @@ pub(crate) async fn fail_interrupted(context: &Context) -> Result<()> {
         if let Ok(Ok(Some(stored))) = look {
             let mut ended = backup.clone();
             ended.status = stored.status;
-            context.objects.force(&backup, &ended).await?;
+            context.write_end(&backup, &ended).await?;
             tracing::info!(backup = name(&backup), "The backup had ended when the server was stopped");
             continue;
         }
@@ -78,7 +80,7 @@ pub(crate) async fn fail_interrupted(context: &Context) -> Result<()> {
         move_to(&mut failed, BackupPhase::Failed)?;
         failed.status.failure_reason = interrupted("backup");
         failed.status.completion_timestamp = Some(clock::now_time());
-        context.objects.force(&backup, &failed).await?;
+        let End::Written(_) = context.write_end(&backup, &failed).await? else { continue };
         tracing::warn!(backup = name(&backup), "{}", failed.status.failure_reason);
         csi_snapshots::discard(context, &backup).await;
         let selector = format!("{}={}", labels::BACKUP_UID, uid(&backup));
@@ -94,11 +96,15 @@ async fn what_is_stored(context: &Context, backup: &Backup) -> Result<Option<Bac
         return Ok(None);
     }
     let store = context.locations.open_for_a_look(&location).await?;
+    if !owns_files(&store, backup).await? {
+        return Ok(None);
+    }
     if !store.backup_exists(name(backup)).await? {
         backup_operations::cancel(context, backup, Some(&store)).await;
         let left = backup_snapshots::delete_stored(context, backup, &store).await;
         if left.is_empty() {
-            clean_up(&store, name(backup)).await;
+            clean_up(&store, backup).await;
+            store.release(name(backup), uid(backup)).await?;
         } else {
             // The files say what the deletion of the backup has to remove.
             tracing::warn!(backup = name(backup), problems = left.join("; "), "Snapshots of the backup are left");
@@ -124,7 +130,7 @@ async fn fail_interrupted_restores(context: &Context) -> Result<()> {
         restore_phase::move_to(&mut failed, RestorePhase::Failed)?;
         failed.status.failure_reason = interrupted("restore");
         failed.status.completion_timestamp = Some(clock::now_time());
-        context.objects.force(&restore, &failed).await?;
+        let End::Written(_) = context.write_end(&restore, &failed).await? else { continue };
         tracing::warn!(restore = name(&restore), "{}", failed.status.failure_reason);
         let cancelled = cancel_stored_operations(context, &restore);
         if let Err(error) = tokio::time::timeout(STORE_PATIENCE, cancelled).await.unwrap_or(Ok(())) {

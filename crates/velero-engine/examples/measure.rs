@@ -49,6 +49,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         page_size: 500,
         item_block_workers: 1,
         taken: Default::default(),
+        owed_hooks: Default::default(),
     };
     let journal = Journal::for_backup("velero", "measure", LogFormat::Text, Level::Info);
     let (progress, _) = watch::channel(BackupProgress::default());

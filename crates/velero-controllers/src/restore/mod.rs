@@ -27,7 +27,9 @@ use crate::context::{Context, SharedContext};
 use crate::error::{Result, describe};
 use crate::objects::name;
 use crate::operations::{Started, cancel_unfinished};
+use crate::ownership::End;
 use crate::restore_finalizer::report as report_end;
+use crate::restore_phase::move_to;
 use crate::store_message::explain;
 
 /// Why a restore failed as a whole.
@@ -43,7 +45,10 @@ pub(crate) async fn run(context: &SharedContext, restore: Restore) -> Result<()>
     let Some(hold) = context.busy_restores.enter(name(&restore)) else { return Ok(()) };
     let mut prepared = prepare_restore(context.objects.cluster(), &context.settings, &restore).await?;
     prepare::judge(&mut prepared, clock::now())?;
-    let claimed = context.objects.patch(&restore, &prepared.restore).await?;
+    if *prepared.restore.status.phase() == RestorePhase::InProgress {
+        context.holder.sign(&mut prepared.restore);
+    }
+    let claimed = context.claim(&restore, &prepared.restore).await?;
     context.metrics.count("restore_attempt_total", &claimed.spec.schedule_name);
     if *claimed.status.phase() != RestorePhase::InProgress {
         report_end(context, &claimed);
@@ -51,6 +56,19 @@ pub(crate) async fn run(context: &SharedContext, restore: Restore) -> Result<()>
     }
     prepared.restore = claimed;
     execute(context, prepared, &hold).await
+}
+
+/// Ends a restore that this process has taken into work and nobody works on.
+pub(crate) async fn give_up(context: &Context, restore: &Restore) -> Result<()> {
+    let Some(_hold) = context.busy_restores.enter(name(restore)) else { return Ok(()) };
+    let mut failed = restore.clone();
+    move_to(&mut failed, RestorePhase::Failed)?;
+    failed.status.failure_reason = "the server lost track of the restore; create a new restore".to_owned();
+    failed.status.completion_timestamp = Some(clock::now_time());
+    if let End::Written(written) = context.write_end(restore, &failed).await? {
+        report_end(context, &written);
+    }
+    Ok(())
 }
 
 async fn execute(context: &Context, prepared: PreparedRestore, hold: &Hold<'_>) -> Result<()> {
@@ -68,10 +86,12 @@ async fn execute(context: &Context, prepared: PreparedRestore, hold: &Hold<'_>) 
         Err(failure) => report::failed(context, &restore, &journal, failure).await?,
     };
     match context.write_end(&restore, &ended).await? {
-        Some(written) if written.status.phase().is_terminal() => report_end(context, &written),
-        Some(_) => {}
+        End::Written(written) if written.status.phase().is_terminal() => report_end(context, &written),
+        End::Written(_) => {}
+        // Its files are those of whoever has ended it.
+        End::TakenOver(_) => crate::restore_operations::cancel(context, &restore, None).await,
         // Who deleted it has removed its files already, but for those that were written since.
-        None => {
+        End::Gone => {
             crate::restore_operations::cancel(context, &restore, None).await;
             report::clean_up(store.as_ref(), name(&restore)).await;
         }

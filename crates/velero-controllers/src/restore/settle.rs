@@ -16,6 +16,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::objects::{name, uid};
 use crate::operations::{Operation, note_failures, poll};
+use crate::ownership::End;
 use crate::restore_finalizer::end_phase;
 use crate::restore_phase::move_to;
 use crate::store_message::explain;
@@ -61,8 +62,8 @@ pub(super) async fn settle(
     Ok(ended)
 }
 
-/// Waits for the hooks of a restore of which nothing else is left; gives the restore at its end. `finalizing` is what it
-/// is until then.
+/// Waits for the hooks of a restore of which nothing else is left; gives the restore at its end, which is written.
+/// `finalizing` is what it is until then.
 pub(crate) async fn finish_hooks(
     context: &Context,
     restore: &Restore,
@@ -72,7 +73,7 @@ pub(crate) async fn finish_hooks(
 ) -> Result<Restore> {
     let Parked { hooks, journal } = parked;
     let mut ended = finalizing;
-    let Some(written) = context.write_end(restore, &ended).await? else { return Ok(ended) };
+    let End::Written(written) = context.write_end(restore, &ended).await? else { return Ok(ended) };
     ended.status.hook_status = Some(wait_for_hooks(context, &written, &journal, hooks).await);
     let stored = hurried(context, transfer::journal_files(store, name(restore), &journal)).await;
     let problem = note_storage(&journal, stored);
@@ -83,6 +84,7 @@ pub(crate) async fn finish_hooks(
     (status.warnings, status.errors) = (counts.warnings, counts.errors);
     status.failure_reason = problem;
     status.completion_timestamp = Some(clock::now_time());
+    context.write_end(&written, &ended).await?;
     Ok(ended)
 }
 

@@ -15,7 +15,6 @@ use velero_api::records::{BackupOperation, BackupOperationSpec, OperationPhase, 
 use velero_api::v1::BackupProgress;
 use velero_archive::go_json;
 use velero_plugin::BackupItemOutcome;
-use velero_rules::hooks::HookPhase;
 
 use super::claims::{CsiPart, PendingClaim};
 use super::collect::{CollectedPage, LISTS_AHEAD};
@@ -27,7 +26,7 @@ use super::volumes::{Batch, PendingVolume, Volumes};
 use super::write::{Body, Record, Records};
 use super::{BackupError, BackupOutcome, BackupRequest};
 use crate::Journal;
-use crate::hooks::{HookRunner, HookedPod};
+use crate::hooks::{HookRunner, HookedPod, OwedHooks};
 
 /// How many blocks may be ready before their turn comes.
 const BLOCKS_AHEAD: usize = 10;
@@ -46,6 +45,7 @@ pub(super) struct Run {
     pub(super) position: AtomicUsize,
     pool: Mutex<Pool>,
     hooks: HookRunner,
+    owed_hooks: OwedHooks,
     pub(super) volumes: Volumes,
     /// Whether the data of volumes is dealt with too.
     pub(super) saves_volumes: bool,
@@ -70,6 +70,7 @@ impl Run {
         Self {
             ledger: Ledger::new(plan.types().len(), progress),
             hooks: HookRunner::new(request.cluster.clone(), journal.clone()),
+            owed_hooks: request.owed_hooks.clone(),
             volumes: Volumes::new(&request.backup.spec, request.taken.clone()),
             saves_volumes: true,
             position: AtomicUsize::new(0),
@@ -156,8 +157,17 @@ impl Run {
         worked
     }
 
-    async fn back_up_block(&self, mut block: ItemBlock) -> Result<(), BackupError> {
+    async fn back_up_block(&self, block: ItemBlock) -> Result<(), BackupError> {
         let hooked = self.run_pre_hooks(&block).await;
+        let stored = self.store_block(block, !hooked.is_empty()).await;
+        // Whatever became of the items: what the hooks before have stopped is to go on.
+        for pod in hooked {
+            self.owed_hooks.run_post(&self.hooks, &pod).await;
+        }
+        stored
+    }
+
+    async fn store_block(&self, mut block: ItemBlock, is_hooked: bool) -> Result<(), BackupError> {
         let mut batch = Batch::default();
         for place in 0..block.len() {
             let Some(block_item) = block.take(place) else {
@@ -169,7 +179,7 @@ impl Run {
             }
             self.back_up_or_tell(block_item, false, &mut block, &mut batch).await;
         }
-        if !hooked.is_empty() {
+        if is_hooked {
             // What the hooks before have stopped must not go on before the snapshots are taken.
             let claimed = self.back_up_claims(std::mem::take(&mut batch.claims)).boxed().await;
             batch.records.extend(claimed.records);
@@ -179,24 +189,22 @@ impl Run {
         self.volumes.defer(batch.volumes, batch.claims);
         self.records.send(batch.records).await?;
         self.ledger.publish();
-        for pod in hooked {
-            // A failure is in the journal already; the pod is stored and nothing is left to stop.
-            let _ = self.hooks.run(&pod, HookPhase::Post).await;
-        }
         Ok(())
     }
 
     /// Runs the pre hooks of the pods of a block; gives those whose post hooks are due. A pod whose hook says that
-    /// failure is final stays out of the backup.
-    async fn run_pre_hooks(&self, block: &ItemBlock) -> Vec<HookedPod> {
+    /// failure is final stays out of the backup, and goes on at once.
+    async fn run_pre_hooks(&self, block: &ItemBlock) -> Vec<Arc<HookedPod>> {
         let mut hooked = Vec::new();
         for BlockItem { item, value } in block.iter().filter(|block_item| block_item.item.planned.name == PODS) {
             let Some(pod) = HookedPod::new(&self.plan.hooks, &item.raw, value.as_ref()) else {
                 continue;
             };
-            match self.hooks.run(&pod, HookPhase::Pre).await {
+            let pod = Arc::new(pod);
+            match self.owed_hooks.run_pre(&self.hooks, &pod).await {
                 Ok(()) => hooked.push(pod),
                 Err(error) => {
+                    self.owed_hooks.run_post_if_owed(&self.hooks, &pod).await;
                     let (namespace, name) = (item.raw.namespace(), item.raw.name());
                     let entry = self.journal.error().object(PODS, namespace, name).error(&error);
                     entry.message("Error running pre hooks for pod");

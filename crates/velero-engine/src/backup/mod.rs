@@ -48,6 +48,8 @@ pub use error::BackupError;
 pub use finalize::{Finalized, finalize};
 pub use snapshots::TakenSnapshots;
 
+pub use crate::hooks::{OwedHooks, OwedPod, run_owed_hooks};
+
 use crate::Journal;
 use crate::backup::act::Run;
 
@@ -71,6 +73,8 @@ pub struct BackupRequest {
     pub item_block_workers: usize,
     /// Where the snapshots are noted that are taken of volumes.
     pub taken: TakenSnapshots,
+    /// Where it is written down in which pods hooks ran whose counterparts are still to run.
+    pub owed_hooks: OwedHooks,
 }
 
 /// What a backup came to. Warnings and errors are in the journal.

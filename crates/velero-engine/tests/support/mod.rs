@@ -86,6 +86,7 @@ impl Scene {
             page_size: self.page_size,
             item_block_workers: 1,
             taken: Default::default(),
+            owed_hooks: Default::default(),
         }
     }
 
