@@ -13,6 +13,11 @@ pub const RESOURCE_TIMEOUT: &str = "velero.io/resource-timeout";
 /// On a Backup: the ConfigMap with the volume policies of the whole cluster that took part.
 pub const GLOBAL_BACKUP_VOLUME_POLICY_CONFIG_MAP: &str = "velero.io/global-backup-volume-policy-configmap";
 
+/// On a Failed Backup or Restore: what its interrupted run left behind, until that is cleaned up.
+pub const CLEAN_UP_OWED: &str = "velero.io/clean-up-owed";
+/// On a Restore whose own work is done: what it still waits for, `hooks` and `volumes`.
+pub const AWAITED: &str = "velero.io/awaited";
+
 /// On a pod: volumes to back up through the file system, comma separated.
 pub const VOLUMES_TO_BACKUP: &str = "backup.velero.io/backup-volumes";
 /// On a pod: volumes not to back up through the file system, comma separated.

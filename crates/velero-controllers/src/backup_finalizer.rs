@@ -80,7 +80,7 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
     let known = Counts { warnings: backup.status.warnings, errors: backup.status.errors };
     let counts = match journal.counts() {
         none if none == Counts::default() => known,
-        _ => Files::of_backup(&store, name(backup)).amend(&journal, known, false).await?,
+        _ => Files::of_backup(&store, name(backup)).amend(&journal, known, true).await?,
     };
     (ended.status.warnings, ended.status.errors) = (counts.warnings, counts.errors);
     let phase = if counts.errors > 0 { BackupPhase::PartiallyFailed } else { end_phase(backup.status.phase()) };
@@ -111,7 +111,7 @@ pub(crate) async fn end_badly(
     journal.error().error(&problem).message("The backup cannot be finished");
     let known = Counts { warnings: backup.status.warnings, errors: backup.status.errors };
     let counts = match store {
-        Some(store) => Files::of_backup(store, name(backup)).amend(&journal, known, false).await?,
+        Some(store) => Files::of_backup(store, name(backup)).amend(&journal, known, true).await?,
         None => Counts { errors: known.errors + 1, ..known },
     };
     let mut ended = backup.clone();

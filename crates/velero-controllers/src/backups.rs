@@ -11,7 +11,7 @@ use crate::context::{Context, SharedContext};
 use crate::driver::{Next, Reconciler};
 use crate::error::{Result, describe};
 use crate::objects::label;
-use crate::{backup, backup_finalizer, backup_operations, backup_queue, garbage_collection};
+use crate::{backup, backup_finalizer, backup_operations, backup_queue, debts, garbage_collection};
 
 /// How often a backup that waits is looked at, should nothing else happen.
 const WHILE_QUEUED: Duration = Duration::from_secs(60);
@@ -39,6 +39,7 @@ impl Reconciler for BackupsReconciler {
             phase if backup_finalizer::is_finalizing(phase) && settings.is_enabled("backup-finalizer") => {
                 return backup_finalizer::finish(context, &backup).await;
             }
+            BackupPhase::Failed if debts::owes(&backup) => return debts::pay_for_backup(context, &backup).await,
             _ if settings.is_enabled("gc") => return garbage_collection::collect(context, &backup).await,
             _ => {}
         }

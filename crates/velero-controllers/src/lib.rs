@@ -13,6 +13,7 @@
 //! | `backup_sync`, `orphans` | BackupStorageLocations | bring backups of the bucket into the cluster, report what is none |
 //! | `restores` | Restores | hands each to the module of its phase |
 //! | `restore`, `restore_operations`, `restore_finalizer`, `restore_deletion` | | run it, follow its operations, end it, remove its files |
+//! | `debts` | Backups, Restores | does the clean-up that an interrupted run owes, when the store is back |
 //! | `schedule` | Schedules | makes backups when due |
 //! | `download_request` | DownloadRequests | hands out files |
 //! | `server_status_request` | ServerStatusRequests | tells those who ask version and plugins |
@@ -34,9 +35,11 @@ mod clock;
 mod context;
 mod credential_files;
 mod csi_snapshots;
+mod debts;
 mod download_request;
 mod driver;
 mod error;
+mod events;
 mod garbage_collection;
 mod http;
 mod locations;
@@ -63,5 +66,5 @@ mod startup;
 mod store_message;
 
 pub use download_request::{DOWNLOAD_TOKEN_ANNOTATION, SERVER_URL_SCHEME};
-pub use error::{Error, ErrorClass, Result};
+pub use error::{Error, Result};
 pub use restore::{PreparedRestore, prepare_restore};

@@ -122,7 +122,7 @@ impl Objects {
             let problem = format!(
                 "{field} refers to key {key:?} of secret {secret:?}, which does not exist in namespace {namespace:?}"
             );
-            Error::invalid(K::KIND, name(object), problem)
+            Error::unmet(K::KIND, name(object), problem)
         })
     }
 

@@ -4,13 +4,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-use kube::Resource;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use velero_api::v1::BackupStorageLocation;
 use velero_store::BackupStore;
 
 use crate::context::Context;
 use crate::error::Result;
+use crate::events;
 use crate::objects::name;
 
 /// How many names an event tells.
@@ -52,18 +51,7 @@ pub(crate) async fn report(context: &Context, location: &BackupStorageLocation, 
              if no other cluster is writing it"
         );
     }
-    let reporter = Reporter { controller: "velero-backup-sync".to_owned(), instance: None };
-    let recorder = Recorder::new(context.objects.cluster().client().clone(), reporter);
-    let event = Event {
-        type_: EventType::Warning,
-        reason: "OrphanedBackup".to_owned(),
-        note: Some(note(&news)),
-        action: "Synchronise".to_owned(),
-        secondary: None,
-    };
-    if let Err(error) = recorder.publish(&event, &location.object_ref(&())).await {
-        tracing::warn!(location = name(location), %error, "The event about orphaned backups could not be written");
-    }
+    events::warn(context, location, "velero-backup-sync", ("OrphanedBackup", "Synchronise"), note(&news)).await;
 }
 
 fn note(names: &[String]) -> String {

@@ -12,7 +12,7 @@ use crate::backups::write_refusal;
 use crate::context::SharedContext;
 use crate::driver::{Next, Reconciler};
 use crate::error::Result;
-use crate::{restore, restore_deletion, restore_finalizer, restore_operations};
+use crate::{debts, restore, restore_deletion, restore_finalizer, restore_operations};
 
 /// How many restores run at the same time: each holds the compressed archive of its backup in memory.
 const RUNNING: usize = 4;
@@ -49,12 +49,13 @@ impl Reconciler for RestoresReconciler {
         }
         match restore.status.phase() {
             RestorePhase::New => {
-                let Ok(_slot) = self.slots.try_acquire() else { return Ok(Next::After(WHILE_WAITING)) };
-                restore::run(context, restore).await?;
+                let Ok(place) = self.slots.try_acquire() else { return Ok(Next::After(WHILE_WAITING)) };
+                restore::run(context, restore, place).await?;
             }
             phase if restore_operations::is_waiting(phase) && context.settings.is_enabled("restore-operations") => {
                 return restore_operations::follow(context, &restore).await;
             }
+            RestorePhase::Failed if debts::owes(&restore) => return debts::pay_for_restore(context, &restore).await,
             // Who finishes a restore does not let go of it before its end: this one was left behind.
             RestorePhase::Finalizing | RestorePhase::FinalizingPartiallyFailed
                 if context.settings.is_enabled("restore-finalizer") =>

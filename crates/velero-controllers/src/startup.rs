@@ -12,13 +12,13 @@ use velero_api::v2alpha1::{DataDownload, DataUpload};
 use velero_api::{GROUP, labels};
 use velero_cluster::{Cluster, Error as ClusterError};
 
-use crate::backup_finalizer::clean_up;
 use crate::backup_phase::move_to;
 use crate::clock;
 use crate::context::Context;
+use crate::debts::{self, Remains};
 use crate::error::{Error, Result, describe};
 use crate::objects::{name, uid};
-use crate::{backup_operations, backup_snapshots, csi_snapshots, restore_finalizer, restore_operations, restore_phase};
+use crate::{csi_snapshots, restore_phase};
 
 /// How long a store may take to tell what an interrupted backup left in it.
 const STORE_PATIENCE: Duration = Duration::from_secs(30);
@@ -66,47 +66,41 @@ pub(crate) async fn fail_interrupted(context: &Context) -> Result<()> {
         })
         .await?;
     for backup in backups {
-        let look = tokio::time::timeout(STORE_PATIENCE, what_is_stored(context, &backup)).await;
-        if let Ok(Ok(Some(stored))) = look {
-            let mut ended = backup.clone();
-            ended.status = stored.status;
-            context.objects.force(&backup, &ended).await?;
-            tracing::info!(backup = name(&backup), "The backup had ended when the server was stopped");
-            continue;
-        }
-        let mut failed = backup.clone();
-        move_to(&mut failed, BackupPhase::Failed)?;
-        failed.status.failure_reason = interrupted("backup");
-        failed.status.completion_timestamp = Some(clock::now_time());
-        context.objects.force(&backup, &failed).await?;
-        tracing::warn!(backup = name(&backup), "{}", failed.status.failure_reason);
-        csi_snapshots::discard(context, &backup).await;
-        let selector = format!("{}={}", labels::BACKUP_UID, uid(&backup));
-        cancel_backup_movers(context, &selector, &interrupted("backup")).await;
+        fail_interrupted_backup(context, &backup).await?;
     }
     fail_interrupted_restores(context).await
 }
 
-/// The metadata of an interrupted backup, should it have got that far; otherwise its files are removed.
-async fn what_is_stored(context: &Context, backup: &Backup) -> Result<Option<Backup>> {
-    let location = context.locations.get(&backup.spec.storage_location).await?;
-    if location.is_read_only() {
-        return Ok(None);
-    }
-    let store = context.locations.open_for_a_look(&location).await?;
-    if !store.backup_exists(name(backup)).await? {
-        backup_operations::cancel(context, backup, Some(&store)).await;
-        let left = backup_snapshots::delete_stored(context, backup, &store).await;
-        if left.is_empty() {
-            clean_up(&store, name(backup)).await;
-        } else {
-            // The files say what the deletion of the backup has to remove.
-            tracing::warn!(backup = name(backup), problems = left.join("; "), "Snapshots of the backup are left");
+/// Ends a backup that nobody works on any more. What could not be cleaned up is remembered with the end.
+async fn fail_interrupted_backup(context: &Context, backup: &Backup) -> Result<()> {
+    let selector = format!("{}={}", labels::BACKUP_UID, uid(backup));
+    cancel_backup_movers(context, &selector, &interrupted("backup")).await;
+    let mut failed = backup.clone();
+    let remains = tokio::time::timeout(STORE_PATIENCE, debts::remove_remains(context, backup)).await;
+    let owed = match remains {
+        Ok(Ok(Remains::Ended(stored))) => {
+            failed.status = stored.status;
+            context.objects.force(backup, &failed).await?;
+            tracing::info!(backup = name(backup), "The backup had ended when the server was stopped");
+            return Ok(());
         }
-        return Ok(None);
+        Ok(Ok(Remains::Removed)) => None,
+        Ok(Ok(Remains::Left(problem))) => Some(problem),
+        Ok(Err(error)) => Some(describe(&error)),
+        Err(_) => Some(format!("its location did not answer within {STORE_PATIENCE:?}")),
+    };
+    if let Some(problem) = owed {
+        tracing::warn!(backup = name(backup), problem, "What the interrupted backup left is removed later");
+        // This needs no store.
+        csi_snapshots::discard(context, backup).await;
+        debts::owe(&mut failed, debts::OF_BACKUP);
     }
-    let stored = store.get_metadata(name(backup)).await?;
-    Ok(Some(stored).filter(|stored| uid(stored) == uid(backup)))
+    move_to(&mut failed, BackupPhase::Failed)?;
+    failed.status.failure_reason = interrupted("backup");
+    failed.status.completion_timestamp = Some(clock::now_time());
+    context.objects.force(backup, &failed).await?;
+    tracing::warn!(backup = name(backup), "{}", failed.status.failure_reason);
+    Ok(())
 }
 
 async fn fail_interrupted_restores(context: &Context) -> Result<()> {
@@ -120,26 +114,24 @@ async fn fail_interrupted_restores(context: &Context) -> Result<()> {
         })
         .await?;
     for restore in restores {
+        let selector = format!("{}={}", labels::RESTORE_UID, uid(&restore));
+        cancel_restore_movers(context, &selector, &interrupted("restore")).await;
         let mut failed = restore.clone();
+        let cancelled = debts::cancel_operations(context, &restore);
+        let owed = match tokio::time::timeout(STORE_PATIENCE, cancelled).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(describe(&error)),
+            Err(_) => Some(format!("its location did not answer within {STORE_PATIENCE:?}")),
+        };
+        if let Some(problem) = owed {
+            tracing::warn!(restore = name(&restore), problem, "Operations of the restore are cancelled later");
+            debts::owe(&mut failed, debts::OF_RESTORE);
+        }
         restore_phase::move_to(&mut failed, RestorePhase::Failed)?;
         failed.status.failure_reason = interrupted("restore");
         failed.status.completion_timestamp = Some(clock::now_time());
         context.objects.force(&restore, &failed).await?;
         tracing::warn!(restore = name(&restore), "{}", failed.status.failure_reason);
-        let cancelled = cancel_stored_operations(context, &restore);
-        if let Err(error) = tokio::time::timeout(STORE_PATIENCE, cancelled).await.unwrap_or(Ok(())) {
-            let restore = name(&restore);
-            tracing::warn!(restore, error = describe(&error), "Operations of the restore are not cancelled");
-        }
-        let selector = format!("{}={}", labels::RESTORE_UID, uid(&restore));
-        cancel_restore_movers(context, &selector, &interrupted("restore")).await;
-    }
-    Ok(())
-}
-
-async fn cancel_stored_operations(context: &Context, restore: &Restore) -> Result<()> {
-    if let Some(store) = restore_finalizer::store_of(context, restore).await? {
-        restore_operations::cancel(context, restore, Some(&store)).await;
     }
     Ok(())
 }

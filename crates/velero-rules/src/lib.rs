@@ -7,6 +7,7 @@
 pub mod api_versions;
 pub mod backup_sync;
 pub mod cron;
+pub mod deletion;
 pub mod hooks;
 pub mod includes_excludes;
 pub mod names;

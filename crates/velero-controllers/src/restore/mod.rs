@@ -5,6 +5,7 @@
 //! them (`restore_operations`); one whose pods still run hooks passes through Finalizing; any other goes straight to its
 //! end.
 
+mod awaited;
 mod facts;
 mod park;
 mod prepare;
@@ -12,13 +13,15 @@ mod report;
 mod settle;
 mod transfer;
 
+use tokio::sync::SemaphorePermit;
 use velero_api::v1::{Restore, RestorePhase};
 use velero_engine::Journal;
 use velero_store::BackupStore;
 
+pub(crate) use awaited::Awaited;
 pub(crate) use park::{Parked, ParkedHooks};
 pub use prepare::{PreparedRestore, prepare_restore};
-pub(crate) use settle::finish_hooks;
+pub(crate) use settle::{finish_hooks, note_unfinished};
 pub(crate) use transfer::journal_files;
 
 use crate::busy::Hold;
@@ -37,8 +40,9 @@ struct Failure {
     store: Option<BackupStore>,
 }
 
-/// Runs a new restore to its end.
-pub(crate) async fn run(context: &SharedContext, restore: Restore) -> Result<()> {
+/// Runs a new restore to its end. It has a place among those that run until its last object is restored; while it waits
+/// for hooks and volumes, others run.
+pub(crate) async fn run(context: &SharedContext, restore: Restore, place: SemaphorePermit<'_>) -> Result<()> {
     // Only a deletion can have it, and that ends with the restore.
     let Some(hold) = context.busy_restores.enter(name(&restore)) else { return Ok(()) };
     let mut prepared = prepare_restore(context.objects.cluster(), &context.settings, &restore).await?;
@@ -50,10 +54,15 @@ pub(crate) async fn run(context: &SharedContext, restore: Restore) -> Result<()>
         return Ok(());
     }
     prepared.restore = claimed;
-    execute(context, prepared, &hold).await
+    execute(context, prepared, &hold, place).await
 }
 
-async fn execute(context: &Context, prepared: PreparedRestore, hold: &Hold<'_>) -> Result<()> {
+async fn execute(
+    context: &Context,
+    prepared: PreparedRestore,
+    hold: &Hold<'_>,
+    place: SemaphorePermit<'_>,
+) -> Result<()> {
     let restore = prepared.restore.clone();
     tracing::info!(restore = name(&restore), backup = restore.spec.backup_name, "Running restore");
     let journal = report::journal(context, &restore);
@@ -61,7 +70,7 @@ async fn execute(context: &Context, prepared: PreparedRestore, hold: &Hold<'_>) 
     let store = opened.as_ref().ok().cloned();
     let ended = match opened {
         Err(failure) => Err(failure),
-        Ok(store) => attempt(context, prepared, &journal, store, hold).await,
+        Ok(store) => attempt(context, prepared, &journal, store, (hold, place)).await,
     };
     let ended = match ended {
         Ok(ended) => ended,
@@ -92,7 +101,7 @@ async fn attempt(
     prepared: PreparedRestore,
     journal: &Journal,
     store: BackupStore,
-    hold: &Hold<'_>,
+    (hold, place): (&Hold<'_>, SemaphorePermit<'_>),
 ) -> Result<Restore, Failure> {
     let restore = prepared.restore.clone();
     let failed = |reason| Failure { reason, store: Some(store.clone()) };
@@ -105,11 +114,12 @@ async fn attempt(
         () = hold.interrupted() => interrupted("its backup was deleted while the restore ran"),
         () = settle::deleted(context, &restore) => interrupted("the restore was deleted while it ran"),
     };
+    drop(place);
     let ended = match restored {
         Err(reason) => Err(failed(reason)),
         Ok((outcome, hooks)) => {
             report::note_end(journal);
-            let (restore, left) = (restore.clone(), (hooks, &tools.actions));
+            let (restore, left) = (restore.clone(), (hooks, &tools.actions, hold));
             let settled = settle::settle(context, restore, journal, &store, outcome, left).await;
             settled.map_err(|error| failed(describe(&error)))
         }

@@ -4,6 +4,7 @@
 
 mod backups;
 mod deletion;
+mod deletion_steps;
 mod downloads;
 mod ebs;
 mod locations;

@@ -19,21 +19,34 @@ pub struct RestoreOutcome {
     pub volumes: Vec<RestoreVolumeInfo>,
 }
 
-/// The hooks that still run in restored pods. Dropping it ends them.
+/// What still goes on after the last object: hooks in restored pods, and claims whose new volumes are awaited. Dropping
+/// it ends both.
 #[derive(Debug, Default)]
 pub struct RunningHooks {
     pub(crate) pods: JoinSet<HookStatus>,
+    pub(crate) volumes: JoinSet<()>,
 }
 
 impl RunningHooks {
-    /// Whether no pod has hooks.
+    /// Whether nothing goes on.
     pub fn is_empty(&self) -> bool {
-        self.pods.is_empty()
+        !self.has_hooks() && !self.has_volumes()
     }
 
-    /// Waits until all hooks have ended; what went wrong is in the journal then.
+    /// Whether pods have hooks.
+    pub fn has_hooks(&self) -> bool {
+        !self.pods.is_empty()
+    }
+
+    /// Whether new volumes are awaited.
+    pub fn has_volumes(&self) -> bool {
+        !self.volumes.is_empty()
+    }
+
+    /// Waits until all has ended; what went wrong is in the journal then.
     pub async fn wait(mut self) -> HookStatus {
         let mut all = HookStatus::default();
+        while self.volumes.join_next().await.is_some() {}
         while let Some(pod) = self.pods.join_next().await {
             let pod = pod.unwrap_or_default();
             all.hooks_attempted += pod.hooks_attempted;

@@ -59,6 +59,7 @@ pub(super) struct Run {
     pub hook_rules: RestoreHookRules,
     pub status_types: Option<IncludesExcludes>,
     pub hooks: Mutex<JoinSet<HookStatus>>,
+    pub new_volumes: Mutex<JoinSet<()>>,
     rows: AtomicU64,
     operations: Mutex<Vec<RestoreOperation>>,
     previews: Mutex<HashMap<ItemKey, (Row, ItemPreview)>>,
@@ -102,6 +103,7 @@ impl Run {
             namespaces: Namespaces::default(),
             pace: Pace::new(),
             hooks: Mutex::default(),
+            new_volumes: Mutex::default(),
             rows: AtomicU64::new(0),
             operations: Mutex::default(),
             previews: Mutex::default(),
@@ -246,7 +248,8 @@ impl Run {
         let operations = self.operations.into_inner().unwrap_or_else(PoisonError::into_inner);
         let volumes = self.volumes.restored();
         let pods = self.hooks.into_inner().unwrap_or_else(PoisonError::into_inner);
-        (RestoreOutcome { progress, resource_list, operations, volumes }, RunningHooks { pods })
+        let new_volumes = self.new_volumes.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (RestoreOutcome { progress, resource_list, operations, volumes }, RunningHooks { pods, volumes: new_volumes })
     }
 
     /// Closes the books of a preview.
