@@ -13,6 +13,12 @@ pub const RESOURCE_TIMEOUT: &str = "velero.io/resource-timeout";
 /// On a Backup: the ConfigMap with the volume policies of the whole cluster that took part.
 pub const GLOBAL_BACKUP_VOLUME_POLICY_CONFIG_MAP: &str = "velero.io/global-backup-volume-policy-configmap";
 
+/// On a Restore: it is only to be looked at; the name of the restore it would be. What acts on items of such a restore
+/// says what it would make of them and does nothing besides.
+pub const DRY_RUN: &str = "velero.io/dry-run";
+/// On such a Restore: the version of the server that answers it.
+pub const DRY_RUN_SERVER: &str = "velero.io/dry-run-server";
+
 /// On a pod: volumes to back up through the file system, comma separated.
 pub const VOLUMES_TO_BACKUP: &str = "backup.velero.io/backup-volumes";
 /// On a pod: volumes not to back up through the file system, comma separated.

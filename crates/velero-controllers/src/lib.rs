@@ -12,6 +12,7 @@
 //! | `backup_deletion` | DeleteBackupRequests | deletes it with all it owns |
 //! | `backup_sync`, `orphans` | BackupStorageLocations | bring backups of the bucket into the cluster, report what is none |
 //! | `restores` | Restores | hands each to the module of its phase |
+//! | `restore::dry_run` | | says what it would do, if that is all it asks |
 //! | `restore`, `restore_operations`, `restore_finalizer`, `restore_deletion` | | run it, follow its operations, end it, remove its files |
 //! | `schedule` | Schedules | makes backups when due |
 //! | `download_request` | DownloadRequests | hands out files |
@@ -64,4 +65,4 @@ mod store_message;
 
 pub use download_request::{DOWNLOAD_TOKEN_ANNOTATION, SERVER_URL_SCHEME};
 pub use error::{Error, ErrorClass, Result};
-pub use restore::{PreparedRestore, prepare_restore};
+pub use restore::{DryRunReport, PreparedRestore, prepare_restore};

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use velero_api::dry_run;
 use velero_api::finalizers::RESTORE_EXTERNAL_RESOURCES;
 use velero_api::v1::{Restore, RestorePhase};
 
@@ -16,6 +17,8 @@ use crate::{restore, restore_deletion, restore_finalizer, restore_operations};
 
 /// How many restores run at the same time: each holds the compressed archive of its backup in memory.
 const RUNNING: usize = 4;
+/// How many dry runs are answered at the same time, for the same reason.
+const LOOKING: usize = 2;
 /// How soon a restore that has to wait is looked at again.
 const WHILE_WAITING: Duration = Duration::from_secs(1);
 
@@ -23,11 +26,12 @@ const WHILE_WAITING: Duration = Duration::from_secs(1);
 pub(crate) struct RestoresReconciler {
     context: SharedContext,
     slots: Semaphore,
+    looks: Semaphore,
 }
 
 impl RestoresReconciler {
     pub(crate) fn new(context: SharedContext) -> Self {
-        Self { context, slots: Semaphore::new(RUNNING) }
+        Self { context, slots: Semaphore::new(RUNNING), looks: Semaphore::new(LOOKING) }
     }
 }
 
@@ -40,6 +44,9 @@ impl Reconciler for RestoresReconciler {
         let context = &self.context;
         if restore.metadata.deletion_timestamp.is_some() {
             return restore_deletion::release(context, &restore).await;
+        }
+        if dry_run::is_asked(&restore) {
+            return restore::answer_dry_run(context, restore, &self.looks).await;
         }
         if !claims_files(&restore) {
             let mut claimed = restore.clone();

@@ -5,6 +5,7 @@
 //! them (`restore_operations`); one whose pods still run hooks passes through Finalizing; any other goes straight to its
 //! end.
 
+mod dry_run;
 mod facts;
 mod park;
 mod prepare;
@@ -16,6 +17,8 @@ use velero_api::v1::{Restore, RestorePhase};
 use velero_engine::Journal;
 use velero_store::BackupStore;
 
+pub use dry_run::DryRunReport;
+pub(crate) use dry_run::answer as answer_dry_run;
 pub(crate) use park::{Parked, ParkedHooks};
 pub use prepare::{PreparedRestore, prepare_restore};
 pub(crate) use settle::finish_hooks;

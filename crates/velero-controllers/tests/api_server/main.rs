@@ -5,6 +5,7 @@
 mod backups;
 mod deletion;
 mod downloads;
+mod dry_runs;
 mod ebs;
 mod locations;
 mod operation_endings;

@@ -9,9 +9,11 @@
 //! ```
 //!
 //! Types follow each other in the order of the priorities; the items of one type go out at the same time, as many as
-//! the API server takes well. [`preview`] walks the same path with a last step that looks instead of writing.
+//! the API server takes well. `again` decides which writes are sent once more. What was refused for want of a webhook or
+//! a namespace is `postponed` to the end; what could refuse others, admission, comes last of all. [`preview`] walks the same path with a last step that looks instead of writing.
 
 mod act;
+mod again;
 mod apply;
 mod contents;
 mod error;
@@ -24,6 +26,7 @@ mod object;
 mod outcome;
 mod pace;
 mod plan;
+mod postponed;
 mod read;
 mod run;
 mod selection;
@@ -50,7 +53,7 @@ use velero_rules::resource_modifiers::ResourceModifiers;
 use velero_rules::resource_policies::ResourcePolicies;
 
 pub use error::RestoreError;
-pub use outcome::{Change, ItemPreview, Preview, PreviewAction, RestoreOutcome, RunningHooks};
+pub use outcome::{Change, HIDDEN, ItemPreview, Preview, PreviewAction, RestoreOutcome, RunningHooks};
 
 use crate::Journal;
 use crate::restore::plan::Plan;

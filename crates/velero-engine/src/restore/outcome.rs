@@ -1,6 +1,6 @@
 //! What a restore came to, and what one would come to.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::task::JoinSet;
 use velero_api::records::{ResourceList, RestoreOperation, RestoreVolumeInfo};
@@ -44,14 +44,14 @@ impl RunningHooks {
 }
 
 /// What a restore would do to each object.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Preview {
     /// One entry an object, in the order they would be written.
     pub items: Vec<ItemPreview>,
 }
 
 /// What a restore would do to one object.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ItemPreview {
     /// What would happen.
@@ -71,15 +71,15 @@ pub struct ItemPreview {
     /// Its name.
     pub name: String,
     /// Why, in words.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// What would change in, or differs from, the object in the cluster.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
 }
 
 /// What would happen to an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PreviewAction {
     /// It would be made.
@@ -95,7 +95,7 @@ pub enum PreviewAction {
 }
 
 /// One place where the object in the cluster and the one to restore differ.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// Where, as a JSON pointer.
     pub path: String,
@@ -105,4 +105,39 @@ pub struct Change {
     /// What the backup has; none when it has nothing there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Value>,
+}
+
+/// What stands for a value that must not be seen.
+pub const HIDDEN: &str = "<hidden>";
+/// The annotation in which `kubectl apply` keeps the whole object.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io~1last-applied-configuration";
+
+impl ItemPreview {
+    /// Shows of a Secret that it differs and where, but nothing that may hold its content.
+    pub fn hide_secrets(&mut self) {
+        if self.kind != "Secret" || self.api_version != "v1" {
+            return;
+        }
+        for change in self.changes.iter_mut().filter(|change| !is_harmless(&change.path)) {
+            for value in [&mut change.from, &mut change.to].into_iter().flatten() {
+                *value = HIDDEN.into();
+            }
+        }
+    }
+}
+
+fn is_harmless(path: &str) -> bool {
+    let annotation = path.strip_prefix("/metadata/annotations/");
+    path == "/type"
+        || path == "/immutable"
+        || path.starts_with("/metadata/labels")
+        || annotation.is_some_and(|annotation| annotation != LAST_APPLIED)
+}
+
+impl Change {
+    /// About how many bytes it takes to tell it.
+    pub(super) fn size(&self) -> usize {
+        let value = |value: &Option<Value>| value.as_ref().map_or(0, |value| value.to_string().len());
+        self.path.len() + value(&self.from) + value(&self.to)
+    }
 }

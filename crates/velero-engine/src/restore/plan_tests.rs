@@ -119,6 +119,30 @@ fn definitions_come_first_whatever_the_priorities_say() {
 }
 
 #[test]
+fn admission_comes_last_whatever_the_priorities_say() {
+    let [validating, mutating] = ["validating", "mutating"];
+    let hook = |kind: &str| format!("{kind}webhookconfigurations.admissionregistration.k8s.io");
+    let policy = |part: &str| format!("validatingadmission{part}.admissionregistration.k8s.io");
+    let order = vec![
+        hook(validating),
+        "pods".to_owned(),
+        policy("policybindings"),
+        policy("policies"),
+        hook(mutating),
+        "z".to_owned(),
+    ];
+    let expected = [
+        "pods".to_owned(),
+        "z".to_owned(),
+        policy("policies"),
+        policy("policybindings"),
+        hook(mutating),
+        hook(validating),
+    ];
+    assert_eq!(admission_last(order), expected);
+}
+
+#[test]
 fn an_action_may_ask_for_cluster_scoped_items_unless_they_were_ruled_out() {
     let spec = RestoreSpec { included_namespaces: vec!["shop".to_owned()], ..RestoreSpec::default() };
     let scope = plan(SHOP, &spec).scope;
