@@ -43,6 +43,7 @@ mod locations;
 mod logging;
 mod metrics;
 mod objects;
+mod operation_records;
 mod operations;
 mod orphans;
 mod plugins;

@@ -29,7 +29,7 @@ use crate::restore::ParkedHooks;
 use crate::restores::RestoresReconciler;
 use crate::schedule::ScheduleReconciler;
 use crate::server_status_request::ServerStatusRequestReconciler;
-use crate::{http, logging, server_status, startup};
+use crate::{http, logging, operation_records, server_status, startup};
 
 pub use crate::settings::{DISABLEABLE_CONTROLLERS, LogFormat, Settings};
 
@@ -150,6 +150,7 @@ async fn start_controllers(context: &SharedContext, tasks: &mut JoinSet<()>) -> 
         tasks.spawn(server_status::keep(context.clone()));
     }
     tasks.spawn(backups::count_all(context.clone()));
+    tasks.spawn(operation_records::remove_ended(context.clone()));
     Ok(())
 }
 

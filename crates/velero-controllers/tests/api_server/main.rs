@@ -8,6 +8,7 @@ mod downloads;
 mod ebs;
 mod locations;
 mod operation_endings;
+mod operation_records;
 mod operation_restarts;
 mod operation_table;
 mod plugins;
