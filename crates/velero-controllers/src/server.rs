@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use velero_cluster::{Cluster, ConnectOptions};
 use velero_plugin::Actions;
 
+use crate::backup::global_policies;
 use crate::backup_deletion::BackupDeletionReconciler;
 use crate::backup_storage_location::BackupStorageLocationReconciler;
 use crate::backup_sync::BackupSyncReconciler;
@@ -73,6 +74,7 @@ pub async fn run_until_with(settings: Settings, further: Actions, stop: Cancella
         address => Some(http::listen(address).await?),
     };
     let context = context(settings, cluster, further, stop).await?;
+    check_settings(&context).await?;
     startup::fail_interrupted(&context).await?;
     startup::ensure_default_location(&context).await?;
 
@@ -132,6 +134,22 @@ async fn context(
         settings,
         stop,
     }))
+}
+
+/// Says once what flags do not do, and refuses global policies that no backup could use.
+async fn check_settings(context: &Context) -> Result<()> {
+    for flag in &context.settings.flags_without_effect {
+        tracing::warn!(flag, "The flag is accepted and has no effect");
+    }
+    let global = global_policies(&context.objects, &context.settings).await;
+    let global =
+        global.map_err(|problem| Error::Setting { flag: "global-backup-volume-policies-configmap", problem })?;
+    if global.is_some_and(|policies| policies.has_other_policies()) {
+        tracing::warn!(
+            "Of --global-backup-volume-policies-configmap only volumePolicies are used, the rest is ignored"
+        );
+    }
+    Ok(())
 }
 
 async fn start_controllers(context: &SharedContext, tasks: &mut JoinSet<()>) -> Result<()> {

@@ -22,7 +22,7 @@ use velero_rules::operations::Tally;
 use velero_rules::resource_policies::ResourcePolicies;
 use velero_store::BackupStore;
 
-pub(crate) use facts::{policies, read_policies};
+pub(crate) use facts::{global_policies, policies, read_policies};
 pub(crate) use transfer::request;
 
 use crate::backup_finalizer::report as report_end;

@@ -6,6 +6,7 @@ mod backups;
 mod deletion;
 mod downloads;
 mod ebs;
+mod global_policies;
 mod locations;
 mod operation_endings;
 mod operation_restarts;
