@@ -27,18 +27,14 @@ struct Fault {
 
 fn faults() -> Vec<Fault> {
     vec![
-        Fault {
-            name: "dead",
-            rule: Box::new(outage(Duration::MAX, Action::Cut(1_000))),
-            ending: Err("backups/dead/dead.tar.gz"),
-        },
+        Fault { name: "dead", rule: Box::new(outage(Duration::MAX, Action::Cut(1_000))), ending: Err("backups/dead/") },
         Fault { name: "unavailable", rule: Box::new(outage(OUTAGE, Action::Unavailable)), ending: Ok(()) },
         Fault { name: "interrupted", rule: Box::new(first_uploads(6, Action::Cut(1 << 20))), ending: Ok(()) },
         Fault { name: "scratched", rule: Box::new(first_uploads(1, Action::Flip(1_234))), ending: Ok(()) },
         Fault {
             name: "damaging",
             rule: Box::new(first_uploads(usize::MAX, Action::Flip(1_234))),
-            ending: Err("backups/damaging/damaging.tar.gz"),
+            ending: Err("backups/damaging/"),
         },
     ]
 }

@@ -16,6 +16,8 @@ const IMAGE: &str = "docker.io/velero/velero:in-cluster";
 const NAMESPACE: &str = "velero";
 /// A port nobody listens on.
 const NOWHERE: &str = "http://127.0.0.1:9";
+/// What answers there is another host than the store: the kubelet, which knows none of these paths.
+const ANOTHER_HOST: &str = "http://127.0.0.1:10248";
 
 /// What the command line prints: standard output, then standard error.
 fn velero(machine: &Machine, arguments: &[&str]) -> (String, String) {
@@ -72,7 +74,7 @@ fn server_objects() -> Vec<Value> {
     vec![account, binding, pod]
 }
 
-/// A directory inside the pod, and a bucket whose URLs lead nowhere for those outside.
+/// A directory inside the pod, and buckets whose URLs lead nowhere, or to another host, for those outside.
 fn locations() -> Vec<Value> {
     let location = |name: &str, spec: Value| {
         let metadata = json!({"name": name, "namespace": NAMESPACE});
@@ -85,16 +87,23 @@ fn locations() -> Vec<Value> {
     let directory = json!({
         "provider": "fs", "default": true, "config": {"path": "/data/backups"}, "objectStorage": {"bucket": "backups"},
     });
-    let bucket = json!({
-        "provider": "aws",
-        "credential": {"name": "keys", "key": "cloud"},
-        "objectStorage": {"bucket": BUCKET, "prefix": harness::unique_name("in-cluster")},
-        "config": {
-            "region": "us-east-1", "s3ForcePathStyle": "true",
-            "s3Url": TestBox::store_url_for_pods(), "publicUrl": NOWHERE,
-        },
-    });
-    vec![keys, location("default", directory), location("far", bucket)]
+    let bucket = |public: &str| {
+        json!({
+            "provider": "aws",
+            "credential": {"name": "keys", "key": "cloud"},
+            "objectStorage": {"bucket": BUCKET, "prefix": harness::unique_name("in-cluster")},
+            "config": {
+                "region": "us-east-1", "s3ForcePathStyle": "true",
+                "s3Url": TestBox::store_url_for_pods(), "publicUrl": public,
+            },
+        })
+    };
+    vec![
+        keys,
+        location("default", directory),
+        location("far", bucket(NOWHERE)),
+        location("hidden", bucket(ANOTHER_HOST)),
+    ]
 }
 
 fn start_server(machine: &Machine) {
@@ -113,7 +122,7 @@ fn start_server(machine: &Machine) {
     ready.unwrap_or_else(|error| panic!("{error:#}\n{}", server_log(machine)));
     wait_until("the locations", Duration::from_secs(30), || {
         let phases = kubectl(machine, &["get", "backupstoragelocations", "-o=jsonpath={.items[*].status.phase}"])?;
-        anyhow::ensure!(phases == "Available Available", "the locations are {phases:?}");
+        anyhow::ensure!(phases == "Available Available Available", "the locations are {phases:?}");
         Ok(())
     })
     .unwrap_or_else(|error| panic!("{error:#}\n{}", server_log(machine)));
@@ -191,9 +200,11 @@ fn a_server_in_a_pod_hands_out_what_only_it_can_reach() {
         start_server(machine);
         let notes = make_and_read(machine, "in-directory", "default");
         assert!(!notes.contains("cannot reach"), "{notes}");
-        let notes = make_and_read(machine, "in-bucket", "far");
-        let fallbacks = notes.matches("fetching the file through the Kubernetes API server").count();
-        assert_eq!(fallbacks, 1, "the store is tried once and then known to be out of reach: {notes}");
+        for (backup, location) in [("in-bucket", "far"), ("in-hidden-bucket", "hidden")] {
+            let notes = make_and_read(machine, backup, location);
+            let fallbacks = notes.matches("fetching the file through the Kubernetes API server").count();
+            assert_eq!(fallbacks, 1, "the store is tried once and then known to be out of reach: {notes}");
+        }
         check_tokens(machine, "in-directory");
     });
     TestBox::down("in-cluster").unwrap();

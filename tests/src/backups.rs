@@ -58,6 +58,16 @@ pub fn object(machine: &Machine, bucket: &str, key: &str) -> Result<Option<Vec<u
     }
 }
 
+/// The keys of all objects in the bucket under a prefix.
+pub fn keys(machine: &Machine, bucket: &str, prefix: &str) -> Result<Vec<String>> {
+    let url = format!("{}/{bucket}?list-type=2&prefix={}", TestBox::store_url_for_pods(), prefix.replace('/', "%2F"));
+    let credentials = format!("{ACCESS_KEY}:{SECRET_KEY}");
+    let sign = ["--silent", "--show-error", "--fail", "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", &credentials];
+    let listed = machine.run("curl", sign.iter().chain(&[url.as_str()]))?;
+    let pieces = listed.split("<Key>").skip(1).filter_map(|piece| piece.split("</Key>").next());
+    Ok(pieces.map(str::to_owned).collect())
+}
+
 /// The files of a backup's archive: path and content.
 pub fn archive(machine: &Machine, bucket: &str, prefix: &str, name: &str) -> Result<BTreeMap<String, Vec<u8>>> {
     let key = format!("{prefix}/backups/{name}/{name}.tar.gz");

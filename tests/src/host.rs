@@ -1,80 +1,128 @@
-//! What this host looks like: its processes, mounts, namespaces, links, addresses and control groups.
+//! What boxes make of this host, and what is left of it after they went. Only that is looked at: other boxes may come and
+//! go meanwhile.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
+use velero_testkit::machine::Machine;
 
-/// A picture of the host that can be compared with a later one.
-#[derive(Debug, PartialEq, Eq)]
-pub struct HostState {
-    mounts: BTreeSet<String>,
+/// The kinds of namespaces a box has of its own.
+const NAMESPACES: [&str; 3] = ["net", "mnt", "pid"];
+
+/// What some boxes made: their processes, and the namespaces these live in.
+#[derive(Debug)]
+pub struct Traces {
+    names: Vec<String>,
+    /// Numbers, each with the time the process started: a number is given again, later, to another process.
+    processes: BTreeMap<u32, String>,
     namespaces: BTreeSet<String>,
-    addresses: BTreeSet<String>,
-    network_namespace_files: BTreeSet<String>,
-    control_groups: BTreeSet<String>,
-    box_processes: BTreeSet<String>,
-    box_folders: BTreeSet<String>,
 }
 
-impl HostState {
-    /// Takes the picture.
-    pub fn now() -> Result<Self> {
-        Ok(Self {
-            mounts: fs::read_to_string("/proc/self/mounts")?.lines().map(str::to_owned).collect(),
-            namespaces: namespaces(),
-            addresses: addresses()?,
-            network_namespace_files: names_in("/run/netns"),
-            control_groups: control_groups(),
-            box_processes: box_processes(),
-            box_folders: names_in("/var/tmp/velero-boxes"),
-        })
+impl Traces {
+    /// Looks at boxes while they are there. A box may be half up.
+    pub fn of(names: &[&str]) -> Result<Self> {
+        let own: BTreeSet<String> = namespaces_of("self").collect();
+        let children = children();
+        let mut processes = BTreeMap::new();
+        for name in names {
+            let machine = Machine::find(name).with_context(|| format!("no box {name} is up"))?;
+            let mut found = vec![machine.init()];
+            while let Some(process) = found.pop() {
+                if let Some(started) = started(process) {
+                    processes.insert(process, started);
+                }
+                found.extend(children.get(&process).into_iter().flatten());
+            }
+        }
+        let all = processes.keys().flat_map(|process| namespaces_of(&process.to_string()).collect::<Vec<_>>());
+        let namespaces = all.filter(|namespace| !own.contains(namespace)).collect();
+        Ok(Self { names: names.iter().map(|name| (*name).to_owned()).collect(), processes, namespaces })
+    }
+
+    /// Fails with what is left of the boxes.
+    pub fn ensure_gone(&self) -> Result<()> {
+        let mut left = self.processes_left();
+        for name in &self.names {
+            left.extend(folders_left(name));
+            left.extend(mounts_left(name));
+        }
+        let store_alone = Machine::names() == ["store"];
+        left.extend(store_alone.then(|| "the store, which no box uses".to_owned()));
+        ensure!(left.is_empty(), "left behind: {left:#?}");
+        Ok(())
+    }
+
+    fn processes_left(&self) -> Vec<String> {
+        let mut left = Vec::new();
+        for process in processes() {
+            let is_ours = self.processes.get(&process).is_some_and(|then| started(process).as_ref() == Some(then));
+            let lives_in_ours =
+                namespaces_of(&process.to_string()).any(|namespace| self.namespaces.contains(&namespace));
+            let command = command_line(process);
+            let names_ours = self.names.iter().any(|name| command.contains(&format!("velero-boxes/{name}/")));
+            if is_ours || lives_in_ours || names_ours {
+                left.push(format!("process {process}: {command}"));
+            }
+        }
+        left
     }
 }
 
-fn names_in(folder: impl AsRef<Path>) -> BTreeSet<String> {
-    fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect()
+/// The state folder and the control groups of a box.
+fn folders_left(name: &str) -> Vec<String> {
+    let state = Path::new("/var/tmp/velero-boxes").join(name);
+    let groups = names_in("/sys/fs/cgroup").into_iter().map(|root| Path::new("/sys/fs/cgroup").join(root));
+    let groups =
+        groups.chain([Path::new("/sys/fs/cgroup").to_owned()]).map(|root| root.join(format!("velero-box-{name}")));
+    groups.chain([state]).filter(|path| path.exists()).map(|path| path.display().to_string()).collect()
 }
 
-fn processes() -> impl Iterator<Item = String> {
-    names_in("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+fn mounts_left(name: &str) -> Vec<String> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let ours = |line: &&str| line.contains(&format!("velero-boxes/{name}/"));
+    mounts.lines().filter(ours).map(|line| format!("mount {line}")).collect()
 }
 
-/// Every network, mount and process namespace some process lives in.
-fn namespaces() -> BTreeSet<String> {
-    let links = processes().flat_map(|process| ["net", "mnt", "pid"].map(|kind| format!("/proc/{process}/ns/{kind}")));
-    links.filter_map(|link| Some(fs::read_link(link).ok()?.display().to_string())).collect()
+fn names_in(folder: impl AsRef<Path>) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Every link with its addresses, without what changes by itself.
-fn addresses() -> Result<BTreeSet<String>> {
-    let output = Command::new("ip").args(["-oneline", "address"]).output()?;
-    let links = names_in("/sys/class/net");
-    let addresses = String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| Some(line.split_once('\\')?.0.trim().to_owned()))
-        .collect::<BTreeSet<String>>();
-    Ok(addresses.into_iter().chain(links).collect())
+fn processes() -> impl Iterator<Item = u32> {
+    names_in("/proc").into_iter().filter_map(|name| name.parse().ok())
 }
 
-fn control_groups() -> BTreeSet<String> {
-    let roots = names_in("/sys/fs/cgroup").into_iter().map(|name| Path::new("/sys/fs/cgroup").join(name));
-    roots
-        .filter(|root| root.is_dir())
-        .flat_map(|root| names_in(&root).into_iter().filter(|name| name.contains("velero-box")))
-        .collect()
+/// What the kernel says about a process: its fields after the name.
+fn fields(process: u32) -> Option<Vec<String>> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    Some(stat.rsplit_once(')')?.1.split_whitespace().map(str::to_owned).collect())
 }
 
-/// The command lines of processes that belong to a box, wherever they run.
-fn box_processes() -> BTreeSet<String> {
-    let lines = processes().filter_map(|process| fs::read(format!("/proc/{process}/cmdline")).ok());
-    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
-    lines.filter(|line| line.contains("velero-boxes") || line.contains("containerd-shim")).collect()
+/// When a process started; nothing where it has ended and only its parent has not looked yet.
+fn started(process: u32) -> Option<String> {
+    let fields = fields(process)?;
+    if fields.first()? == "Z" { None } else { fields.into_iter().nth(19) }
+}
+
+/// The processes each process is the parent of.
+fn children() -> BTreeMap<u32, Vec<u32>> {
+    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for process in processes() {
+        if let Some(parent) = fields(process).and_then(|fields| fields.get(1)?.parse().ok()) {
+            children.entry(parent).or_default().push(process);
+        }
+    }
+    children
+}
+
+fn namespaces_of(process: &str) -> impl Iterator<Item = String> {
+    let links = NAMESPACES.map(|kind| format!("/proc/{process}/ns/{kind}"));
+    links.into_iter().filter_map(|link| Some(fs::read_link(link).ok()?.display().to_string()))
+}
+
+fn command_line(process: u32) -> String {
+    let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&line).replace('\0', " ")
 }

@@ -5,6 +5,7 @@ pub mod backups;
 pub mod command_line;
 pub mod csi;
 pub mod difference;
+pub mod fault_matrix;
 pub mod fixture;
 pub mod host;
 pub mod openshift;

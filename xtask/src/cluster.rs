@@ -6,6 +6,8 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use velero_testkit::{BoxKind, TestBox};
 
+use crate::output::out;
+
 /// Which box is meant.
 #[derive(Args)]
 pub(crate) struct Name {
@@ -74,7 +76,7 @@ pub(crate) fn run(action: &Action) -> Result<()> {
                 (false, false, false) => BoxKind::Whole,
             };
             let test_box = TestBox::up(&name.name, kind)?;
-            println!("box {} is up: eval \"$(cargo xtask cluster env --name {})\"", name.name, test_box.machine().name);
+            out!("box {} is up: eval \"$(cargo xtask cluster env --name {})\"", name.name, test_box.machine().name);
             Ok(())
         }
         Action::Down { all: true, .. } => TestBox::names().iter().try_for_each(|name| TestBox::down(name)),
@@ -82,7 +84,7 @@ pub(crate) fn run(action: &Action) -> Result<()> {
         Action::Status { name } => status(name.as_deref()),
         Action::Env(name) => {
             for (key, value) in environment(&name.find()?)? {
-                println!("export {key}='{value}'");
+                out!("export {key}='{value}'");
             }
             Ok(())
         }
@@ -100,21 +102,21 @@ fn environment(test_box: &TestBox) -> Result<Vec<(&'static str, String)>> {
 fn status(only: Option<&str>) -> Result<()> {
     let names: Vec<String> = only.map_or_else(TestBox::names, |name| vec![name.to_owned()]);
     if names.is_empty() {
-        println!("no box is up");
+        out!("no box is up");
     }
     let mut broken = Vec::new();
     for name in &names {
         let Some(test_box) = TestBox::find(name) else {
-            println!("{name}: down");
+            out!("{name}: down");
             broken.push(name.clone());
             continue;
         };
-        println!("{name}: up, {:?}, kubeconfig {}", test_box.kind(), test_box.kubeconfig().display());
+        out!("{name}: up, {:?}, kubeconfig {}", test_box.kind(), test_box.kubeconfig().display());
         for (part, state) in test_box.status() {
             match state {
-                Ok(()) => println!("  {part:<24} works"),
+                Ok(()) => out!("  {part:<24} works"),
                 Err(reason) => {
-                    println!("  {part:<24} does not work: {reason:#}");
+                    out!("  {part:<24} does not work: {reason:#}");
                     broken.push(format!("{name}/{part}"));
                 }
             }

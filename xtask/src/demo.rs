@@ -8,6 +8,8 @@ use velero_testkit::machine::{Machine, wait_until};
 use velero_testkit::{BoxKind, Edition, ServerOptions, TestBox, VeleroServer, objects};
 use velero_tests::{csi, restores};
 
+use crate::output::{self, out};
+
 #[derive(Args)]
 pub(crate) struct Options {
     /// Leave the boxes up afterwards
@@ -25,7 +27,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let outcome = show();
     if options.keep {
         for name in [BOX, SECOND_BOX].into_iter().filter(|name| TestBox::find(name).is_some()) {
-            println!("\nthe box stays up: eval \"$(cargo xtask cluster env --name {name})\"");
+            out!("\nthe box stays up: eval \"$(cargo xtask cluster env --name {name})\"");
         }
         return outcome;
     }
@@ -77,16 +79,16 @@ fn application(machine: &Machine) -> Result<String> {
 fn show_data(machine: &Machine, namespace: &str) -> Result<String> {
     title("What the database has in its volume");
     csi::wait_for_set(machine, namespace, 1)?;
-    print!("{}", machine.kubectl(&["-n", namespace, "get", "statefulsets,persistentvolumeclaims"])?);
+    output::print(machine.kubectl(&["-n", namespace, "get", "statefulsets,persistentvolumeclaims"])?);
     let sum = csi::sums(machine, namespace, 1)?.concat();
-    print!("{sum}");
+    output::print(&sum);
     Ok(sum)
 }
 
 fn compare_data(machine: &Machine, namespace: &str, before: &str) -> Result<()> {
     let now = show_data(machine, namespace)?;
     ensure!(now == before, "the data is not what it was: {now}, it was {before}");
-    println!("the same as before");
+    out!("the same as before");
     Ok(())
 }
 
@@ -98,14 +100,14 @@ fn show_application(machine: &Machine, namespace: &str) -> Result<()> {
         ensure!(ready == "2", "{ready:?} of 2 web servers are ready");
         Ok(())
     })?;
-    print!("{}", machine.kubectl(&["-n", namespace, "get", "deployments,pods,services"])?);
+    output::print(machine.kubectl(&["-n", namespace, "get", "deployments,pods,services"])?);
     title("A customer asks it by name");
     let ask = format!("printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc web.{namespace}.svc.cluster.local 8080");
     machine.apply(&objects::pod(namespace, "customer", &ask).to_string())?;
     wait_until("the answer", Duration::from_secs(60), || {
         let answer = machine.kubectl(&["-n", namespace, "logs", "customer"])?;
         ensure!(answer.contains("welcome to the shop"), "the customer got {answer:?}");
-        print!("{answer}");
+        output::print(&answer);
         Ok(())
     })
 }
@@ -113,8 +115,8 @@ fn show_application(machine: &Machine, namespace: &str) -> Result<()> {
 /// Somebody deletes the shop; the backup brings it back.
 fn lose_and_restore(machine: &Machine, velero: &VeleroServer, books: &str) -> Result<()> {
     title("Somebody deletes the shop");
-    println!("$ kubectl delete namespace {NAMESPACE}");
-    print!("{}", machine.kubectl(&["delete", "namespace", NAMESPACE])?);
+    out!("$ kubectl delete namespace {NAMESPACE}");
+    output::print(machine.kubectl(&["delete", "namespace", NAMESPACE])?);
     title("What would a restore do?");
     shown(velero, &["restore", "create", "--from-backup", NAMESPACE, "--dry-run", "--features=EnableCSI"])?;
     title("The restore");
@@ -144,11 +146,11 @@ fn migrate(books: &str) -> Result<()> {
 }
 
 fn shown(velero: &VeleroServer, arguments: &[&str]) -> Result<()> {
-    println!("$ velero {}", arguments.join(" "));
-    print!("{}", velero.velero(arguments)?);
+    out!("$ velero {}", arguments.join(" "));
+    output::print(velero.velero(arguments)?);
     Ok(())
 }
 
 fn title(text: &str) {
-    println!("\n== {text}");
+    out!("\n== {text}");
 }

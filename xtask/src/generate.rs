@@ -6,6 +6,8 @@ use anyhow::{Result, bail};
 use clap::Args;
 use velero_testkit::install::repository_root;
 
+use crate::output::out;
+
 #[derive(Args)]
 pub(crate) struct Options {
     /// Only check that the files are up to date
@@ -25,7 +27,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             bail!("{} is out of date: run cargo xtask gen", path.display());
         }
         fs::write(&path, content)?;
-        println!("wrote {}", path.display());
+        out!("wrote {}", path.display());
     }
     Ok(())
 }

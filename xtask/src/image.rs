@@ -4,19 +4,14 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use velero_testkit::TestBox;
 use velero_testkit::image::Image;
 use velero_testkit::install::repository_root;
 use velero_testkit::parts::Images;
 use velero_testkit::progress::say;
 
-/// The name the image has in a box.
-const IMAGE: &str = concat!("docker.io/velero/velero:v", env!("CARGO_PKG_VERSION"));
-
-/// The OpenShift plugin, and the name of its image.
-const OPENSHIFT_PLUGIN: &str = "velero-plugin-openshift";
-const OPENSHIFT_PLUGIN_IMAGE: &str = concat!("docker.io/velero/velero-plugin-openshift:v", env!("CARGO_PKG_VERSION"));
+use crate::output::out;
 
 /// What runs in pods beside the server: it holds back those whose volumes are being restored, and keeps those running
 /// that only hold volumes.
@@ -30,20 +25,37 @@ pub(crate) struct Options {
     /// Where the archive goes; by default target/image/<package>.tar
     #[arg(long)]
     output: Option<PathBuf>,
-    /// Make the image of the OpenShift plugin, for `velero plugin add`, instead
+    /// Make the image of a plugin, for `velero plugin add`, instead
     #[arg(long)]
-    openshift_plugin: bool,
+    plugin: Option<Plugin>,
     /// Also load it into the box of this name
     #[arg(long)]
     load: Option<String>,
 }
 
+/// The plugins that are shipped.
+#[derive(Clone, Copy, ValueEnum)]
+enum Plugin {
+    Aws,
+    Openshift,
+    Vsphere,
+}
+
+impl Plugin {
+    /// The name of its crate, its binary and its image.
+    fn package(self) -> &'static str {
+        match self {
+            Self::Aws => "velero-plugin-aws",
+            Self::Openshift => "velero-plugin-openshift",
+            Self::Vsphere => "velero-plugin-vsphere",
+        }
+    }
+}
+
 pub(crate) fn run(options: &Options) -> Result<()> {
     let root = repository_root();
-    let (package, image_name) = match options.openshift_plugin {
-        true => (OPENSHIFT_PLUGIN, OPENSHIFT_PLUGIN_IMAGE),
-        false => ("velero", IMAGE),
-    };
+    let package = options.plugin.map_or("velero", Plugin::package);
+    let image_name = format!("docker.io/velero/{package}:v{}", env!("CARGO_PKG_VERSION"));
     say("building the release binaries");
     let status =
         Command::new(env!("CARGO")).args(["build", "--release", "--package", package]).current_dir(&root).status()?;
@@ -52,21 +64,21 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let output = root.join(output);
     std::fs::create_dir_all(output.parent().context("the archive needs a folder")?)?;
     let binaries = root.join("target/release");
-    let image = match options.openshift_plugin {
-        true => Image::of_plugin(image_name, &binaries.join(package))?,
-        false => {
-            let image = Image::of_velero(image_name, &binaries.join(package))?;
+    let image = match options.plugin {
+        Some(_) => Image::of_plugin(&image_name, &binaries.join(package))?,
+        None => {
+            let image = Image::of_velero(&image_name, &binaries.join(package))?;
             HELPERS.iter().fold(image, |image, helper| image.file(&binaries.join(helper), helper))
         }
     };
     image.write(&output)?;
     let megabytes = output.metadata()?.len() as f64 / 1e6;
-    println!("{image_name} is in {}: {megabytes:.1} MB", output.display());
+    out!("{image_name} is in {}: {megabytes:.1} MB", output.display());
     ensure!(megabytes < MOST, "the image has grown past {MOST} MB: find out what it carries");
     if let Some(name) = &options.load {
         let test_box = TestBox::find(name).with_context(|| format!("no box named {name} is up"))?;
         Images::load(test_box.machine(), &output)?;
-        println!("{image_name} is loaded into the box {name}");
+        out!("{image_name} is loaded into the box {name}");
     }
     Ok(())
 }

@@ -6,6 +6,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::output::out;
+
 /// The floors of the house, top first. A crate may use crates of lower floors, never one of its own floor or above.
 const FLOORS: &[&[&str]] = &[
     &["velero"],
@@ -39,7 +41,7 @@ pub(crate) fn run() -> Result<()> {
     if !wrong.is_empty() {
         bail!("dependencies between crates must point down (ARCHITECTURE.md):\n  {}", wrong.join("\n  "));
     }
-    println!("layers: every dependency points down");
+    out!("layers: every dependency points down");
     Ok(())
 }
 

@@ -1,11 +1,14 @@
 //! The project's own commands: `cargo xtask demo`, `test`, `bench`, `install`, `cluster`, `peer`, `image`, `gen`, `layers`.
 
+#![deny(clippy::print_stdout, reason = "output.rs ends quietly where nobody reads")]
+
 mod bench;
 mod cluster;
 mod demo;
 mod generate;
 mod image;
 mod layers;
+mod output;
 mod peer;
 mod test;
 

@@ -5,6 +5,7 @@ use clap::Subcommand;
 use velero_testkit::{Edition, ServerOptions, VeleroServer};
 
 use crate::cluster::Name;
+use crate::output::out;
 
 #[derive(Subcommand)]
 pub(crate) enum Action {
@@ -42,12 +43,12 @@ pub(crate) fn run(action: &Action) -> Result<()> {
                 ..ServerOptions::default()
             };
             let peer = VeleroServer::up(&name.find()?, Edition::Peer, options)?;
-            println!("the peer serves namespace {namespace}, log: {}", peer.log().display());
+            out!("the peer serves namespace {namespace}, log: {}", peer.log().display());
             Ok(())
         }
         Action::Down(name) => VeleroServer::down(&name.find()?, Edition::Peer),
         Action::Path => {
-            println!("{}", Edition::Peer.binary()?.display());
+            out!("{}", Edition::Peer.binary()?.display());
             Ok(())
         }
     }

@@ -1,10 +1,10 @@
 //! `cargo xtask test`: sets the machine up, then every check and every test.
 
 use std::io::Write;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::thread;
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Error, Result, anyhow, ensure};
 use clap::Args;
 use velero_testkit::harness::{OPENSHIFT_BOX, SHARED_BOX, STORAGE_BOX};
 use velero_testkit::progress::say;
@@ -31,58 +31,61 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     install::check_machine()?;
+    let mut failures = Vec::new();
     if !options.only_tests {
-        check_form()?;
+        failures.extend(check_form());
     }
     say("building the tests");
-    cargo(&["test", "--workspace", "--no-run", "--quiet"])?;
-    say("building what the tests run against");
+    cargo(&["test", "--workspace", "--no-run"])?;
+    say("getting what the tests run against");
     server::install_all()?;
-    if options.cargo_test.is_empty() {
-        say("tests that want the machine for themselves");
-        cargo(&[
-            "test",
-            "--package",
-            "velero-tests",
-            "--test",
-            "machine_as_it_was",
-            "--",
-            "--ignored",
-            "--test-threads=1",
-        ])?;
-    }
     TestBox::up(SHARED_BOX, BoxKind::Whole)?;
-    let outcome = run_tests(&options.cargo_test);
+    failures.extend(run_tests(&options.cargo_test));
     if !options.keep {
         TestBox::down(SHARED_BOX)?;
         TestBox::down(STORAGE_BOX)?;
         TestBox::down(OPENSHIFT_BOX)?;
     }
-    outcome
+    ensure!(
+        failures.is_empty(),
+        "{}",
+        failures.iter().map(|failure| format!("{failure:#}")).collect::<Vec<_>>().join("; ")
+    );
+    Ok(())
 }
 
-fn check_form() -> Result<()> {
+/// What does not have its form. It keeps no test from running.
+fn check_form() -> Vec<Error> {
     say("checking format, lints, layers and generated files");
-    cargo(&["fmt", "--all", "--check"])?;
-    cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?;
-    layers::run()?;
-    generate::run(&generate::Options { check: true })
+    let checks = [
+        cargo(&["fmt", "--all", "--check"]),
+        cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        layers::run(),
+        generate::run(&generate::Options { check: true }),
+    ];
+    checks.into_iter().filter_map(Result::err).inspect(|error| eprintln!("error: {error:#}")).collect()
 }
 
-fn run_tests(arguments: &[String]) -> Result<()> {
+/// Runs the tests, all of them whatever fails; gives what failed.
+fn run_tests(arguments: &[String]) -> Vec<Error> {
     say("running the tests");
     if !arguments.is_empty() {
         let command: Vec<&str> = ["test"].into_iter().chain(arguments.iter().map(String::as_str)).collect();
-        return cargo(&command);
+        return cargo(&command).err().into_iter().collect();
     }
     let (file, name) = LONGEST;
     let beside = thread::spawn(move || command(&["test", "--workspace", "--test", file]).output());
     let outcome = cargo(&["test", "--workspace", "--no-fail-fast", "--", "--skip", name]);
-    let beside = beside.join().map_err(|_| anyhow!("{file} could not be run"))??;
-    std::io::stdout().write_all(&beside.stdout)?;
-    std::io::stderr().write_all(&beside.stderr)?;
-    ensure!(beside.status.success(), "{file} failed");
-    outcome
+    let beside = beside.join().map_err(|_| anyhow!("{file} could not be run")).and_then(|output| shown(&output?, file));
+    [outcome, beside].into_iter().filter_map(Result::err).collect()
+}
+
+/// Shows what a test beside the others printed.
+fn shown(printed: &Output, file: &str) -> Result<()> {
+    std::io::stdout().write_all(&printed.stdout)?;
+    std::io::stderr().write_all(&printed.stderr)?;
+    ensure!(printed.status.success(), "{file} failed");
+    Ok(())
 }
 
 fn command(arguments: &[&str]) -> Command {

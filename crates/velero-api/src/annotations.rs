@@ -10,8 +10,22 @@ pub const SOURCE_CLUSTER_MAJOR_VERSION: &str = "velero.io/source-cluster-k8s-maj
 pub const SOURCE_CLUSTER_MINOR_VERSION: &str = "velero.io/source-cluster-k8s-minor-version";
 /// On a Backup: how long plugins may wait for a resource.
 pub const RESOURCE_TIMEOUT: &str = "velero.io/resource-timeout";
+/// Which server works on a backup or restore that is InProgress. It goes with that phase.
+pub const HOLDER_IDENTITY: &str = "velero.io/holder-identity";
+/// The pods of a backup in which hooks ran before and those that follow are still owed, as a JSON list.
+pub const OWED_HOOKS: &str = "velero.io/owed-hooks";
 /// On a Backup: the ConfigMap with the volume policies of the whole cluster that took part.
 pub const GLOBAL_BACKUP_VOLUME_POLICY_CONFIG_MAP: &str = "velero.io/global-backup-volume-policy-configmap";
+
+/// On a Failed Backup or Restore: what its interrupted run left behind, until that is cleaned up.
+pub const CLEAN_UP_OWED: &str = "velero.io/clean-up-owed";
+/// On a Restore whose own work is done: what it still waits for, `hooks` and `volumes`.
+pub const AWAITED: &str = "velero.io/awaited";
+/// On a Restore: it is only to be looked at; the name of the restore it would be. What acts on items of such a restore
+/// says what it would make of them and does nothing besides.
+pub const DRY_RUN: &str = "velero.io/dry-run";
+/// On such a Restore: the version of the server that answers it.
+pub const DRY_RUN_SERVER: &str = "velero.io/dry-run-server";
 
 /// On a pod: volumes to back up through the file system, comma separated.
 pub const VOLUMES_TO_BACKUP: &str = "backup.velero.io/backup-volumes";

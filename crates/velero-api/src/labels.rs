@@ -42,6 +42,9 @@ pub const DATA_UPLOAD_SNAPSHOT_INFO: &str = "velero.io/data-upload-snapshot-info
 pub const PVC_NAMESPACE_NAME: &str = "velero.io/pvc-namespace-name";
 /// What a ConfigMap is used for.
 pub const RESOURCE_USAGE: &str = "velero.io/resource-usage";
+/// The value of [`RESOURCE_USAGE`] on a ConfigMap in which a plugin keeps what it has to know of an operation. It goes when
+/// the Backup or Restore that owns it has ended.
+pub const RESOURCE_USAGE_OPERATION_RECORD: &str = "OperationRecord";
 /// The value of [`RESOURCE_USAGE`] on a ConfigMap with a DataUploadResult.
 pub const RESOURCE_USAGE_DATA_UPLOAD_RESULT: &str = "DataUpload";
 /// `true` on a transfer that counts in the prepare queue.

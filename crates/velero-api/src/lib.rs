@@ -13,6 +13,7 @@ mod macros;
 
 pub mod annotations;
 pub mod crd;
+pub mod dry_run;
 pub mod duration;
 pub mod features;
 pub mod finalizers;

@@ -39,7 +39,8 @@ pub enum Error {
     },
     /// The archive holds more entries than allowed.
     #[error(
-        "archive holds more than {limit} entries; raise the limit (--max-archive-entries of the server) if this backup is trusted"
+        "the archive of the backup has more than {limit} entries, two for each object: back up fewer objects at a time, or \
+         raise the limit (--max-archive-entries of the server) if the backup is trusted"
     )]
     TooManyEntries {
         /// The limit that was passed.
@@ -52,6 +53,42 @@ pub enum Error {
         path: String,
         /// Its declared size.
         size: u64,
+        /// The limit that was passed.
+        limit: u64,
+    },
+    /// A path is longer than allowed.
+    #[error("archive entry {start:?}… has a path of {length} bytes, more than the {limit} allowed")]
+    PathTooLong {
+        /// How the path begins.
+        start: String,
+        /// Its length.
+        length: usize,
+        /// The limit that was passed.
+        limit: usize,
+    },
+    /// All paths together are longer than allowed.
+    #[error("the paths of the archive have more than {limit} bytes in all: back up fewer objects at a time")]
+    PathsTooLarge {
+        /// The limit that was passed.
+        limit: u64,
+    },
+    /// A header that describes an entry is larger than allowed.
+    #[error("the archive has a header of {size} bytes, more than the {limit} allowed")]
+    HeaderTooLarge {
+        /// Its declared size.
+        size: u64,
+        /// The limit that was passed.
+        limit: u64,
+    },
+    /// A header that describes an entry contradicts itself or another.
+    #[error("the archive has a header that is refused: {reason}")]
+    BadHeader {
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The compressed archive is larger than allowed.
+    #[error("the compressed archive has more than {limit} bytes: back up fewer objects at a time")]
+    CompressedTooLarge {
         /// The limit that was passed.
         limit: u64,
     },

@@ -8,7 +8,8 @@ use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::reader::{Bounded, damaged};
+use crate::limits::Bounded;
+use crate::reader::damaged;
 use crate::{Error, Result, go_json};
 
 /// The largest decompressed document read by default, in bytes.
@@ -24,7 +25,7 @@ pub fn compress(bytes: &[u8]) -> Result<Vec<u8>> {
 /// Decompresses bytes, refusing more than `limit`.
 pub fn decompress(bytes: &[u8], limit: u64) -> Result<Vec<u8>> {
     let mut output = Vec::new();
-    let mut reader = Bounded { inner: MultiGzDecoder::new(bytes), read: 0, limit };
+    let mut reader = Bounded::plain(MultiGzDecoder::new(bytes), limit);
     reader.read_to_end(&mut output).map_err(damaged)?;
     Ok(output)
 }

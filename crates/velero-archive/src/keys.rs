@@ -10,8 +10,12 @@ pub const TOP_LEVEL_FOLDERS: [&str; 6] = ["backups", "restores", "restic", "meta
 pub enum BackupFile {
     /// The Backup resource as indented JSON; its presence makes the backup exist.
     Metadata,
+    /// Whose backup is being written here; gone once the metadata exists.
+    Claim,
     /// The tarball of items.
     Contents,
+    /// The tarball that is to take the place of the other, while it does.
+    NextContents,
     /// The compressed log.
     Log,
     /// The PodVolumeBackup resources of the backup.
@@ -36,9 +40,11 @@ pub enum BackupFile {
 
 impl BackupFile {
     /// Every file a backup may have.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Metadata,
+        Self::Claim,
         Self::Contents,
+        Self::NextContents,
         Self::Log,
         Self::PodVolumeBackups,
         Self::VolumeSnapshots,
@@ -54,7 +60,9 @@ impl BackupFile {
     fn file_name(self, backup: &str) -> String {
         let suffix = match self {
             Self::Metadata => return "velero-backup.json".to_owned(),
+            Self::Claim => return "velero-backup-claim.json".to_owned(),
             Self::Contents => ".tar.gz",
+            Self::NextContents => "-next.tar.gz",
             Self::Log => "-logs.gz",
             Self::PodVolumeBackups => "-podvolumebackups.json.gz",
             Self::VolumeSnapshots => "-volumesnapshots.json.gz",
@@ -169,11 +177,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn backup_keys_are_those_of_velero() {
+    fn backup_keys_are_those_of_velero_and_two_of_ours_while_it_is_written() {
         let keys = ObjectKeys::new("/team/a/");
         let expected = [
             (BackupFile::Metadata, "velero-backup.json"),
+            (BackupFile::Claim, "velero-backup-claim.json"),
             (BackupFile::Contents, "b1.tar.gz"),
+            (BackupFile::NextContents, "b1-next.tar.gz"),
             (BackupFile::Log, "b1-logs.gz"),
             (BackupFile::PodVolumeBackups, "b1-podvolumebackups.json.gz"),
             (BackupFile::VolumeSnapshots, "b1-volumesnapshots.json.gz"),

@@ -4,10 +4,12 @@
 //! they say; this crate alone decides how they are laid out, and refuses what does not follow the layout.
 
 mod error;
+mod extensions;
 pub mod go_json;
 pub mod gzjson;
 pub mod keys;
 pub mod layout;
+mod limits;
 pub mod reader;
 pub mod rewrite;
 pub mod writer;
@@ -15,6 +17,7 @@ pub mod writer;
 pub use error::{Error, Result};
 pub use keys::{BackupFile, ObjectKeys, RestoreFile};
 pub use layout::{ItemPath, VersionDirectory};
-pub use reader::{ArchiveReader, Entry, Limits, Summary};
+pub use limits::Limits;
+pub use reader::{ArchiveReader, Entry, Summary};
 pub use rewrite::rewrite;
 pub use writer::ArchiveWriter;

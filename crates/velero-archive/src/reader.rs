@@ -1,31 +1,17 @@
 //! Reading a backup's tarball as a stream, trusting nothing in it.
 
 use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufReader, Read};
 
 use flate2::bufread::MultiGzDecoder;
 
+use crate::extensions::Extensions;
 use crate::layout::{RESOURCES, VERSION_PATH, check_path};
+use crate::limits::{Bounded, Limits, Tally, limit_behind};
 use crate::{Error, Result};
 
 const INPUT_BUFFER: usize = 256 * 1024;
-
-/// How much an archive may hold before it is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// The largest number of entries.
-    pub entries: u64,
-    /// The largest size of one entry in bytes.
-    pub entry_size: u64,
-    /// The largest size of the whole archive once decompressed, in bytes.
-    pub total_size: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { entries: 10_000_000, entry_size: 64 << 20, total_size: 64 << 30 }
-    }
-}
 
 /// One file of an archive; the bytes are only valid until the next one is read.
 #[derive(Clone, Copy, Debug)]
@@ -76,13 +62,18 @@ impl<R: Read> ArchiveReader<R> {
         F: FnMut(Entry<'_>) -> Result<(), E>,
     {
         let limits = self.limits;
-        let gzip = MultiGzDecoder::new(BufReader::with_capacity(INPUT_BUFFER, self.input));
-        let mut archive = tar::Archive::new(Bounded { inner: gzip, read: 0, limit: limits.total_size });
+        let input = Bounded::compressed(self.input, limits.compressed_size);
+        let gzip = MultiGzDecoder::new(BufReader::with_capacity(INPUT_BUFFER, input));
+        let mut archive = tar::Archive::new(Bounded::plain(gzip, limits.total_size));
         let mut check = Check::new(limits);
+        let mut extensions = Extensions::default();
         let mut body = Vec::new();
-        for entry in archive.entries().map_err(damaged)? {
+        for entry in archive.entries().map_err(damaged)?.raw(true) {
             let mut entry = entry.map_err(damaged)?;
-            let Some(path) = check.admit(&entry)? else {
+            if extensions.take(&mut entry)? {
+                continue;
+            }
+            let Some(path) = check.admit(&entry, extensions.path_of(&entry)?)? else {
                 continue;
             };
             body.clear();
@@ -91,34 +82,48 @@ impl<R: Read> ArchiveReader<R> {
             let modified = entry.header().mtime().unwrap_or_default();
             visit(Entry { path: &path, body: &body, modified })?;
         }
+        extensions.finish()?;
         let mut rest = archive.into_inner();
         // The checksum of the gzip stream is only compared at its very end, past the end of the tarball.
         io::copy(&mut rest, &mut io::sink()).map_err(damaged)?;
-        Ok(check.finish(rest.read)?)
+        Ok(check.finish(rest.passed)?)
     }
 }
 
 /// What has been seen so far, and whether the next entry may join it.
 struct Check {
-    limits: Limits,
-    seen: HashSet<Box<str>>,
-    entries: u64,
+    tally: Tally,
+    seen: Seen,
+    files: u64,
     version: Option<String>,
+}
+
+/// The paths seen so far, by fingerprint: millions of paths would take many times the memory. The keys of the hashes
+/// are random, so nobody can make two paths that look the same.
+#[derive(Default)]
+struct Seen {
+    hashes: [RandomState; 2],
+    fingerprints: HashSet<u128>,
+}
+
+impl Seen {
+    /// Adds a path; false when it was seen before.
+    fn insert(&mut self, path: &str) -> bool {
+        let [high, low] = self.hashes.each_ref().map(|hash| u128::from(hash.hash_one(path)));
+        self.fingerprints.insert(high << 64 | low)
+    }
 }
 
 impl Check {
     fn new(limits: Limits) -> Self {
-        Self { limits, seen: HashSet::new(), entries: 0, version: None }
+        Self { tally: Tally::new(limits), seen: Seen::default(), files: 0, version: None }
     }
 
     /// The path of an entry to read, or `None` for one without content to skip.
-    fn admit<R: Read>(&mut self, entry: &tar::Entry<'_, R>) -> Result<Option<String>> {
-        self.entries += 1;
-        if self.entries > self.limits.entries {
-            return Err(Error::TooManyEntries { limit: self.limits.entries });
-        }
-        let path = utf8_path(entry)?;
+    fn admit<R: Read>(&mut self, entry: &tar::Entry<'_, R>, path: String) -> Result<Option<String>> {
         let kind = entry.header().entry_type();
+        let size = if kind.is_file() { entry.size() } else { 0 };
+        self.tally.add(&path, size)?;
         if kind.is_dir() {
             check_path(path.trim_end_matches('/'))?;
             return Ok(None);
@@ -127,16 +132,14 @@ impl Check {
         if !kind.is_file() {
             return Err(Error::NotARegularFile { path, kind: describe(kind) });
         }
-        if entry.size() > self.limits.entry_size {
-            return Err(Error::EntryTooLarge { path, size: entry.size(), limit: self.limits.entry_size });
-        }
         let top = path.split('/').next();
-        if self.seen.is_empty() && top != Some(RESOURCES) && path != VERSION_PATH {
+        if self.files == 0 && top != Some(RESOURCES) && path != VERSION_PATH {
             return Err(Error::Foreign { first: path });
         }
-        if !self.seen.insert(path.as_str().into()) {
+        if !self.seen.insert(&path) {
             return Err(Error::DuplicatePath { path });
         }
+        self.files += 1;
         Ok(Some(path))
     }
 
@@ -153,19 +156,12 @@ impl Check {
     }
 
     fn finish(self, size: u64) -> Result<Summary> {
-        if self.seen.is_empty() {
+        if self.files == 0 {
             return Err(Error::Foreign { first: String::new() });
         }
         let format_version = self.version.unwrap_or_else(|| "1".to_owned());
-        Ok(Summary { format_version, entries: self.seen.len() as u64, size })
+        Ok(Summary { format_version, entries: self.files, size })
     }
-}
-
-fn utf8_path<R: Read>(entry: &tar::Entry<'_, R>) -> Result<String> {
-    String::from_utf8(entry.path_bytes().into_owned()).map_err(|error| Error::UnsafePath {
-        path: String::from_utf8_lossy(error.as_bytes()).into_owned(),
-        reason: "it is not UTF-8",
-    })
 }
 
 fn describe(kind: tar::EntryType) -> String {
@@ -178,48 +174,19 @@ fn describe(kind: tar::EntryType) -> String {
     }
 }
 
-/// A reader that ends in an error once more than `limit` bytes came out of it.
-pub(crate) struct Bounded<R> {
-    pub(crate) inner: R,
-    pub(crate) read: u64,
-    pub(crate) limit: u64,
-}
-
-impl<R: Read> Read for Bounded<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.inner.read(buffer)?;
-        self.read += count as u64;
-        if self.read > self.limit {
-            return Err(io::Error::other(Error::TooLarge { limit: self.limit }));
-        }
-        Ok(count)
-    }
-}
-
 /// Names the error behind a failed read: a limit, a foreign format or damage.
 pub(crate) fn damaged(error: io::Error) -> Error {
     match limit_behind(&error) {
-        Some(limit) => Error::TooLarge { limit },
+        Some(limit) => limit,
         None if error.to_string() == "invalid gzip header" => Error::NotGzip,
         None => Error::Damaged(error),
     }
 }
 
-/// The tar reader wraps errors of the source, so the limit may sit several levels down.
-fn limit_behind(error: &io::Error) -> Option<u64> {
-    let mut current: Option<&(dyn std::error::Error + 'static)> = error.get_ref().map(|inner| inner as _);
-    while let Some(inner) = current {
-        if let Some(Error::TooLarge { limit }) = inner.downcast_ref::<Error>() {
-            return Some(*limit);
-        }
-        current = match inner.downcast_ref::<io::Error>() {
-            Some(nested) => nested.get_ref().map(|inner| inner as _),
-            None => inner.source(),
-        };
-    }
-    None
-}
-
 #[cfg(test)]
 #[path = "reader/tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "reader/hostile_tests.rs"]
+mod hostile_tests;

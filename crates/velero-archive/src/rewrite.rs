@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
-use crate::reader::{ArchiveReader, Limits, Summary};
+use crate::limits::Limits;
+use crate::reader::{ArchiveReader, Summary};
 use crate::writer::{ArchiveWriter, DEFAULT_LEVEL};
 use crate::{Error, Result};
 
@@ -18,7 +19,7 @@ pub fn rewrite<R: Read, W: Write>(
     modified: u64,
     limits: Limits,
 ) -> Result<(Summary, W)> {
-    let mut writer = ArchiveWriter::without_version(output, modified, DEFAULT_LEVEL);
+    let mut writer = ArchiveWriter::without_version(output, modified, DEFAULT_LEVEL, limits);
     let summary = ArchiveReader::new(input).with_limits(limits).for_each::<Error, _>(|entry| {
         match changes.remove(entry.path) {
             Some(body) => writer.append(entry.path, &body),

@@ -8,6 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use crate::layout::{FORMAT_VERSION, VERSION_PATH, check_path};
+use crate::limits::{Bounded, Limits, Tally, limit_behind};
 use crate::{Error, Result};
 
 /// The gzip level used unless another is asked for.
@@ -18,11 +19,14 @@ pub const DEFAULT_LEVEL: u32 = 2;
 
 /// Writes a gzip compressed tarball whose first entry is the format version.
 ///
-/// Entries go out in the order they are appended; nothing is kept in memory beyond the compressor's window.
+/// Entries go out in the order they are appended; nothing is kept in memory beyond the compressor's window. An archive
+/// that would break its limits, so that no reader takes it, ends in an error. That no path occurs twice is up to whoever
+/// appends.
 pub struct ArchiveWriter<W: Write> {
     // Dropped before the builder, whose own drop would put a proper end on half an archive.
     shutter: Shutter,
-    tar: tar::Builder<GzEncoder<Gate<W>>>,
+    tar: tar::Builder<Bounded<GzEncoder<Bounded<Gate<W>>>>>,
+    tally: Tally,
     modified: u64,
 }
 
@@ -54,24 +58,39 @@ impl Drop for Shutter {
 }
 
 impl<W: Write> ArchiveWriter<W> {
-    /// Begins an archive; entries carry the time `modified`, in seconds since 1970.
+    /// Begins an archive with the default limits; entries carry the time `modified`, in seconds since 1970.
     pub fn new(output: W, modified: u64) -> Result<Self> {
-        Self::with_level(output, modified, DEFAULT_LEVEL)
+        Self::with_limits(output, modified, Limits::default())
+    }
+
+    /// Begins an archive with limits of its own.
+    pub fn with_limits(output: W, modified: u64, limits: Limits) -> Result<Self> {
+        Self::without_version(output, modified, DEFAULT_LEVEL, limits).begun()
     }
 
     /// Begins an archive with a gzip level from 0 (stored) to 9 (smallest).
     pub fn with_level(output: W, modified: u64, level: u32) -> Result<Self> {
-        let mut archive = Self::without_version(output, modified, level);
-        archive.append(VERSION_PATH, format!("{FORMAT_VERSION}\n").as_bytes())?;
-        Ok(archive)
+        Self::without_version(output, modified, level, Limits::default()).begun()
+    }
+
+    fn begun(mut self) -> Result<Self> {
+        self.append(VERSION_PATH, format!("{FORMAT_VERSION}\n").as_bytes())?;
+        Ok(self)
     }
 
     /// Begins an archive whose entries, the version included, all come from another archive.
-    pub(crate) fn without_version(output: W, modified: u64, level: u32) -> Self {
+    pub(crate) fn without_version(output: W, modified: u64, level: u32, limits: Limits) -> Self {
         let closed = Arc::new(AtomicBool::new(false));
-        let gate = Gate { output, closed: closed.clone() };
+        let gate = Bounded::compressed(Gate { output, closed: closed.clone() }, limits.compressed_size);
         let encoder = GzEncoder::new(gate, Compression::new(level.min(9)));
-        Self { shutter: Shutter(closed), tar: tar::Builder::new(encoder), modified }
+        let tar = tar::Builder::new(Bounded::plain(encoder, limits.total_size));
+        Self { shutter: Shutter(closed), tar, tally: Tally::new(limits), modified }
+    }
+
+    /// Whether a file could be appended as far as it alone can tell.
+    pub fn check(&self, path: &str, body: &[u8]) -> Result<()> {
+        check_path(path)?;
+        self.tally.limits.check_entry(path, body.len() as u64)
     }
 
     /// Appends one file.
@@ -81,28 +100,34 @@ impl<W: Write> ArchiveWriter<W> {
 
     pub(crate) fn append_modified(&mut self, path: &str, body: &[u8], modified: u64) -> Result<()> {
         check_path(path)?;
+        self.tally.add(path, body.len() as u64)?;
         let mut header = tar::Header::new_ustar();
         header.set_entry_type(tar::EntryType::Regular);
         header.set_mode(0o755);
         header.set_mtime(modified);
         header.set_size(body.len() as u64);
-        self.tar.append_data(&mut header, path, body).map_err(Error::Write)
+        self.tar.append_data(&mut header, path, body).map_err(failed)
     }
 
     /// Passes everything compressed so far on to the output.
     pub fn flush(&mut self) -> Result<()> {
-        self.tar.get_mut().flush().map_err(Error::Write)
+        self.tar.get_mut().flush().map_err(failed)
     }
 
     /// Ends the archive and gives the output back.
     ///
     /// An archive that is dropped without this call is damaged on purpose: readers refuse it.
     pub fn finish(self) -> Result<W> {
-        let Self { shutter, tar, modified: _ } = self;
-        let gate = tar.into_inner().and_then(GzEncoder::finish).map_err(Error::Write)?;
+        let Self { shutter, tar, .. } = self;
+        let gate = tar.into_inner().and_then(|plain| plain.inner.finish()).map_err(failed)?;
         drop(shutter);
-        Ok(gate.output)
+        Ok(gate.inner.output)
     }
+}
+
+/// Names the error behind a failed write: a limit, or the output.
+fn failed(error: io::Error) -> Error {
+    limit_behind(&error).unwrap_or(Error::Write(error))
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@ use futures::{StreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResource};
 
 use crate::connect::Cluster;
-use crate::discovery::{Discovery, stale_group};
+use crate::discovery::Found;
 use crate::error::{Error, Result};
 use crate::resource_type::ResourceType;
+use crate::unanswered::UnansweredGroup;
 
 /// How many group versions are asked for at once.
 const CONCURRENCY: usize = 8;
@@ -19,8 +20,8 @@ struct GroupVersion {
 }
 
 impl Cluster {
-    /// Asks for each group version on its own. One that fails is a warning.
-    pub(crate) async fn discover_classic(&self) -> Result<Discovery> {
+    /// Asks for each group version on its own.
+    pub(crate) async fn discover_classic(&self) -> Result<Found> {
         let answers: Vec<_> = stream::iter(self.group_versions().await?)
             .map(|group_version| async move {
                 let resources = self.resources_of(&group_version).await;
@@ -29,18 +30,17 @@ impl Cluster {
             .buffered(CONCURRENCY)
             .collect()
             .await;
-        let mut types = Vec::new();
-        let mut warnings = Vec::new();
+        let (mut types, mut unanswered) = Found::default();
         for (group_version, answer) in answers {
             match answer {
                 Ok(resources) => types.extend(resources.into_iter().map(|found| resource_type(&group_version, found))),
                 Err(error) => {
-                    let stale = stale_group(&group_version.group, &group_version.version);
-                    warnings.push(format!("{stale}: {error}"));
+                    let silent = UnansweredGroup::new(&group_version.group, &group_version.version, None);
+                    unanswered.push(silent.because(error.to_string()));
                 }
             }
         }
-        Ok(Discovery::new(types, warnings))
+        Ok((types, unanswered))
     }
 
     async fn group_versions(&self) -> Result<Vec<GroupVersion>> {

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::rate_limit::{RateLimitLayer, TokenBucket};
 use crate::request::LONGEST_SILENCE;
 use crate::retry::RetryPolicy;
+use crate::unanswered::Memory;
 
 /// How many requests may queue between two layers of the client.
 const QUEUE: usize = 1024;
@@ -45,11 +46,12 @@ impl Default for ConnectOptions {
     }
 }
 
-/// A connected cluster. Cheap to clone; clones share connections and the rate limit.
+/// A connected cluster. Cheap to clone; clones share connections, the rate limit and what was once discovered.
 #[derive(Clone)]
 pub struct Cluster {
     client: Client,
     refusals_for_load: Arc<AtomicU64>,
+    memory: Arc<Memory>,
 }
 
 impl Cluster {
@@ -74,12 +76,12 @@ impl Cluster {
             .with_layer(&BufferLayer::new(QUEUE))
             .with_layer(&RateLimitLayer(bucket.map(Arc::new)))
             .with_layer(&RetryLayer::new(policy));
-        Ok(Self { client: builder.build(), refusals_for_load })
+        Ok(Self { client: builder.build(), refusals_for_load, memory: Arc::default() })
     }
 
     /// Uses a client that was made elsewhere.
     pub fn from_client(client: Client) -> Self {
-        Self { client, refusals_for_load: Arc::default() }
+        Self { client, refusals_for_load: Arc::default(), memory: Arc::default() }
     }
 
     /// The client, for typed access and controllers.
@@ -90,6 +92,11 @@ impl Cluster {
     /// How often the server has asked for fewer requests (status 429) so far.
     pub fn refusals_for_load(&self) -> u64 {
         self.refusals_for_load.load(Ordering::Relaxed)
+    }
+
+    /// What the groups of the server were seen to serve.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// The namespace of the context or of the service account; `default` when neither says.

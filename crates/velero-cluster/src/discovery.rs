@@ -14,26 +14,31 @@ use serde::Deserialize;
 use crate::connect::Cluster;
 use crate::error::{Error, Result};
 use crate::resource_type::ResourceType;
-
-/// A type must offer these verbs to be backed up and restored.
-const BACKUP_VERBS: [&str; 4] = ["list", "create", "get", "delete"];
+use crate::unanswered::UnansweredGroup;
 
 /// The types an API server serves, in all versions. Groups stand in the order they are served in, the core group
 /// first and `extensions` last; versions of a group follow its preference.
 #[derive(Debug, Clone, Default)]
 pub struct Discovery {
     types: Vec<ResourceType>,
-    warnings: Vec<String>,
+    unanswered: Vec<UnansweredGroup>,
+    /// The types of those groups, as they were last seen.
+    lost: Vec<ResourceType>,
 }
 
+/// What was found: types that are served, and groups that do not answer.
+pub(crate) type Found = (Vec<ResourceType>, Vec<UnansweredGroup>);
+
 impl Cluster {
-    /// Asks the server what it serves. A group that does not answer is a warning, not an error.
+    /// Asks the server what it serves. A group that does not answer is no error: [`Discovery::unanswered`] tells.
     pub async fn discover(&self) -> Result<Discovery> {
         let (core, groups) = futures::try_join!(self.aggregated("/api"), self.aggregated("/apis"))?;
-        match (core, groups) {
-            (Some(core), Some(groups)) => Ok(from_aggregated([core, groups])),
-            _ => self.discover_classic().await,
-        }
+        let (types, mut unanswered) = match (core, groups) {
+            (Some(core), Some(groups)) => from_aggregated([core, groups]),
+            _ => self.discover_classic().await?,
+        };
+        self.memory().recall(&types, &mut unanswered);
+        Ok(Discovery::new(types, unanswered))
     }
 
     /// The aggregated document of a root; `None` when the server does not offer it.
@@ -54,16 +59,11 @@ impl Cluster {
 impl Discovery {
     /// Puts types together; groups and versions are taken in the given order. The first version that serves a type is
     /// marked as preferred when none of its versions is.
-    pub fn new(types: Vec<ResourceType>, warnings: Vec<String>) -> Self {
-        let (extensions, mut types): (Vec<_>, Vec<_>) =
-            types.into_iter().filter(|item| !item.plural.contains('/')).partition(|item| item.group == "extensions");
-        types.extend(extensions);
-        let key = |item: &ResourceType| (item.group.clone(), item.plural.clone());
-        let mut settled: HashSet<_> = types.iter().filter(|item| item.preferred).map(key).collect();
-        for item in &mut types {
-            item.preferred |= settled.insert(key(item));
-        }
-        Self { types, warnings }
+    pub fn new(types: Vec<ResourceType>, mut unanswered: Vec<UnansweredGroup>) -> Self {
+        let types = in_order(types);
+        unanswered.iter_mut().for_each(|group| group.without_served(&types));
+        let lost = in_order(unanswered.iter().flat_map(UnansweredGroup::last_seen).cloned().collect());
+        Self { types, unanswered, lost }
     }
 
     /// Every type in the version the server prefers for it.
@@ -78,12 +78,12 @@ impl Discovery {
 
     /// The preferred types that can be listed, read, created and deleted.
     pub fn backupable(&self) -> impl Iterator<Item = &ResourceType> {
-        self.preferred().filter(|item| BACKUP_VERBS.iter().all(|verb| item.supports(verb)))
+        self.preferred().filter(|item| item.can_be_backed_up())
     }
 
-    /// Groups that did not answer, in words.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
+    /// The group versions that did not answer.
+    pub fn unanswered(&self) -> &[UnansweredGroup] {
+        &self.unanswered
     }
 
     /// The type of an object by its `apiVersion` and `kind`.
@@ -95,30 +95,49 @@ impl Discovery {
     /// followed by `.group` or `.version.group`. As for kubectl, a plural name wins over a short name, which wins over
     /// a singular name, and the start of a group's name stands for the group when no group has that name.
     pub fn resolve(&self, name: &str) -> Option<&ResourceType> {
-        let name = name.to_lowercase();
-        let mut parts = name.splitn(3, '.');
-        let resource = parts.next()?;
-        if let (Some(version), Some(group)) = (parts.next(), parts.next())
-            && let Some(found) = self.find(resource, |item| item.group == group && item.version == version)
-        {
-            return Some(found);
-        }
-        match name.split_once('.') {
-            None => self.find(resource, |item| item.preferred),
-            Some((_, group)) => self
-                .find(resource, |item| item.preferred && item.group == group)
-                .or_else(|| self.find(resource, |item| item.preferred && item.group.starts_with(group))),
-        }
+        resolve_among(&self.types, name)
     }
 
-    fn find(&self, name: &str, wanted: impl Fn(&ResourceType) -> bool) -> Option<&ResourceType> {
-        let by = |matches: fn(&ResourceType, &str) -> bool| {
-            self.types.iter().find(|item| wanted(item) && matches(item, name))
-        };
-        by(|item, name| item.plural == name)
-            .or_else(|| by(|item, name| item.short_names.iter().any(|short| short == name)))
-            .or_else(|| by(|item, name| item.singular == name || item.kind.eq_ignore_ascii_case(name)))
+    /// Finds a type by its name among those of groups that do not answer, as they were last seen.
+    pub fn resolve_lost(&self, name: &str) -> Option<&ResourceType> {
+        resolve_among(&self.lost, name)
     }
+}
+
+/// Puts the types of `extensions` last and settles which version of each type is preferred. Subresources are dropped.
+fn in_order(types: Vec<ResourceType>) -> Vec<ResourceType> {
+    let (extensions, mut types): (Vec<_>, Vec<_>) =
+        types.into_iter().filter(|item| !item.plural.contains('/')).partition(|item| item.group == "extensions");
+    types.extend(extensions);
+    let key = |item: &ResourceType| (item.group.clone(), item.plural.clone());
+    let mut settled: HashSet<_> = types.iter().filter(|item| item.preferred).map(key).collect();
+    for item in &mut types {
+        item.preferred |= settled.insert(key(item));
+    }
+    types
+}
+
+fn resolve_among<'a>(types: &'a [ResourceType], name: &str) -> Option<&'a ResourceType> {
+    let name = name.to_lowercase();
+    let mut parts = name.splitn(3, '.');
+    let resource = parts.next()?;
+    if let (Some(version), Some(group)) = (parts.next(), parts.next())
+        && let Some(found) = find(types, resource, |item| item.group == group && item.version == version)
+    {
+        return Some(found);
+    }
+    match name.split_once('.') {
+        None => find(types, resource, |item| item.preferred),
+        Some((_, group)) => find(types, resource, |item| item.preferred && item.group == group)
+            .or_else(|| find(types, resource, |item| item.preferred && item.group.starts_with(group))),
+    }
+}
+
+fn find<'a>(types: &'a [ResourceType], name: &str, wanted: impl Fn(&ResourceType) -> bool) -> Option<&'a ResourceType> {
+    let by = |matches: fn(&ResourceType, &str) -> bool| types.iter().find(|item| wanted(item) && matches(item, name));
+    by(|item, name| item.plural == name)
+        .or_else(|| by(|item, name| item.short_names.iter().any(|short| short == name)))
+        .or_else(|| by(|item, name| item.singular == name || item.kind.eq_ignore_ascii_case(name)))
 }
 
 /// Reads an aggregated document; `None` when it is a classic one.
@@ -133,26 +152,29 @@ fn parse_aggregated(bytes: &[u8]) -> serde_json::Result<Option<APIGroupDiscovery
     }
 }
 
-fn from_aggregated(documents: [APIGroupDiscoveryList; 2]) -> Discovery {
-    let mut types = Vec::new();
-    let mut warnings = Vec::new();
+fn from_aggregated(documents: [APIGroupDiscoveryList; 2]) -> Found {
+    let mut found = Found::default();
     for group in documents.into_iter().flat_map(|document| document.items) {
-        add_group(group, &mut types, &mut warnings);
+        add_group(group, &mut found);
     }
-    Discovery::new(types, warnings)
+    found
 }
 
-fn add_group(group: APIGroupDiscovery, types: &mut Vec<ResourceType>, warnings: &mut Vec<String>) {
+/// A stale version carries what the API server remembers of it, if it does.
+fn add_group(group: APIGroupDiscovery, (types, unanswered): &mut Found) {
     let name = group.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
     for (index, APIVersionDiscovery { version, resources, freshness }) in group.versions.into_iter().enumerate() {
         let version = version.unwrap_or_default();
+        let resources: Vec<_> = resources
+            .into_iter()
+            .filter_map(|found| from_aggregated_resource(&name, &version, index == 0, found))
+            .collect();
         if freshness.as_deref() == Some("Stale") {
-            warnings.push(stale_group(&name, &version));
-            continue;
+            let last_seen = Some(resources).filter(|resources| !resources.is_empty());
+            unanswered.push(UnansweredGroup::new(&name, &version, last_seen));
+        } else {
+            types.extend(resources);
         }
-        types.extend(
-            resources.into_iter().filter_map(|found| from_aggregated_resource(&name, &version, index == 0, found)),
-        );
     }
 }
 
@@ -175,11 +197,6 @@ fn from_aggregated_resource(
         preferred,
         kind,
     })
-}
-
-/// The warning for a group version whose server does not answer.
-pub(crate) fn stale_group(group: &str, version: &str) -> String {
-    format!("API group version {group}/{version} does not answer, its types are left out; check its APIService")
 }
 
 #[cfg(test)]

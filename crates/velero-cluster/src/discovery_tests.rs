@@ -1,13 +1,15 @@
 //! Tests of discovery on documents as the API server sends them.
 
 use super::*;
+use crate::unanswered::Loss;
 
 const CORE: &str = include_str!("../tests/data/aggregated-api.json");
 const GROUPS: &str = include_str!("../tests/data/aggregated-apis.json");
 
 fn discovery() -> Discovery {
     let parse = |text: &str| parse_aggregated(text.as_bytes()).unwrap().unwrap();
-    from_aggregated([parse(CORE), parse(GROUPS)])
+    let (types, unanswered) = from_aggregated([parse(CORE), parse(GROUPS)]);
+    Discovery::new(types, unanswered)
 }
 
 fn names<'a>(types: impl Iterator<Item = &'a ResourceType>) -> Vec<String> {
@@ -54,10 +56,25 @@ fn only_types_with_all_verbs_are_backupable() {
 }
 
 #[test]
-fn a_stale_group_is_a_warning() {
+fn a_stale_group_is_told_and_its_types_are_not_served() {
     let discovery = discovery();
-    assert_eq!(discovery.warnings().len(), 1);
-    assert!(discovery.warnings()[0].contains("broken.example.com/v1"), "{:?}", discovery.warnings());
+    let unanswered: Vec<_> = discovery.unanswered().iter().map(UnansweredGroup::api_service).collect();
+    assert_eq!(unanswered, ["v1.broken.example.com"]);
+    assert_eq!(discovery.unanswered()[0].loss(), Loss::Unknown);
+    assert!(discovery.resolve_lost("widgets").is_none());
+}
+
+#[test]
+fn a_stale_group_keeps_what_the_server_remembers_of_it() {
+    let stale = GROUPS.replace("\"Current\"", "\"Stale\"");
+    let parse = |text: &str| parse_aggregated(text.as_bytes()).unwrap().unwrap();
+    let (types, unanswered) = from_aggregated([parse(CORE), parse(&stale)]);
+    let discovery = Discovery::new(types, unanswered);
+    assert!(discovery.resolve("deploy").is_none() && discovery.resolve("pods").is_some());
+    assert_eq!(discovery.resolve_lost("deploy").unwrap().group_resource(), "deployments.apps");
+    let loss = |group: &str| discovery.unanswered().iter().find(|silent| silent.group == group).unwrap().loss();
+    assert!(matches!(loss("apps"), Loss::Types(types) if types[0].plural == "deployments"));
+    assert_eq!(loss("metrics.k8s.io"), Loss::Nothing);
 }
 
 #[test]

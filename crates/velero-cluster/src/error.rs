@@ -165,6 +165,11 @@ impl Error {
         matches!(self, Self::TooManyRequests(_) | Self::Unavailable(_) | Self::Unreachable { .. })
     }
 
+    /// Whether it is not known if the server did what it was asked to do: no answer came, or one that tells nothing.
+    pub fn is_unanswered(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::Unreachable { .. } | Self::Unreadable { .. })
+    }
+
     /// Whether the object, its namespace or its type does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound(_))

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `connect` | [`Cluster`]: kubeconfig or in-cluster credentials, rate limit, retries |
 //! | `discovery`, `resource_type` | what the server serves, and the names people use for it |
+//! | `unanswered` | groups that cannot be asked, and what they served when they were last seen |
 //! | `list`, `page`, `item` | paged lists that keep the server's bytes |
 //! | `objects`, `merge_patch` | one object: get, create, update, patch, apply, delete |
 //! | `exec`, `proxy`, `wait` | commands in pods, HTTP through the API server, waiting for a condition |
@@ -28,6 +29,7 @@ mod rate_limit;
 mod request;
 mod resource_type;
 mod retry;
+mod unanswered;
 mod wait;
 
 pub use connect::{Cluster, ConnectOptions, install_crypto_provider};
@@ -35,8 +37,9 @@ pub use discovery::Discovery;
 pub use error::{Error, Refusal, Result};
 pub use exec::{ExecFailure, ExecOutput, ExecReason, ExecRequest};
 pub use item::{Metadata, RawItem};
-pub use merge_patch::merge_patch_diff;
+pub use merge_patch::{holds_merge_patch, merge_patch_diff};
 pub use objects::PatchableObject;
 pub use page::Page;
 pub use proxy::ProxyTarget;
 pub use resource_type::ResourceType;
+pub use unanswered::{Loss, UnansweredGroup};

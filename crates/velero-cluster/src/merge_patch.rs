@@ -28,6 +28,17 @@ pub fn merge_patch_diff(original: &Value, modified: &Value) -> Value {
     Value::Object(patch)
 }
 
+/// Whether an object already is what a merge patch would make of it.
+pub fn holds_merge_patch(object: &Value, patch: &Value) -> bool {
+    match (patch, object) {
+        (Value::Object(patch), object) => patch.iter().all(|(key, value)| match object.get(key) {
+            Some(held) => holds_merge_patch(held, value),
+            None => holds_merge_patch(&Value::Null, value),
+        }),
+        (patch, object) => patch == object,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -78,5 +89,21 @@ mod tests {
         let mut on_server = json!({"status": {"phase": "New", "future": true}});
         apply(&mut on_server, &patch);
         assert_eq!(on_server, json!({"status": {"phase": "Done", "future": true}}));
+    }
+
+    #[test]
+    fn an_object_holds_a_patch_when_applying_it_changes_nothing() {
+        let object = json!({"status": {"phase": "InProgress"}, "metadata": {"name": "b", "labels": {"a": "b"}}});
+        for (patch, holds) in [
+            (json!({}), true),
+            (json!({"status": {"phase": "InProgress"}}), true),
+            (json!({"status": {"phase": "Failed"}}), false),
+            (json!({"metadata": {"annotations": {"gone": null}}}), true),
+            (json!({"metadata": {"labels": {"a": null}}}), false),
+            (json!({"spec": {"ttl": "1h"}}), false),
+            (json!({"metadata": {"labels": {"a": "b"}}, "status": {"errors": 1}}), false),
+        ] {
+            assert_eq!(holds_merge_patch(&object, &patch), holds, "{patch}");
+        }
     }
 }

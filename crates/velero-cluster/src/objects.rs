@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use kube::api::{Api, DeleteParams, GetParams, Patch, PatchParams, PostParams};
@@ -13,8 +14,12 @@ use serde_json::{Value, json};
 use crate::connect::Cluster;
 use crate::error::{Error, Result};
 use crate::item::RawItem;
-use crate::merge_patch::merge_patch_diff;
+use crate::merge_patch::{holds_merge_patch, merge_patch_diff};
 use crate::resource_type::{ResourceType, path_segment};
+
+/// How long to wait after each answer that does not come, until the object is looked at.
+const PAUSES_OF_LOST_ANSWERS: [Duration; 3] =
+    [Duration::from_millis(50), Duration::from_millis(500), Duration::from_secs(2)];
 
 /// A request as the `kube` crate builds it.
 type Built = std::result::Result<http::Request<Vec<u8>>, kube::core::request::Error>;
@@ -208,6 +213,9 @@ impl Cluster {
 }
 
 /// Typed access, for Velero's own kinds.
+///
+/// A change names the UID of the object it is meant for: one made again under the same name is another object, and the
+/// change is a conflict. A change whose answer is lost is looked for in the object and, if it is not there, sent again.
 impl Cluster {
     /// Sends the difference between two states of an object as a merge patch, so that fields this program does not
     /// know survive. Sends nothing when nothing differs. Velero's kinds keep their status in the main resource, so
@@ -216,7 +224,7 @@ impl Cluster {
     where
         K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope> + PatchableObject,
     {
-        self.send_changes(original, modified, false).await
+        self.send_changes(original, modified, None).await
     }
 
     /// Like [`Cluster::patch_changes`], but a conflict when the object has changed since `original` was read.
@@ -224,10 +232,19 @@ impl Cluster {
     where
         K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope> + PatchableObject,
     {
-        self.send_changes(original, modified, true).await
+        self.patch_changes_since(original, original, modified).await
     }
 
-    async fn send_changes<K>(&self, original: &K, modified: &K, if_unchanged: bool) -> Result<K>
+    /// Like [`Cluster::patch_changes`], but a conflict when the object has changed since it was as in `found`, a later
+    /// state than `original`.
+    pub async fn patch_changes_since<K>(&self, found: &K, original: &K, modified: &K) -> Result<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope> + PatchableObject,
+    {
+        self.send_changes(original, modified, Some(json!(found.meta().resource_version))).await
+    }
+
+    async fn send_changes<K>(&self, original: &K, modified: &K, version: Option<Value>) -> Result<K>
     where
         K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope> + PatchableObject,
     {
@@ -243,12 +260,41 @@ impl Cluster {
         if patch == json!({}) {
             return Ok(modified.clone());
         }
-        if if_unchanged {
-            patch["metadata"]["resourceVersion"] = json!(metadata.resource_version);
+        let changes = patch.clone();
+        if let Some(version) = version {
+            patch["metadata"]["resourceVersion"] = version;
+        }
+        if let Some(uid) = &metadata.uid {
+            patch["metadata"]["uid"] = json!(uid);
         }
         let api: Api<K> = Api::namespaced(self.client().clone(), namespace);
-        let answer = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        answer.map_err(|error| Error::from_kube(action, error))
+        for pause in PAUSES_OF_LOST_ANSWERS {
+            let answer = api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+            let error = match answer.map_err(|error| refused(&action, error)) {
+                Err(error) if error.is_unanswered() => error,
+                answer => return answer,
+            };
+            tracing::debug!(%error, "It is not known whether a change was written");
+            tokio::time::sleep(pause).await;
+            let found = api.get_opt(name).await.map_err(|_| error)?;
+            let written = found.filter(|found| {
+                let same = found.meta().uid == metadata.uid;
+                same && serde_json::to_value(found).is_ok_and(|found| holds_merge_patch(&found, &changes))
+            });
+            if let Some(written) = written {
+                return Ok(written);
+            }
+        }
+        let answer = api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+        answer.map_err(|error| refused(&action, error))
+    }
+}
+
+/// Why a change was refused. The server calls one that is meant for another object of the same name invalid.
+fn refused(action: &str, error: kube::Error) -> Error {
+    match Error::from_kube(action, error) {
+        Error::Invalid(refusal) if refusal.message.contains("metadata.uid") => Error::Conflict(refusal),
+        error => error,
     }
 }
 

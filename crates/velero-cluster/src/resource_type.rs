@@ -19,6 +19,9 @@ const SEGMENT: &AsciiSet = &CONTROLS
     .add(b'{')
     .add(b'}');
 
+/// A type must offer these verbs to be backed up and restored.
+const BACKUP_VERBS: [&str; 4] = ["list", "create", "get", "delete"];
+
 /// A type of object as the API server serves it, in one version.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ResourceType {
@@ -78,6 +81,11 @@ impl ResourceType {
     /// Whether the server offers the verb for this type.
     pub fn supports(&self, verb: &str) -> bool {
         self.verbs.iter().any(|offered| offered == verb)
+    }
+
+    /// Whether its objects can be listed, read, created and deleted.
+    pub fn can_be_backed_up(&self) -> bool {
+        BACKUP_VERBS.iter().all(|verb| self.supports(verb))
     }
 
     /// The same type in the words of the `kube` crate.

@@ -25,6 +25,7 @@ use crate::driver::{Next, WHILE_HELD};
 use crate::error::{Error, Result, describe};
 use crate::objects::{label, name, uid};
 use crate::operations::{Files, cancel_unfinished};
+use crate::ownership::End;
 
 /// How many pieces of 256 KiB may wait between the archive and the upload.
 const WAITING_PIECES: usize = 4;
@@ -80,7 +81,7 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
     let known = Counts { warnings: backup.status.warnings, errors: backup.status.errors };
     let counts = match journal.counts() {
         none if none == Counts::default() => known,
-        _ => Files::of_backup(&store, name(backup)).amend(&journal, known, false).await?,
+        _ => Files::of_backup(&store, name(backup)).amend(&journal, known, true).await?,
     };
     (ended.status.warnings, ended.status.errors) = (counts.warnings, counts.errors);
     let phase = if counts.errors > 0 { BackupPhase::PartiallyFailed } else { end_phase(backup.status.phase()) };
@@ -94,8 +95,9 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
 async fn close(context: &Context, backup: &Backup, ended: &Backup) -> Result<()> {
     context.backup_operations.forget(name(backup));
     context.rest_plugins().await;
-    context.write_end(backup, ended).await?;
-    report(context, ended);
+    if let End::Written(ended) = context.write_end(backup, ended).await? {
+        report(context, &ended);
+    }
     Ok(())
 }
 
@@ -111,7 +113,7 @@ pub(crate) async fn end_badly(
     journal.error().error(&problem).message("The backup cannot be finished");
     let known = Counts { warnings: backup.status.warnings, errors: backup.status.errors };
     let counts = match store {
-        Some(store) => Files::of_backup(store, name(backup)).amend(&journal, known, false).await?,
+        Some(store) => Files::of_backup(store, name(backup)).amend(&journal, known, true).await?,
         None => Counts { errors: known.errors + 1, ..known },
     };
     let mut ended = backup.clone();
@@ -186,7 +188,7 @@ async fn update_archive(
     }
     let count = found.entries.len().to_string();
     journal.info().field("files", count).message("Updating the archive after the operations have ended");
-    match rewrite(store, name(backup), &found).await {
+    match rewrite(store, name(backup), &found, context.settings.archive_limits()).await {
         Err(problem) => journal.error().error(&problem).message("Error updating the archive of the backup"),
         Ok(stored) => {
             stored?;
@@ -196,9 +198,17 @@ async fn update_archive(
     Ok(())
 }
 
-/// Copies the archive with the new entries in their places. The store takes the new one for the old only when it is
-/// complete. The outer error says that the archive cannot be read, the inner that the store cannot be reached.
-async fn rewrite(store: &BackupStore, backup: &str, found: &Finalized) -> Result<Result<(), StoreError>, String> {
+/// Copies the archive with the new entries in their places; the old one stays until the new one is verified. The outer
+/// error says that the archive cannot be read, the inner that the store cannot be reached.
+async fn rewrite(
+    store: &BackupStore,
+    backup: &str,
+    found: &Finalized,
+    limits: Limits,
+) -> Result<Result<(), StoreError>, String> {
+    if let Err(error) = store.finish_replacement(backup).await {
+        return Ok(Err(error));
+    }
     let contents = match store.get_contents(backup).await {
         Err(error) if error.is_not_found() => return Err("it is not in the location any more".to_owned()),
         Err(error) => return Ok(Err(error)),
@@ -209,11 +219,11 @@ async fn rewrite(store: &BackupStore, backup: &str, found: &Finalized) -> Result
     let entries: BTreeMap<String, Vec<u8>> = found.entries.clone();
     let reader = blocking_reader(contents);
     let work = tokio::task::spawn_blocking(move || {
-        let written = velero_archive::rewrite(reader, &mut writer, entries, modified, Limits::default());
+        let written = velero_archive::rewrite(reader, &mut writer, entries, modified, limits);
         written.map_err(|error| describe(&error))?;
         writer.finish().map_err(|error| error.to_string())
     });
-    let (written, stored) = tokio::join!(work, store.put_contents(backup, stream));
+    let (written, stored) = tokio::join!(work, store.replace_contents(backup, stream));
     let written = written.unwrap_or_else(|error| Err(error.to_string()));
     match (written, stored) {
         (Ok(()), stored) => Ok(stored),
@@ -254,7 +264,7 @@ pub(crate) fn end_phase(phase: &BackupPhase) -> BackupPhase {
 /// Tells how a backup ended; the figures of the metrics come from the status alone.
 pub(crate) fn report(context: &Context, backup: &Backup) {
     let schedule = label(backup, labels::SCHEDULE_NAME);
-    context.metrics.backup_ended(schedule, &backup.status);
+    context.metrics.backup_ended(backup);
     if backup.status.csi_volume_snapshots_attempted > 0 {
         context.metrics.csi_snapshots(schedule, name(backup), &backup.status);
     }
@@ -267,11 +277,15 @@ pub(crate) fn report(context: &Context, backup: &Backup) {
     }
 }
 
-/// Removes what a failed backup has stored, so that its name is free and nothing half-written is left.
-pub(crate) async fn clean_up(store: &BackupStore, backup: &str) {
-    if let Err(error) = store.delete_backup(backup).await {
-        tracing::warn!(backup, error = describe(&error), "Files of a failed backup are left in its location");
+/// Removes what a failed backup has stored, so that nothing half-written is left; whether what is there now is its own.
+/// Its claim stays while something is still to be said about it.
+pub(crate) async fn clean_up(store: &BackupStore, backup: &Backup) -> bool {
+    let cleared = store.clear(name(backup), uid(backup)).await;
+    if let Err(error) = &cleared {
+        let (backup, error) = (name(backup), describe(error));
+        tracing::warn!(backup, error, "Files of a failed backup are left in its location");
     }
+    !matches!(cleared, Err(StoreError::Foreign { .. }))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::driver::{Next, WHILE_HELD};
 use crate::error::{Error, Result, describe};
 use crate::objects::{name, uid};
-use crate::operations::{Files, Operation, cancel_unfinished, note_failures, poll};
+use crate::operations::{Files, Operation, cancel_owned, note_failures, poll};
 
 /// Whether a backup waits for operations.
 pub(crate) fn is_waiting(phase: &BackupPhase) -> bool {
@@ -169,24 +169,20 @@ async fn give_up(context: &Context, backup: &Backup, store: Option<&BackupStore>
     Ok(Next::Change)
 }
 
-/// Cancels the operations of a backup that nobody waits for any more: those known here, or else those stored.
+/// Cancels the operations of a backup that nobody waits for any more: those known here, or else those stored. What
+/// cannot be cancelled is told in the log.
 pub(crate) async fn cancel(context: &Context, backup: &Backup, store: Option<&BackupStore>) {
-    let known = context.backup_operations.forget(name(backup));
-    let operations = match (known, store) {
-        (Some(known), _) => known,
-        (None, Some(store)) => match Files::of_backup(store, name(backup)).operations().await {
-            Ok(Ok(stored)) => stored,
-            Ok(Err(_)) => return,
-            Err(error) => {
-                tracing::warn!(backup = name(backup), error = describe(&error), "Operations are not cancelled");
-                return;
-            }
-        },
-        (None, None) => return,
-    };
-    match context.plugins.for_questions() {
-        Ok(questions) => cancel_unfinished(&operations, &questions.actions, backup).await,
-        Err(error) => tracing::warn!(backup = name(backup), error = describe(&error), "Operations are not cancelled"),
+    if let Err(error) = try_cancel(context, backup, store).await {
+        tracing::warn!(backup = name(backup), error = describe(&error), "Operations are not cancelled");
     }
-    context.rest_plugins().await;
+}
+
+/// The same for who tries again until it works; gives the operations that went on.
+pub(crate) async fn try_cancel(
+    context: &Context,
+    backup: &Backup,
+    store: Option<&BackupStore>,
+) -> Result<Vec<BackupOperation>> {
+    let files = store.map(|store| Files::of_backup(store, name(backup)));
+    cancel_owned(context, &context.backup_operations, backup, files).await
 }

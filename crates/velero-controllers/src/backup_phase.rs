@@ -5,13 +5,17 @@ use velero_rules::phases::backup_can_become;
 
 use crate::error::{Error, Result};
 use crate::objects::name;
+use crate::ownership::unsign;
 
-/// Moves a backup to a phase if the table of moves has it.
+/// Moves a backup to a phase if the table of moves has it. Nobody holds one that is not InProgress.
 pub(crate) fn move_to(backup: &mut Backup, phase: BackupPhase) -> Result<()> {
     let current = backup.status.phase();
     if !backup_can_become(current, &phase) {
         let problem = format!("it cannot move from phase {current} to {phase}");
         return Err(Error::invalid("Backup", name(backup), problem));
+    }
+    if phase != BackupPhase::InProgress {
+        unsign(backup);
     }
     backup.status.phase = Some(phase);
     Ok(())

@@ -11,7 +11,7 @@ use crate::context::{Context, SharedContext};
 use crate::driver::{Next, Reconciler};
 use crate::error::{Result, describe};
 use crate::objects::label;
-use crate::{backup, backup_finalizer, backup_operations, backup_queue, garbage_collection};
+use crate::{backup, backup_finalizer, backup_operations, backup_queue, debts, garbage_collection};
 
 /// How often a backup that waits is looked at, should nothing else happen.
 const WHILE_QUEUED: Duration = Duration::from_secs(60);
@@ -32,13 +32,16 @@ impl Reconciler for BackupsReconciler {
         match backup.status.phase() {
             BackupPhase::New if settings.is_enabled("backup-queue") => backup_queue::advance(context).await?,
             BackupPhase::Queued if settings.is_enabled("backup-queue") => return self.wait().await,
-            BackupPhase::ReadyToStart if settings.is_enabled("backup") => backup::run(context, backup).await?,
+            BackupPhase::ReadyToStart if settings.is_enabled("backup") => return backup::run(context, backup).await,
+            // Who runs a backup does not let go of it before its end is written.
+            BackupPhase::InProgress if context.holder.has(&backup) => return backup::give_up(context, &backup).await,
             phase if backup_operations::is_waiting(phase) && settings.is_enabled("backup-operations") => {
                 return backup_operations::follow(context, &backup).await;
             }
             phase if backup_finalizer::is_finalizing(phase) && settings.is_enabled("backup-finalizer") => {
                 return backup_finalizer::finish(context, &backup).await;
             }
+            BackupPhase::Failed if debts::owes(&backup) => return debts::pay_for_backup(context, &backup).await,
             _ if settings.is_enabled("gc") => return garbage_collection::collect(context, &backup).await,
             _ => {}
         }
@@ -92,24 +95,24 @@ pub(crate) async fn write_refusal<K: VeleroResource>(context: &Context, object: 
 
 /// Keeps the figures up to date that only a look at all objects gives.
 pub(crate) async fn count_all(context: SharedContext) {
-    let mut pause = Duration::from_secs(5);
     loop {
         tokio::select! {
             () = context.stop.cancelled() => return,
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(Duration::from_secs(60)) => {}
         }
-        pause = Duration::from_secs(60);
         if let Err(error) = count_once(&context).await {
             tracing::warn!(error = describe(&error), "The backups could not be counted");
         }
     }
 }
 
-async fn count_once(context: &Context) -> Result<()> {
+/// Reads these figures; the server begins with it, so that nobody sees others than those of the objects.
+pub(crate) async fn count_once(context: &Context) -> Result<()> {
     let mut count = 0;
     let mut latest = std::collections::BTreeMap::new();
     let visitor = |backup: Backup| {
         count += 1;
+        context.metrics.backup_seen(&backup);
         if let (BackupPhase::Completed, Some(ended)) = (backup.status.phase(), &backup.status.completion_timestamp) {
             let schedule = label(&backup, velero_api::labels::SCHEDULE_NAME).to_owned();
             let seconds = ended.0.as_second();

@@ -56,6 +56,11 @@ impl Busy {
 }
 
 impl Hold<'_> {
+    /// Whether it is the right to work on that object.
+    pub(crate) fn is_of(&self, name: &str) -> bool {
+        self.name == name
+    }
+
     /// Ends when somebody else wants the object.
     pub(crate) async fn interrupted(&self) {
         self.wanted.cancelled().await;

@@ -2,20 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use velero_api::records::{BackupOperation, RestoreOperation};
-use velero_api::resource::VeleroResource;
 
 use crate::backup_threads::BackupThreads;
 use crate::busy::Busy;
-use crate::error::{Error, Result, describe};
 use crate::locations::Locations;
 use crate::metrics::Metrics;
-use crate::objects::{Objects, name};
+use crate::objects::Objects;
 use crate::operations::Kept;
 use crate::orphans::Orphans;
+use crate::ownership::Holder;
 use crate::plugins::Plugins;
 use crate::restore::ParkedHooks;
 use crate::settings::Settings;
@@ -32,6 +30,8 @@ pub(crate) struct Context {
     /// Positions in the queue are given by one at a time.
     pub(crate) queue: tokio::sync::Mutex<()>,
     pub(crate) plugins: Plugins,
+    /// Who this process is for others.
+    pub(crate) holder: Holder,
     /// Who works on which backup.
     pub(crate) busy_backups: Busy,
     /// Who works on which restore.
@@ -53,28 +53,6 @@ impl Context {
     pub(crate) async fn rest_plugins(&self) {
         if self.backup_operations.is_empty() && self.restore_operations.is_empty() {
             self.plugins.end_questions().await;
-        }
-    }
-
-    /// Writes how a backup or restore ended, for as long as a single object may take; `None` when it was deleted while
-    /// it ran.
-    pub(crate) async fn write_end<K: VeleroResource>(&self, before: &K, after: &K) -> Result<Option<K>> {
-        let deadline = tokio::time::Instant::now() + self.settings.resource_timeout.to_std();
-        let mut pause = Duration::from_secs(1);
-        let (kind, name) = (K::KIND, name(before));
-        loop {
-            match self.objects.force(before, after).await {
-                Err(Error::Cluster(error)) if error.is_not_found() => {
-                    tracing::warn!(kind, name, "The object was deleted while its work ran");
-                    return Ok(None);
-                }
-                Err(error) if tokio::time::Instant::now() < deadline && !self.stop.is_cancelled() => {
-                    tracing::warn!(kind, name, error = describe(&error), "The end of the work could not be written");
-                }
-                outcome => return outcome.map(Some),
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(30));
         }
     }
 }

@@ -14,7 +14,7 @@ use velero_plugin_csi::removal::{discard_of_backup, forget_restored, left_of_bac
 use velero_store::BackupStore;
 
 use crate::context::Context;
-use crate::error::{Result, describe};
+use crate::error::{Error, Result, describe};
 use crate::objects::name;
 
 /// How long drivers may take to delete snapshots.
@@ -70,16 +70,28 @@ pub(crate) async fn release(context: &Context, backup: &Backup) -> Result<()> {
 /// Asks for the removal of the snapshots of a backup that failed: nobody can restore from them. What cannot be removed
 /// is told in the log, and removed when the backup is deleted.
 pub(crate) async fn discard(context: &Context, backup: &Backup) {
+    if let Err(error) = try_discard(context, backup).await {
+        tracing::warn!(
+            backup = name(backup),
+            problem = describe(&error),
+            "CSI snapshots of the failed backup are left"
+        );
+    }
+}
+
+/// The same for who tries again until it works.
+pub(crate) async fn try_discard(context: &Context, backup: &Backup) -> Result<()> {
     if !context.settings.features.csi() {
-        return;
+        return Ok(());
     }
     let removal = discard_of_backup(context.objects.cluster(), backup);
-    let problem = match tokio::time::timeout(ASK_PATIENCE, removal).await {
-        Ok(Ok(())) => return,
-        Ok(Err(error)) => describe(&error),
-        Err(_) => format!("the API server did not take it within {ASK_PATIENCE:?}"),
-    };
-    tracing::warn!(backup = name(backup), problem, "CSI snapshots of the failed backup are left");
+    match tokio::time::timeout(ASK_PATIENCE, removal).await {
+        Ok(removed) => Ok(removed?),
+        Err(_) => {
+            let problem = format!("the API server did not take the removal of its snapshots within {ASK_PATIENCE:?}");
+            Err(Error::unmet("Backup", name(backup), problem))
+        }
+    }
 }
 
 /// Removes what is left of the snapshots of a backup that is deleted, after the delete item actions have seen its

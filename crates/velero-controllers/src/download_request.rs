@@ -110,7 +110,7 @@ async fn store_news(context: &Context, request: &DownloadRequest, store: &Backup
 async fn store_of(context: &Context, request: &DownloadRequest) -> Result<BackupStore> {
     let target = &request.spec.target;
     let missing = |kind: &str, wanted: &str| {
-        Error::invalid("DownloadRequest", name(request), format!("{kind} {wanted:?} does not exist"))
+        Error::unmet("DownloadRequest", name(request), format!("{kind} {wanted:?} does not exist"))
     };
     let backup_name = if target.kind.is_of_restore() {
         let restore = context.objects.get::<Restore>(&target.name).await?;

@@ -16,8 +16,9 @@ use kube::runtime::{Controller, WatchStreamExt, watcher};
 use kube::{Api, Resource, ResourceExt};
 use tokio_util::sync::CancellationToken;
 use velero_api::resource::VeleroResource;
+use velero_cluster::Error as ClusterError;
 
-use crate::error::{Error, ErrorClass, Result, describe};
+use crate::error::{Error, Result, describe};
 use crate::objects::Objects;
 
 /// The first pause after a failure; it doubles with each further one.
@@ -122,9 +123,10 @@ impl<R: Reconciler> Driver<R> {
         let next = match self.objects.get::<R::Kind>(name).await {
             Ok(None) => Next::Change,
             Ok(Some(object)) => self.reconciler.reconcile(object).await?,
-            Err(error) if error.class() == ErrorClass::Invalid => {
-                self.reconciler.refuse(name, &describe(&error)).await;
-                return Err(error);
+            Err(Error::Cluster(error @ ClusterError::Unreadable { .. })) => {
+                let problem = describe(&error);
+                self.reconciler.refuse(name, &problem).await;
+                return Err(Error::invalid(R::Kind::KIND, name, problem));
             }
             Err(error) => return Err(error),
         };
@@ -166,7 +168,7 @@ fn pause_after_failure<R: Reconciler>(
         return Action::requeue(FIRST_PAUSE);
     }
     tracing::error!(controller = R::NAME, kind = R::Kind::KIND, name, error = text, "Reconciling failed");
-    if error.class() == ErrorClass::Invalid {
+    if error.waits_for_change_of(R::Kind::KIND, &name) {
         return Action::await_change();
     }
     let mut failures = driver.failures();

@@ -1,4 +1,4 @@
-//! Failures of the server, sorted by what a retry can do about them.
+//! Failures of the server, and which object must change before another try can help.
 
 /// Result of an operation of the server.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -38,11 +38,23 @@ pub enum Error {
         source: std::io::Error,
     },
     /// An object says something that cannot be carried out; only a change of it helps.
-    #[error("{object}: {problem}")]
+    #[error("{kind} {name:?}: {problem}")]
     Invalid {
-        /// The kind and name.
-        object: String,
+        /// The kind of the object that must change.
+        kind: String,
+        /// Its name.
+        name: String,
         /// What is wrong and what to do.
+        problem: String,
+    },
+    /// An object refers to something that is not there or not as it must be; it may come at any time.
+    #[error("{kind} {name:?}: {problem}")]
+    Unmet {
+        /// The kind of the object that refers to it.
+        kind: String,
+        /// Its name.
+        name: String,
+        /// What is missing and what to do.
         problem: String,
     },
     /// The cluster refused or did not answer.
@@ -62,28 +74,21 @@ pub enum Error {
     Signals(std::io::Error),
 }
 
-/// What a retry can do about a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorClass {
-    /// Nothing until the object changes.
-    Invalid,
-    /// It may work later.
-    Transient,
-}
-
 impl Error {
     /// An error about one object that only a change of it can cure.
     pub(crate) fn invalid(kind: &str, name: &str, problem: impl Into<String>) -> Self {
-        Self::Invalid { object: format!("{kind} {name:?}"), problem: problem.into() }
+        Self::Invalid { kind: kind.to_owned(), name: name.to_owned(), problem: problem.into() }
     }
 
-    /// What a retry can do about it.
-    pub fn class(&self) -> ErrorClass {
-        match self {
-            Self::Invalid { .. } | Self::Cluster(velero_cluster::Error::Invalid(_)) => ErrorClass::Invalid,
-            Self::Cluster(velero_cluster::Error::Unreadable { .. }) => ErrorClass::Invalid,
-            _ => ErrorClass::Transient,
-        }
+    /// An error about something that an object refers to and that may come without a change of the object.
+    pub(crate) fn unmet(kind: &str, name: &str, problem: impl Into<String>) -> Self {
+        Self::Unmet { kind: kind.to_owned(), name: name.to_owned(), problem: problem.into() }
+    }
+
+    /// Whether nothing but a change of this very object can help. What is wrong with any other object may be mended
+    /// without anybody touching this one.
+    pub(crate) fn waits_for_change_of(&self, wanted_kind: &str, wanted_name: &str) -> bool {
+        matches!(self, Self::Invalid { kind, name, .. } if kind == wanted_kind && name == wanted_name)
     }
 }
 
@@ -108,9 +113,17 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_object_waits_for_its_change() {
-        assert_eq!(Error::invalid("Backup", "b", "x").class(), ErrorClass::Invalid);
-        let setting = Error::Setting { flag: "x", problem: String::new() };
-        assert_eq!(setting.class(), ErrorClass::Transient);
+    fn only_an_error_in_this_very_object_waits_for_its_change() {
+        let refused = kube::core::Status::failure("no", "Invalid").with_code(422);
+        for (error, waits) in [
+            (Error::invalid("Backup", "b", "x"), true),
+            (Error::invalid("Backup", "other", "x"), false),
+            (Error::invalid("BackupStorageLocation", "b", "x"), false),
+            (Error::unmet("Backup", "b", "its secret is missing"), false),
+            (velero_cluster::Error::from_status("patch backups b", refused).into(), false),
+            (Error::Setting { flag: "x", problem: String::new() }, false),
+        ] {
+            assert_eq!(error.waits_for_change_of("Backup", "b"), waits, "{error}");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Asks for the deletion of backups whose time has run out.
 
+use std::time::Duration;
+
 use kube::api::ObjectMeta;
 use velero_api::labels;
 use velero_api::v1::{
@@ -7,11 +9,17 @@ use velero_api::v1::{
 };
 use velero_rules::retention::{LocationState, RetentionDecision, decide, is_expired};
 
+use crate::backup_deletion::{obstacle, running_restores};
 use crate::clock;
 use crate::context::Context;
 use crate::driver::Next;
 use crate::error::Result;
 use crate::objects::{label, name, uid};
+
+/// How soon a backup is looked at again that restores run from.
+const WHILE_RESTORED: Duration = Duration::from_secs(60);
+/// The value of the label on a backup that owns what this server cannot delete.
+const NOT_DELETABLE: &str = "NotDeletable";
 
 /// Looks at a backup and says when to look again.
 pub(crate) async fn collect(context: &Context, backup: &Backup) -> Result<Next> {
@@ -20,40 +28,61 @@ pub(crate) async fn collect(context: &Context, backup: &Backup) -> Result<Next> 
     if !is_expired(Some(expiration), now) {
         return Ok(Next::After(clock::until(expiration, now)));
     }
-    let location = location_state(context, backup).await;
+    let location = context.objects.get::<BackupStorageLocation>(&backup.spec.storage_location).await;
+    let state = match &location {
+        Err(_) => LocationState::CannotGet,
+        Ok(None) => LocationState::NotFound,
+        Ok(Some(location)) => location_state(location),
+    };
     let pending = deletion_is_pending(context, backup).await?;
+    let restores = running_restores(context, name(backup)).await?;
     let again = Next::After(context.settings.garbage_collection_period().to_std());
-    match decide(Some(expiration), now, location, pending) {
+    match decide(Some(expiration), now, state, pending, !restores.is_empty()) {
         RetentionDecision::Keep => {}
         RetentionDecision::Postponed => {
             tracing::info!(backup = name(backup), "An expired backup waits until its location is available");
+        }
+        RetentionDecision::Restored => {
+            let restores = restores.iter().map(name).collect::<Vec<_>>().join(", ");
+            tracing::info!(backup = name(backup), restores, "An expired backup waits for restores that run from it");
+            return Ok(Next::After(WHILE_RESTORED));
         }
         RetentionDecision::Blocked { reason, .. } => {
             tracing::warn!(backup = name(backup), reason, "An expired backup cannot be garbage-collected");
             mark(context, backup, Some(reason)).await?;
         }
         RetentionDecision::AlreadyRequested => mark(context, backup, None).await?,
-        RetentionDecision::Delete => {
-            mark(context, backup, None).await?;
-            tracing::info!(backup = name(backup), "Backup has expired, requesting its deletion");
-            context.objects.create(&deletion_of(backup)).await?;
-        }
+        RetentionDecision::Delete => request_deletion(context, backup, location.ok().flatten().as_ref()).await?,
     }
     Ok(again)
 }
 
-async fn location_state(context: &Context, backup: &Backup) -> LocationState {
-    match context.objects.get::<BackupStorageLocation>(&backup.spec.storage_location).await {
-        Err(_) => LocationState::CannotGet,
-        Ok(None) => LocationState::NotFound,
-        Ok(Some(location)) if !location.is_available() => LocationState::Unavailable,
-        Ok(Some(location)) if location.is_read_only() => LocationState::ReadOnly,
-        Ok(Some(_)) => LocationState::Ready,
+/// Requests the deletion of a backup, unless it is known to be refused.
+async fn request_deletion(context: &Context, backup: &Backup, location: Option<&BackupStorageLocation>) -> Result<()> {
+    if let Some(location) = location {
+        let store = context.locations.open_for_a_look(location).await?;
+        if let Some(problem) = obstacle(context, backup, &store).await? {
+            tracing::warn!(backup = name(backup), problem, "An expired backup cannot be garbage-collected");
+            return mark(context, backup, Some(NOT_DELETABLE)).await;
+        }
+    }
+    mark(context, backup, None).await?;
+    tracing::info!(backup = name(backup), "Backup has expired, requesting its deletion");
+    context.objects.create(&deletion_of(backup)).await?;
+    Ok(())
+}
+
+/// What the state of a location means for the deletion of its backups.
+pub(crate) fn location_state(location: &BackupStorageLocation) -> LocationState {
+    match () {
+        () if !location.is_available() => LocationState::Unavailable,
+        () if location.is_read_only() => LocationState::ReadOnly,
+        () => LocationState::Ready,
     }
 }
 
 async fn deletion_is_pending(context: &Context, backup: &Backup) -> Result<bool> {
-    let requests = context.objects.list::<DeleteBackupRequest>(&selector(backup)).await?;
+    let requests = context.objects.list::<DeleteBackupRequest>(&selector(name(backup), uid(backup))).await?;
     Ok(requests.iter().any(|request| *request.status.phase() != DeleteBackupRequestPhase::Processed))
 }
 
@@ -72,9 +101,9 @@ async fn mark(context: &Context, backup: &Backup, reason: Option<&str>) -> Resul
 }
 
 /// The selector of the requests to delete a backup.
-pub(crate) fn selector(backup: &Backup) -> String {
-    let backup_name = labels::valid_value(name(backup));
-    format!("{}={backup_name},{}={}", labels::BACKUP_NAME, labels::BACKUP_UID, uid(backup))
+pub(crate) fn selector(backup: &str, uid: &str) -> String {
+    let backup = labels::valid_value(backup);
+    format!("{}={backup},{}={uid}", labels::BACKUP_NAME, labels::BACKUP_UID)
 }
 
 fn deletion_of(backup: &Backup) -> DeleteBackupRequest {
@@ -107,6 +136,6 @@ mod tests {
         assert_eq!(request.metadata.generate_name.as_deref(), Some("b-"));
         let marks = [label(&request, labels::BACKUP_NAME), label(&request, labels::BACKUP_UID)];
         assert_eq!(marks, ["b", "u-1"]);
-        assert_eq!(selector(&backup), "velero.io/backup-name=b,velero.io/backup-uid=u-1");
+        assert_eq!(selector("b", "u-1"), "velero.io/backup-name=b,velero.io/backup-uid=u-1");
     }
 }

@@ -39,17 +39,6 @@ impl Locations {
         self.stores.stop().await;
     }
 
-    /// The location of that name, or an error that says how to make one.
-    pub(crate) async fn get(&self, location: &str) -> Result<BackupStorageLocation> {
-        self.objects.get(location).await?.ok_or_else(|| {
-            Error::invalid(
-                "BackupStorageLocation",
-                location,
-                "not found; create it with `velero backup-location create`",
-            )
-        })
-    }
-
     /// Opens the store of a location with the credentials it has now.
     pub(crate) async fn open(&self, location: &BackupStorageLocation) -> Result<BackupStore> {
         let usual = TransferSettings::default();
@@ -98,7 +87,8 @@ impl Locations {
             let content = self.objects.referred_secret(location, "spec.credential", selector).await?;
             let file = self.credential_files.write(name(location), &content);
             let file = file.map_err(|error| {
-                invalid(location, format!("its credentials cannot be written to a file for its plugin: {error}"))
+                let problem = format!("its credentials cannot be written to a file for its plugin: {error}");
+                Error::unmet("BackupStorageLocation", name(location), problem)
             })?;
             config.insert("credentialsFile".to_owned(), file.display().to_string());
         }

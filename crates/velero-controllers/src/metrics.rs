@@ -1,10 +1,15 @@
 //! The metrics of the server, under the names dashboards know.
 
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use prometheus::core::Collector;
 use prometheus::{CounterVec, Encoder, Gauge, GaugeVec, HistogramOpts, HistogramVec, Opts, Registry, TextEncoder};
-use velero_api::v1::{BackupPhase, BackupStatus, RestorePhase, RestoreStatus};
+use velero_api::labels;
+use velero_api::v1::{Backup, BackupPhase, BackupStatus, RestorePhase, RestoreStatus};
 
 use crate::error::Result;
+use crate::objects::label;
 
 const BUCKETS: [f64; 9] = [60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10800.0, 14400.0];
 const SCHEDULE: &[&str] = &["schedule"];
@@ -59,6 +64,36 @@ pub(crate) struct Metrics {
     orphans: GaugeVec,
     expected_interval: GaugeVec,
     duration: HistogramVec,
+    last: Mutex<Last>,
+}
+
+/// What the last status of each schedule comes from.
+#[derive(Default)]
+struct Last {
+    /// The schedules that exist.
+    schedules: HashSet<String>,
+    /// How the newest backup of each ended: when, in seconds of Unix time, and what the metric says of it.
+    ends: HashMap<String, (i64, f64)>,
+}
+
+impl Last {
+    /// Notes how a backup ended, unless a newer one is known; gives what the metric says then.
+    fn note(&mut self, schedule: &str, backup: &Backup) -> Option<f64> {
+        let status = &backup.status;
+        let good = match status.phase() {
+            BackupPhase::Completed => 1.0,
+            BackupPhase::PartiallyFailed | BackupPhase::Failed | BackupPhase::FailedValidation => 0.0,
+            _ => return None,
+        };
+        // A backup that is refused has no times of its own.
+        let times = [&status.completion_timestamp, &status.start_timestamp, &backup.metadata.creation_timestamp];
+        let ended = times.into_iter().flatten().next().map_or(0, |time| time.0.as_second());
+        let is_newest = self.ends.get(schedule).is_none_or(|(known, _)| *known <= ended);
+        if is_newest {
+            self.ends.insert(schedule.to_owned(), (ended, good));
+        }
+        is_newest.then_some(good)
+    }
 }
 
 /// Makes collectors and puts them into the registry.
@@ -133,6 +168,7 @@ impl Metrics {
                 SCHEDULE,
             )?,
             duration: builder.histogram("backup_duration_seconds", "How long backups took, in seconds", SCHEDULE)?,
+            last: Mutex::default(),
             registry,
         };
         metrics.begin_schedule("");
@@ -150,12 +186,11 @@ impl Metrics {
         }
         self.items.with_label_values(&[schedule]).add(0.0);
         self.item_errors.with_label_values(&[schedule]).add(0.0);
-        let is_new = !self.last_status.collect().iter().flat_map(|family| family.get_metric()).any(|metric| {
-            metric.get_label().iter().any(|label| label.name() == "schedule" && label.value() == schedule)
-        });
-        if is_new {
-            self.last_status.with_label_values(&[schedule]).set(1.0);
-        }
+        let mut last = self.last();
+        last.schedules.insert(schedule.to_owned());
+        // Nothing has gone wrong before the first backup.
+        let good = last.ends.get(schedule).map_or(1.0, |(_, good)| *good);
+        self.last_status.with_label_values(&[schedule]).set(good);
     }
 
     /// Removes the series of a schedule that is gone.
@@ -171,6 +206,7 @@ impl Metrics {
         for gauge in [&self.tarball_size, &self.last_successful, &self.items, &self.item_errors] {
             let _ = gauge.remove_label_values(labels);
         }
+        self.last().schedules.remove(schedule);
         let _ = self.last_status.remove_label_values(labels);
         let _ = self.expected_interval.remove_label_values(labels);
         let _ = self.duration.remove_label_values(labels);
@@ -195,16 +231,19 @@ impl Metrics {
         }
     }
 
-    /// Notes how a backup ended: all figures come from its status.
-    pub(crate) fn backup_ended(&self, schedule: &str, status: &BackupStatus) {
-        let (counter, good) = match status.phase() {
-            BackupPhase::Completed => ("backup_success_total", 1.0),
-            BackupPhase::PartiallyFailed => ("backup_partial_failure_total", 0.0),
-            BackupPhase::FailedValidation => ("backup_validation_failure_total", 0.0),
-            _ => ("backup_failure_total", 0.0),
+    /// Notes how a backup ended: all figures come from the object.
+    pub(crate) fn backup_ended(&self, backup: &Backup) {
+        let (schedule, status) = (label(backup, labels::SCHEDULE_NAME), &backup.status);
+        let counter = match status.phase() {
+            BackupPhase::Completed => "backup_success_total",
+            BackupPhase::PartiallyFailed => "backup_partial_failure_total",
+            BackupPhase::FailedValidation => "backup_validation_failure_total",
+            _ => "backup_failure_total",
         };
         self.count(counter, schedule);
-        self.last_status.with_label_values(&[schedule]).set(good);
+        if let Some(good) = self.last().note(schedule, backup) {
+            self.last_status.with_label_values(&[schedule]).set(good);
+        }
         if *status.phase() == BackupPhase::FailedValidation {
             return;
         }
@@ -226,6 +265,21 @@ impl Metrics {
         if let (BackupPhase::Completed, Some(ended)) = (status.phase(), &status.completion_timestamp) {
             self.last_successful(schedule, ended.0.as_second());
         }
+    }
+
+    /// Notes how a backup ended some time ago: after a restart the last status is that of the objects.
+    pub(crate) fn backup_seen(&self, backup: &Backup) {
+        let schedule = label(backup, labels::SCHEDULE_NAME);
+        let mut last = self.last();
+        if let Some(good) = last.note(schedule, backup)
+            && last.schedules.contains(schedule)
+        {
+            self.last_status.with_label_values(&[schedule]).set(good);
+        }
+    }
+
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes how a restore ended.
@@ -322,7 +376,7 @@ mod tests {
             volume_snapshots_completed: 2,
             ..Default::default()
         };
-        metrics.backup_ended("daily", &status);
+        metrics.backup_ended(&backup_of("daily", status));
         metrics.begin_schedule("daily");
         let text = text(&metrics);
         for line in [
@@ -339,6 +393,43 @@ mod tests {
             "velero_volume_snapshot_failure_total{schedule=\"daily\"} 1",
         ] {
             assert!(text.contains(line), "{line} is missing in\n{text}");
+        }
+    }
+
+    fn backup_of(schedule: &str, status: BackupStatus) -> Backup {
+        let mut backup = Backup::new("velero", "b", Default::default());
+        backup.metadata.labels = Some([(labels::SCHEDULE_NAME.to_owned(), schedule.to_owned())].into());
+        Backup { status, ..backup }
+    }
+
+    fn ended(phase: &BackupPhase, second: i64) -> Backup {
+        let moment = Some(Time(jiff::Timestamp::from_second(second).unwrap()));
+        let mut backup = backup_of("daily", BackupStatus { phase: Some(phase.clone()), ..Default::default() });
+        match phase {
+            BackupPhase::FailedValidation => backup.metadata.creation_timestamp = moment,
+            _ => backup.status.completion_timestamp = moment,
+        }
+        backup
+    }
+
+    #[test]
+    fn after_a_restart_the_last_status_is_that_of_the_newest_backup_that_ended() {
+        use BackupPhase::{Completed, Failed, FailedValidation, InProgress, PartiallyFailed};
+        let table: &[(&[(BackupPhase, i64)], i32)] = &[
+            (&[], 1),
+            (&[(Completed, 1), (Failed, 2)], 0),
+            (&[(Failed, 2), (Completed, 1)], 0),
+            (&[(PartiallyFailed, 1), (Completed, 2)], 1),
+            (&[(Completed, 1), (FailedValidation, 2)], 0),
+            (&[(Failed, 1), (InProgress, 2)], 0),
+        ];
+        for (backups, expected) in table {
+            let metrics = Metrics::new().unwrap();
+            backups.iter().for_each(|(phase, second)| metrics.backup_seen(&ended(phase, *second)));
+            metrics.begin_schedule("daily");
+            let line = format!("velero_backup_last_status{{schedule=\"daily\"}} {expected}");
+            assert!(text(&metrics).contains(&line), "{backups:?}: {}", text(&metrics));
+            assert!(text(&metrics).contains("velero_backup_failure_total{schedule=\"daily\"} 0"), "nothing is counted");
         }
     }
 
@@ -363,6 +454,7 @@ mod tests {
         metrics.begin_schedule("daily");
         assert!(text(&metrics).contains("daily"));
         metrics.end_schedule("daily");
+        metrics.backup_seen(&ended(&BackupPhase::Failed, 1));
         assert!(!text(&metrics).contains("daily"));
     }
 

@@ -84,9 +84,15 @@ impl Objects {
         Ok(self.cluster.patch_changes_if_unchanged(before, after).await?)
     }
 
-    /// Sends what differs between two states of an object, whatever else changed in it since.
+    /// Sends what differs between two states of an object, whatever else changed in it since; a conflict if it is
+    /// another object of the same name.
     pub(crate) async fn force<K: VeleroResource>(&self, before: &K, after: &K) -> Result<K> {
         Ok(self.cluster.patch_changes(before, after).await?)
+    }
+
+    /// Sends what differs between two states of an object; a conflict if it changed since it was `found` so.
+    pub(crate) async fn patch_since<K: VeleroResource>(&self, found: &K, before: &K, after: &K) -> Result<K> {
+        Ok(self.cluster.patch_changes_since(found, before, after).await?)
     }
 
     /// Deletes an object; one that is gone already is fine.
@@ -122,7 +128,7 @@ impl Objects {
             let problem = format!(
                 "{field} refers to key {key:?} of secret {secret:?}, which does not exist in namespace {namespace:?}"
             );
-            Error::invalid(K::KIND, name(object), problem)
+            Error::unmet(K::KIND, name(object), problem)
         })
     }
 
@@ -146,6 +152,11 @@ pub(crate) fn name<K: Resource>(object: &K) -> &str {
 /// The value of a label, empty when there is none.
 pub(crate) fn label<'a, K: Resource>(object: &'a K, key: &str) -> &'a str {
     object.meta().labels.as_ref().and_then(|labels| labels.get(key)).map_or("", String::as_str)
+}
+
+/// The value of an annotation, empty when there is none.
+pub(crate) fn annotation<'a, K: Resource>(object: &'a K, key: &str) -> &'a str {
+    object.meta().annotations.as_ref().and_then(|all| all.get(key)).map_or("", String::as_str)
 }
 
 /// The UID of an object, empty when it has none.

@@ -3,15 +3,20 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use kube::Resource;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use jiff::Timestamp;
 use velero_api::v1::BackupStorageLocation;
 use velero_store::BackupStore;
 
+use crate::clock;
 use crate::context::Context;
 use crate::error::Result;
+use crate::events;
 use crate::objects::name;
+
+/// How long a backup may be written until its folder is taken for abandoned.
+const LONGEST_BACKUP: Duration = Duration::from_secs(24 * 3600);
 
 /// How many names an event tells.
 const TOLD: usize = 10;
@@ -31,10 +36,19 @@ impl Orphans {
     }
 }
 
-/// Whether a folder without metadata still holds anything: a deletion may have just ended.
+/// Whether a folder without metadata holds anything that nobody is writing: a deletion may have just ended, and who has
+/// claimed the name of late is at work.
 pub(crate) async fn is_orphan(store: &BackupStore, backup: &str) -> Result<bool> {
     let folder = store.keys().backup_folder(backup).map_err(velero_store::Error::from)?;
-    Ok(!store.backup_exists(backup).await? && !store.object_store().list_objects(&folder).await?.is_empty())
+    if store.backup_exists(backup).await? || store.object_store().list_objects(&folder).await?.is_empty() {
+        return Ok(false);
+    }
+    let claim = store.claimed(backup).await.unwrap_or_default();
+    Ok(!claim.is_some_and(|claim| is_fresh(&claim.claimed_at, clock::now())))
+}
+
+fn is_fresh(claimed_at: &str, now: Timestamp) -> bool {
+    claimed_at.parse().is_ok_and(|claimed| clock::until(now, claimed) < LONGEST_BACKUP)
 }
 
 /// Reports the orphans of a location: all as a metric, new ones in the log and as an event.
@@ -52,18 +66,7 @@ pub(crate) async fn report(context: &Context, location: &BackupStorageLocation, 
              if no other cluster is writing it"
         );
     }
-    let reporter = Reporter { controller: "velero-backup-sync".to_owned(), instance: None };
-    let recorder = Recorder::new(context.objects.cluster().client().clone(), reporter);
-    let event = Event {
-        type_: EventType::Warning,
-        reason: "OrphanedBackup".to_owned(),
-        note: Some(note(&news)),
-        action: "Synchronise".to_owned(),
-        secondary: None,
-    };
-    if let Err(error) = recorder.publish(&event, &location.object_ref(&())).await {
-        tracing::warn!(location = name(location), %error, "The event about orphaned backups could not be written");
-    }
+    events::warn(context, location, "velero-backup-sync", ("OrphanedBackup", "Synchronise"), note(&news)).await;
 }
 
 fn note(names: &[String]) -> String {
@@ -88,6 +91,14 @@ mod tests {
         assert_eq!(orphans.news("default", &set(&["b", "c"])), ["c"]);
         assert_eq!(orphans.news("default", &set(&["a"])), ["a"], "it came back");
         assert_eq!(orphans.news("other", &set(&["a"])), ["a"]);
+    }
+
+    #[test]
+    fn a_folder_that_was_claimed_of_late_is_at_work() {
+        let now = "2026-01-02T12:00:00Z".parse().unwrap();
+        assert!(is_fresh("2026-01-02T11:59:00Z", now));
+        assert!(!is_fresh("2026-01-01T11:59:00Z", now));
+        assert!(!is_fresh("", now), "an unreadable claim tells nothing");
     }
 
     #[test]

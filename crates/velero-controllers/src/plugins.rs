@@ -58,8 +58,8 @@ impl Plugins {
     /// Finds the plugins of a server. Binaries that cannot be used and names that come twice are errors.
     pub(crate) async fn find(settings: &Settings, cluster: &Cluster, further: Actions) -> Result<Self> {
         let discovery = Arc::new(cluster.discover().await?);
-        for warning in discovery.warnings() {
-            tracing::warn!(warning, "A part of the cluster's API could not be discovered");
+        for silent in discovery.unanswered() {
+            tracing::warn!(%silent, "A part of the cluster's API cannot be asked");
         }
         let directory = PluginDirectory::discover(&settings.plugin_dir, host_settings(settings)).await?;
         let mut plugins = Self {
@@ -85,18 +85,27 @@ impl Plugins {
 
     /// The actions of one piece of work. What plugins log goes into its journal.
     pub(crate) async fn open(&self, journal: Option<&Journal>) -> Result<Tools> {
+        self.open_for(journal, false).await
+    }
+
+    /// The actions of a dry run: the same ones, told that they are only asked.
+    pub(crate) async fn open_for_a_look(&self, journal: &Journal) -> Result<Tools> {
+        self.open_for(Some(journal), true).await
+    }
+
+    async fn open_for(&self, journal: Option<&Journal>, is_preview: bool) -> Result<Tools> {
         let discovery = Arc::new(self.cluster.discover().await?);
         let manager = match journal {
             Some(journal) => self.directory.manager_with_log(log_to(journal.clone())),
             None => self.directory.manager(),
         };
-        Ok(Tools { actions: self.assemble(&discovery, &manager)?, discovery, manager })
+        Ok(Tools { actions: self.assemble(&discovery, &manager, is_preview)?, discovery, manager })
     }
 
     /// The actions to ask about operations. Their processes are shared by all that wait.
     pub(crate) fn for_questions(&self) -> Result<Questions> {
         let _asker = Arc::clone(&self.askers);
-        Ok(Questions { actions: self.assemble(&self.discovery, &self.asking)?, _asker })
+        Ok(Questions { actions: self.assemble(&self.discovery, &self.asking, false)?, _asker })
     }
 
     /// Ends the processes that answer questions, until the next one; not while somebody asks.
@@ -111,15 +120,15 @@ impl Plugins {
         self.directory.manager()
     }
 
-    fn assemble(&self, discovery: &Discovery, manager: &PluginManager) -> Result<Actions> {
-        let mut actions = self.in_process(discovery)?;
+    fn assemble(&self, discovery: &Discovery, manager: &PluginManager, is_preview: bool) -> Result<Actions> {
+        let mut actions = self.in_process(discovery, is_preview)?;
         actions.append(manager.actions()?)?;
         Ok(actions.with_snapshotters(Some(self.snapshot_locations.snapshotters(manager))))
     }
 
-    fn in_process(&self, discovery: &Discovery) -> Result<Actions> {
+    fn in_process(&self, discovery: &Discovery, is_preview: bool) -> Result<Actions> {
         let settings = Settings { openshift: self.openshift(), ..self.settings.clone() };
-        let mut actions = built_in(&self.cluster, discovery, &settings, false)?;
+        let mut actions = built_in(&self.cluster, discovery, &settings, is_preview)?;
         actions.append(self.further.clone())?;
         Ok(actions)
     }
@@ -137,8 +146,8 @@ impl Plugins {
         let plugin =
             |name: &str, kind: &str| PluginInfo { name: name.to_owned(), kind: kind.to_owned(), ..Default::default() };
         // Names that come twice are found out here, before anything runs.
-        self.assemble(&self.discovery, &self.asking)?;
-        let actions = self.in_process(&self.discovery)?;
+        self.assemble(&self.discovery, &self.asking, false)?;
+        let actions = self.in_process(&self.discovery, false)?;
         let backup = actions.backup_item().iter().map(|action| plugin(action.name(), "BackupItemAction"));
         let restore = actions.restore_item().iter().map(|action| plugin(action.name(), "RestoreItemAction"));
         let delete = actions.delete_item().iter().map(|action| plugin(action.name(), "DeleteItemAction"));

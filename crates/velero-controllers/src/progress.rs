@@ -7,8 +7,9 @@ use tokio_util::sync::CancellationToken;
 use velero_api::resource::VeleroResource;
 
 use crate::context::Context;
-use crate::error::describe;
+use crate::error::{Error, describe};
 use crate::objects::name;
+use crate::ownership::is_still;
 
 /// Writes the progress until the work is done, `pause` apart. `put` makes it part of the object. No report is on its way
 /// any more when this returns.
@@ -20,7 +21,7 @@ pub(crate) async fn write<K: VeleroResource, P>(
     done: CancellationToken,
     put: impl Fn(&mut K, &P),
 ) {
-    let mut written = object.clone();
+    let (mut written, mut latest) = (object.clone(), object.clone());
     loop {
         tokio::select! {
             () = done.cancelled() => return,
@@ -28,8 +29,17 @@ pub(crate) async fn write<K: VeleroResource, P>(
         }
         let mut next = written.clone();
         put(&mut next, &progress.borrow_and_update());
-        match context.objects.force(&written, &next).await {
-            Ok(_) => written = next,
+        match context.objects.patch_since(&latest, &written, &next).await {
+            Ok(found) => (latest, written) = (found, next),
+            Err(Error::Cluster(error)) if error.is_conflict() => match context.objects.get::<K>(name(object)).await {
+                Ok(Some(found)) if is_still(&found, object) => {
+                    latest = found;
+                    progress.mark_changed();
+                }
+                // Whoever has it now writes how it goes on.
+                Ok(_) => return,
+                Err(error) => tracing::warn!(error = describe(&error), "It is not known who works on an object"),
+            },
             Err(error) => {
                 let (kind, name) = (K::KIND, name(object));
                 tracing::warn!(kind, name, error = describe(&error), "The progress could not be written");

@@ -22,12 +22,14 @@ pub(crate) async fn release(context: &Context, restore: &Restore) -> Result<Next
     }
     if let Some(location) = location_of(context, restore).await? {
         if !location.is_available() {
+            // What is known of its operations here needs no store.
+            restore_operations::cancel(context, restore, None).await;
             let (restore, location) = (name(restore), name(&location));
             tracing::warn!(restore, location, "The restore stays until its location is available again");
             return Ok(Next::After(PAUSE));
         }
         let store = context.locations.open(&location).await?;
-        restore_operations::cancel(context, restore, Some(&store)).await;
+        restore_operations::try_cancel(context, restore, Some(&store)).await?;
         store.delete_restore(name(restore)).await?;
     } else {
         restore_operations::cancel(context, restore, None).await;

@@ -10,27 +10,33 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::objects::name;
 use crate::operations::Files;
+use crate::ownership::End;
+use crate::restore::{Awaited, note_unfinished};
 use crate::restore_phase::move_to;
-
-/// What is said of a restore whose last step nobody took.
-const ABANDONED: &str =
-    "The server was stopped before the restore was finished; hooks in restored pods may not have run to their end";
 
 /// Ends a restore that an earlier server left unfinished.
 pub(crate) async fn finish_abandoned(context: &Context, restore: Restore) -> Result<()> {
     let (format, level) = context.settings.journal_form();
     let journal = Journal::for_restore(context.objects.namespace(), name(&restore), format, level);
-    journal.error().message(ABANDONED);
-    if let Some(store) = store_of(context, &restore).await? {
-        let known = Counts { warnings: restore.status.warnings, errors: restore.status.errors };
-        Files::of_restore(&store, name(&restore)).amend(&journal, known, false).await?;
-    }
+    // Where nothing is noted, hooks are all that could have been left.
+    let awaited = Awaited::noted(&restore).unwrap_or(Awaited { hooks: true, volumes: false });
+    note_unfinished(&journal, "The server was stopped", awaited);
+    let known = Counts { warnings: restore.status.warnings, errors: restore.status.errors };
+    let counts = match store_of(context, &restore).await? {
+        Some(store) => Files::of_restore(&store, name(&restore)).amend(&journal, known, true).await?,
+        None => {
+            let said = journal.counts();
+            Counts { warnings: known.warnings + said.warnings, errors: known.errors + said.errors }
+        }
+    };
     let mut ended = restore.clone();
-    move_to(&mut ended, RestorePhase::PartiallyFailed)?;
-    ended.status.errors += journal.counts().errors;
+    move_to(&mut ended, end_phase(restore.status.phase(), counts.errors > 0))?;
+    (ended.status.warnings, ended.status.errors) = (counts.warnings, counts.errors);
     ended.status.completion_timestamp = Some(clock::now_time());
-    context.objects.force(&restore, &ended).await?;
-    report(context, &ended);
+    Awaited::default().note(&mut ended);
+    if let End::Written(ended) = context.write_end(&restore, &ended).await? {
+        report(context, &ended);
+    }
     Ok(())
 }
 

@@ -14,10 +14,11 @@ use velero_store::BackupStore;
 use crate::clock;
 use crate::context::Context;
 use crate::driver::{Next, WHILE_HELD};
-use crate::error::{Error, Result, describe};
+use crate::error::{Result, describe};
 use crate::objects::{name, uid};
-use crate::operations::{Files, Operation, cancel_unfinished, note_failures, poll};
-use crate::restore::{finish_hooks, journal_files};
+use crate::operations::{Files, Operation, cancel_owned, note_failures, poll};
+use crate::ownership::End;
+use crate::restore::{Awaited, finish_hooks, journal_files};
 use crate::restore_finalizer::{report, store_of};
 use crate::restore_phase::move_to;
 
@@ -83,19 +84,19 @@ fn moved(restore: &Restore, tally: Tally, counts: Counts) -> Result<Restore> {
     (status.warnings, status.errors) = (counts.warnings, counts.errors);
     status.restore_item_operations_completed = tally.completed;
     status.restore_item_operations_failed = tally.failed;
-    let hooks_left = status.hook_status.is_none();
-    let phase = restore_phase_after_run(tally.running() > 0, hooks_left, counts.errors > 0);
+    let work_left = Awaited::noted(restore).is_some();
+    let phase = restore_phase_after_run(tally.running() > 0, work_left, counts.errors > 0);
     if phase != *restore.status.phase() {
         move_to(&mut moved, phase)?;
     }
     Ok(moved)
 }
 
-/// Ends a restore whose operations have ended. Hooks that an earlier server left behind are the finalizer's to tell of.
+/// Ends a restore whose operations have ended. What an earlier server left behind is the finalizer's to tell of.
 async fn leave(context: &Context, restore: &Restore, moved: Restore, store: &BackupStore) -> Result<()> {
     let mut ended = moved;
     if let Some(parked) = context.parked_hooks.take(name(restore)) {
-        ended = finish_hooks(context, restore, ended, store, parked).await?;
+        ended = finish_hooks(context, restore, ended, store, (parked, None)).await?;
     } else if ended.status.phase().is_terminal() {
         ended.status.completion_timestamp = Some(clock::now_time());
     }
@@ -109,13 +110,10 @@ async fn leave(context: &Context, restore: &Restore, moved: Restore, store: &Bac
 }
 
 async fn write(context: &Context, restore: &Restore, moved: &Restore) -> Result<()> {
-    match context.objects.force(restore, moved).await {
-        Err(Error::Cluster(error)) if error.is_not_found() => {
-            cancel(context, restore, None).await;
-            Ok(())
-        }
-        outcome => outcome.map(drop),
+    if let End::Gone = context.write_end(restore, moved).await? {
+        cancel(context, restore, None).await;
     }
+    Ok(())
 }
 
 /// The operations of a restore as they are known here, or else as they are stored.
@@ -191,7 +189,7 @@ async fn give_up(context: &Context, restore: &Restore, store: Option<&BackupStor
     let status = &restore.status;
     let known = Counts { warnings: status.warnings, errors: status.errors };
     let counts = match store {
-        Some(store) => Files::of_restore(store, name(restore)).amend(&journal, known, false).await?,
+        Some(store) => Files::of_restore(store, name(restore)).amend(&journal, known, true).await?,
         None => Counts { errors: known.errors + 1, ..known },
     };
     let mut ended = restore.clone();
@@ -204,26 +202,21 @@ async fn give_up(context: &Context, restore: &Restore, store: Option<&BackupStor
     Ok(Next::Change)
 }
 
-/// Cancels the operations of a restore that nobody waits for any more: those known here, or else those stored. Its
-/// hooks end too.
+/// Cancels the operations of a restore that nobody waits for any more: those known here, or else those stored. Its hooks
+/// end too. What cannot be cancelled is told in the log.
 pub(crate) async fn cancel(context: &Context, restore: &Restore, store: Option<&BackupStore>) {
-    drop(context.parked_hooks.take(name(restore)));
-    let known = context.restore_operations.forget(name(restore));
-    let operations = match (known, store) {
-        (Some(known), _) => known,
-        (None, Some(store)) => match Files::of_restore(store, name(restore)).operations().await {
-            Ok(Ok(stored)) => stored,
-            Ok(Err(_)) => return,
-            Err(error) => {
-                tracing::warn!(restore = name(restore), error = describe(&error), "Operations are not cancelled");
-                return;
-            }
-        },
-        (None, None) => return,
-    };
-    match context.plugins.for_questions() {
-        Ok(questions) => cancel_unfinished(&operations, &questions.actions, restore).await,
-        Err(error) => tracing::warn!(restore = name(restore), error = describe(&error), "Operations are not cancelled"),
+    if let Err(error) = try_cancel(context, restore, store).await {
+        tracing::warn!(restore = name(restore), error = describe(&error), "Operations are not cancelled");
     }
-    context.rest_plugins().await;
+}
+
+/// The same for who tries again until it works; gives the operations that went on.
+pub(crate) async fn try_cancel(
+    context: &Context,
+    restore: &Restore,
+    store: Option<&BackupStore>,
+) -> Result<Vec<RestoreOperation>> {
+    drop(context.parked_hooks.take(name(restore)));
+    let files = store.map(|store| Files::of_restore(store, name(restore)));
+    cancel_owned(context, &context.restore_operations, restore, files).await
 }

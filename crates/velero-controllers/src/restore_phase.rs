@@ -5,13 +5,17 @@ use velero_rules::phases::restore_can_become;
 
 use crate::error::{Error, Result};
 use crate::objects::name;
+use crate::ownership::unsign;
 
-/// Moves a restore to a phase if the table of moves has it.
+/// Moves a restore to a phase if the table of moves has it. Nobody holds one that is not InProgress.
 pub(crate) fn move_to(restore: &mut Restore, phase: RestorePhase) -> Result<()> {
     let current = restore.status.phase();
     if !restore_can_become(current, &phase) {
         let problem = format!("it cannot move from phase {current} to {phase}");
         return Err(Error::invalid("Restore", name(restore), problem));
+    }
+    if phase != RestorePhase::InProgress {
+        unsign(restore);
     }
     restore.status.phase = Some(phase);
     Ok(())

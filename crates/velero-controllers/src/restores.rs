@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use velero_api::dry_run;
 use velero_api::finalizers::RESTORE_EXTERNAL_RESOURCES;
 use velero_api::v1::{Restore, RestorePhase};
 
@@ -12,10 +13,12 @@ use crate::backups::write_refusal;
 use crate::context::SharedContext;
 use crate::driver::{Next, Reconciler};
 use crate::error::Result;
-use crate::{restore, restore_deletion, restore_finalizer, restore_operations};
+use crate::{debts, restore, restore_deletion, restore_finalizer, restore_operations};
 
 /// How many restores run at the same time: each holds the compressed archive of its backup in memory.
 const RUNNING: usize = 4;
+/// How many dry runs are answered at the same time, for the same reason.
+const LOOKING: usize = 2;
 /// How soon a restore that has to wait is looked at again.
 const WHILE_WAITING: Duration = Duration::from_secs(1);
 
@@ -23,11 +26,12 @@ const WHILE_WAITING: Duration = Duration::from_secs(1);
 pub(crate) struct RestoresReconciler {
     context: SharedContext,
     slots: Semaphore,
+    looks: Semaphore,
 }
 
 impl RestoresReconciler {
     pub(crate) fn new(context: SharedContext) -> Self {
-        Self { context, slots: Semaphore::new(RUNNING) }
+        Self { context, slots: Semaphore::new(RUNNING), looks: Semaphore::new(LOOKING) }
     }
 }
 
@@ -41,6 +45,9 @@ impl Reconciler for RestoresReconciler {
         if restore.metadata.deletion_timestamp.is_some() {
             return restore_deletion::release(context, &restore).await;
         }
+        if dry_run::is_asked(&restore) {
+            return restore::answer_dry_run(context, restore, &self.looks).await;
+        }
         if !claims_files(&restore) {
             let mut claimed = restore.clone();
             claimed.metadata.finalizers.get_or_insert_default().push(RESTORE_EXTERNAL_RESOURCES.to_owned());
@@ -49,12 +56,15 @@ impl Reconciler for RestoresReconciler {
         }
         match restore.status.phase() {
             RestorePhase::New => {
-                let Ok(_slot) = self.slots.try_acquire() else { return Ok(Next::After(WHILE_WAITING)) };
-                restore::run(context, restore).await?;
+                let Ok(place) = self.slots.try_acquire() else { return Ok(Next::After(WHILE_WAITING)) };
+                restore::run(context, restore, place).await?;
             }
+            // Who runs a restore does not let go of it before its end is written.
+            RestorePhase::InProgress if context.holder.has(&restore) => restore::give_up(context, &restore).await?,
             phase if restore_operations::is_waiting(phase) && context.settings.is_enabled("restore-operations") => {
                 return restore_operations::follow(context, &restore).await;
             }
+            RestorePhase::Failed if debts::owes(&restore) => return debts::pay_for_restore(context, &restore).await,
             // Who finishes a restore does not let go of it before its end: this one was left behind.
             RestorePhase::Finalizing | RestorePhase::FinalizingPartiallyFailed
                 if context.settings.is_enabled("restore-finalizer") =>

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use velero_cluster::{Cluster, ConnectOptions};
 use velero_plugin::Actions;
 
+use crate::backup::global_policies;
 use crate::backup_deletion::BackupDeletionReconciler;
 use crate::backup_storage_location::BackupStorageLocationReconciler;
 use crate::backup_sync::BackupSyncReconciler;
@@ -24,12 +25,13 @@ use crate::metrics::Metrics;
 use crate::objects::Objects;
 use crate::operations::Kept;
 use crate::orphans::Orphans;
+use crate::ownership::Holder;
 use crate::plugins::Plugins;
 use crate::restore::ParkedHooks;
 use crate::restores::RestoresReconciler;
 use crate::schedule::ScheduleReconciler;
 use crate::server_status_request::ServerStatusRequestReconciler;
-use crate::{http, logging, server_status, startup};
+use crate::{http, logging, operation_records, owed_hooks, server_status, startup};
 
 pub use crate::settings::{DISABLEABLE_CONTROLLERS, LogFormat, Settings};
 
@@ -73,8 +75,11 @@ pub async fn run_until_with(settings: Settings, further: Actions, stop: Cancella
         address => Some(http::listen(address).await?),
     };
     let context = context(settings, cluster, further, stop).await?;
+    check_settings(&context).await?;
+    owed_hooks::pay_all(&context).await?;
     startup::fail_interrupted(&context).await?;
     startup::ensure_default_location(&context).await?;
+    backups::count_once(&context).await?;
 
     let ready = Arc::new(AtomicBool::new(false));
     let mut tasks = JoinSet::new();
@@ -123,6 +128,7 @@ async fn context(
         backup_threads: BackupThreads::start(settings.concurrent_backups),
         queue: tokio::sync::Mutex::default(),
         plugins,
+        holder: Holder::default(),
         busy_backups: Busy::default(),
         busy_restores: Busy::default(),
         backup_operations: Kept::default(),
@@ -132,6 +138,22 @@ async fn context(
         settings,
         stop,
     }))
+}
+
+/// Says once what flags do not do, and refuses global policies that no backup could use.
+async fn check_settings(context: &Context) -> Result<()> {
+    for flag in &context.settings.flags_without_effect {
+        tracing::warn!(flag, "The flag is accepted and has no effect");
+    }
+    let global = global_policies(&context.objects, &context.settings).await;
+    let global =
+        global.map_err(|problem| Error::Setting { flag: "global-backup-volume-policies-configmap", problem })?;
+    if global.is_some_and(|policies| policies.has_other_policies()) {
+        tracing::warn!(
+            "Of --global-backup-volume-policies-configmap only volumePolicies are used, the rest is ignored"
+        );
+    }
+    Ok(())
 }
 
 async fn start_controllers(context: &SharedContext, tasks: &mut JoinSet<()>) -> Result<()> {
@@ -150,6 +172,7 @@ async fn start_controllers(context: &SharedContext, tasks: &mut JoinSet<()>) -> 
         tasks.spawn(server_status::keep(context.clone()));
     }
     tasks.spawn(backups::count_all(context.clone()));
+    tasks.spawn(operation_records::remove_ended(context.clone()));
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use velero_api::{DEFAULT_NAMESPACE, FeatureFlags, GoDuration, labels};
+use velero_archive::Limits;
 use velero_engine::journal;
 use velero_plugin_openshift::Switch as OpenShift;
 use velero_rules::ordering::{OrderingError, Priorities};
@@ -86,12 +87,8 @@ pub struct Settings {
     pub openshift: OpenShift,
     /// Where metrics, health and downloads are served, as in `:8085`; empty switches it off.
     pub metrics_address: String,
-    /// Where profiles are served; accepted and not used.
-    pub profiler_address: String,
     /// How often locations that say nothing else are synchronised.
     pub backup_sync_period: GoDuration,
-    /// How long a file system backup of a pod volume may take.
-    pub fs_backup_timeout: GoDuration,
     /// Deprecated: only restores are served.
     pub restore_only: bool,
     /// Controllers that do not run.
@@ -110,14 +107,12 @@ pub struct Settings {
     pub client_page_size: u32,
     /// How long a restore waits for a namespace or volume that is going away.
     pub terminating_resource_timeout: GoDuration,
-    /// The most entries the archive of a backup may have to be restored.
+    /// The most entries the archive of a backup may have, to be written or read.
     pub max_archive_entries: u64,
     /// How long backups are kept that say nothing else.
     pub default_backup_ttl: GoDuration,
     /// The label that groups volumes for a common snapshot.
     pub volume_group_snapshot_label_key: String,
-    /// How often repositories are maintained; zero means what the repository's kind suggests.
-    pub default_repo_maintain_frequency: GoDuration,
     /// How often expired backups that could not be deleted are tried again; zero means an hour.
     pub garbage_collection_frequency: GoDuration,
     /// How often asynchronous operations are polled; zero means ten seconds.
@@ -130,24 +125,20 @@ pub struct Settings {
     pub default_item_operation_timeout: GoDuration,
     /// How long to wait for a single object to change; also how long a request to an object store is repeated at most.
     pub resource_timeout: GoDuration,
-    /// Accepted and not used.
-    pub max_concurrent_k8s_connections: u32,
     /// Whether snapshot data is moved to the object store unless said otherwise.
     pub default_snapshot_move_data: bool,
-    /// Accepted; nothing is cached during restores anyway.
-    pub disable_informer_cache: bool,
     /// Whether new schedules leave out a backup that is due at once.
     pub schedule_skip_immediately: bool,
     /// The snapshot location to use for each provider.
     pub default_volume_snapshot_locations: BTreeMap<String, String>,
-    /// The ConfigMap with settings of the repositories.
-    pub backup_repository_configmap: String,
-    /// The ConfigMap with settings of maintenance jobs.
-    pub repo_maintenance_job_configmap: String,
+    /// The ConfigMap with volume policies that count for every backup, behind its own; empty means none.
+    pub global_backup_volume_policies_configmap: String,
     /// How many groups of items one backup works on at the same time.
     pub item_block_worker_count: u32,
     /// How many backups may run at the same time.
     pub concurrent_backups: u32,
+    /// Flags that were given and do nothing; the log says so.
+    pub flags_without_effect: Vec<String>,
     /// The version the server reports.
     pub server_version: String,
 }
@@ -164,9 +155,7 @@ impl Default for Settings {
             plugin_dir: "/plugins".into(),
             openshift: OpenShift::Auto,
             metrics_address: ":8085".to_owned(),
-            profiler_address: "localhost:6060".to_owned(),
             backup_sync_period: GoDuration::from_mins(1),
-            fs_backup_timeout: GoDuration::from_hours(4),
             restore_only: false,
             disabled_controllers: BTreeSet::new(),
             restore_resource_priorities: String::new(),
@@ -176,25 +165,22 @@ impl Default for Settings {
             client_burst: None,
             client_page_size: 500,
             terminating_resource_timeout: GoDuration::from_mins(10),
-            max_archive_entries: 900_000,
+            max_archive_entries: Limits::default().entries,
             default_backup_ttl: GoDuration::from_hours(720),
             volume_group_snapshot_label_key: labels::DEFAULT_VOLUME_GROUP.to_owned(),
-            default_repo_maintain_frequency: GoDuration::ZERO,
             garbage_collection_frequency: GoDuration::ZERO,
             item_operation_sync_frequency: GoDuration::ZERO,
             default_volumes_to_fs_backup: false,
             uploader_type: "kopia".to_owned(),
             default_item_operation_timeout: GoDuration::from_hours(4),
             resource_timeout: GoDuration::from_mins(10),
-            max_concurrent_k8s_connections: 30,
             default_snapshot_move_data: false,
-            disable_informer_cache: false,
             schedule_skip_immediately: false,
             default_volume_snapshot_locations: BTreeMap::new(),
-            backup_repository_configmap: String::new(),
-            repo_maintenance_job_configmap: String::new(),
+            global_backup_volume_policies_configmap: String::new(),
             item_block_worker_count: 1,
             concurrent_backups: 1,
+            flags_without_effect: Vec::new(),
             server_version: concat!("v", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }
@@ -223,6 +209,11 @@ impl Settings {
         self.priorities()?;
         crate::logging::level(&self.log_level).map_err(|problem| setting("log-level", problem))?;
         Ok(())
+    }
+
+    /// How much the archive of a backup may hold, to be written or read.
+    pub(crate) fn archive_limits(&self) -> Limits {
+        Limits { entries: self.max_archive_entries, ..Limits::default() }
     }
 
     /// Whether a controller runs.

@@ -35,7 +35,8 @@ impl SnapshotLocations {
         if let Some(content) = credentials(&self.objects, location).await? {
             let file = self.credential_files.write(name(location), &content);
             let file = file.map_err(|error| {
-                invalid(name(location), format!("its credentials cannot be written to a file for its plugin: {error}"))
+                let problem = format!("its credentials cannot be written to a file for its plugin: {error}");
+                Error::unmet("VolumeSnapshotLocation", name(location), problem)
             })?;
             config.insert("credentialsFile".to_owned(), file.display().to_string());
         }

@@ -5,20 +5,19 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::Api;
-use velero_api::v1::{
-    Backup, BackupPhase, BackupStorageLocation, PodVolumeBackup, PodVolumeRestore, Restore, RestorePhase,
-};
-use velero_api::v2alpha1::{DataDownload, DataUpload};
-use velero_api::{GROUP, labels};
+use velero_api::GROUP;
+use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation, Restore, RestorePhase};
 use velero_cluster::{Cluster, Error as ClusterError};
 
-use crate::backup_finalizer::clean_up;
 use crate::backup_phase::move_to;
 use crate::clock;
 use crate::context::Context;
+use crate::debts;
+use crate::driver::Next;
 use crate::error::{Error, Result, describe};
-use crate::objects::{name, uid};
-use crate::{backup_operations, backup_snapshots, csi_snapshots, restore_finalizer, restore_operations, restore_phase};
+use crate::objects::name;
+use crate::ownership::End;
+use crate::restore_phase;
 
 /// How long a store may take to tell what an interrupted backup left in it.
 const STORE_PATIENCE: Duration = Duration::from_secs(30);
@@ -66,47 +65,30 @@ pub(crate) async fn fail_interrupted(context: &Context) -> Result<()> {
         })
         .await?;
     for backup in backups {
-        let look = tokio::time::timeout(STORE_PATIENCE, what_is_stored(context, &backup)).await;
-        if let Ok(Ok(Some(stored))) = look {
-            let mut ended = backup.clone();
-            ended.status = stored.status;
-            context.objects.force(&backup, &ended).await?;
-            tracing::info!(backup = name(&backup), "The backup had ended when the server was stopped");
-            continue;
-        }
-        let mut failed = backup.clone();
-        move_to(&mut failed, BackupPhase::Failed)?;
-        failed.status.failure_reason = interrupted("backup");
-        failed.status.completion_timestamp = Some(clock::now_time());
-        context.objects.force(&backup, &failed).await?;
-        tracing::warn!(backup = name(&backup), "{}", failed.status.failure_reason);
-        csi_snapshots::discard(context, &backup).await;
-        let selector = format!("{}={}", labels::BACKUP_UID, uid(&backup));
-        cancel_backup_movers(context, &selector, &interrupted("backup")).await;
+        fail_interrupted_backup(context, &backup).await?;
     }
     fail_interrupted_restores(context).await
 }
 
-/// The metadata of an interrupted backup, should it have got that far; otherwise its files are removed.
-async fn what_is_stored(context: &Context, backup: &Backup) -> Result<Option<Backup>> {
-    let location = context.locations.get(&backup.spec.storage_location).await?;
-    if location.is_read_only() {
-        return Ok(None);
+/// Ends a backup that nobody works on any more. That its run left something behind is written with the end, so that
+/// whoever comes next knows; then it is cleaned up.
+async fn fail_interrupted_backup(context: &Context, backup: &Backup) -> Result<()> {
+    let stored = tokio::time::timeout(STORE_PATIENCE, debts::stored_end(context, backup)).await;
+    if let Ok(Ok(Some(stored))) = stored {
+        let ended = Backup { status: stored.status, ..backup.clone() };
+        context.write_end(backup, &ended).await?;
+        tracing::info!(backup = name(backup), "The backup had ended when the server was stopped");
+        return Ok(());
     }
-    let store = context.locations.open_for_a_look(&location).await?;
-    if !store.backup_exists(name(backup)).await? {
-        backup_operations::cancel(context, backup, Some(&store)).await;
-        let left = backup_snapshots::delete_stored(context, backup, &store).await;
-        if left.is_empty() {
-            clean_up(&store, name(backup)).await;
-        } else {
-            // The files say what the deletion of the backup has to remove.
-            tracing::warn!(backup = name(backup), problems = left.join("; "), "Snapshots of the backup are left");
-        }
-        return Ok(None);
-    }
-    let stored = store.get_metadata(name(backup)).await?;
-    Ok(Some(stored).filter(|stored| uid(stored) == uid(backup)))
+    let mut failed = backup.clone();
+    move_to(&mut failed, BackupPhase::Failed)?;
+    failed.status.failure_reason = interrupted("backup");
+    failed.status.completion_timestamp = Some(clock::now_time());
+    debts::owe(&mut failed, debts::OF_BACKUP);
+    let End::Written(failed) = context.write_end(backup, &failed).await? else { return Ok(()) };
+    tracing::warn!(backup = name(backup), "{}", failed.status.failure_reason);
+    pay("backup", name(backup), debts::pay_for_backup(context, &failed)).await;
+    Ok(())
 }
 
 async fn fail_interrupted_restores(context: &Context) -> Result<()> {
@@ -124,61 +106,26 @@ async fn fail_interrupted_restores(context: &Context) -> Result<()> {
         restore_phase::move_to(&mut failed, RestorePhase::Failed)?;
         failed.status.failure_reason = interrupted("restore");
         failed.status.completion_timestamp = Some(clock::now_time());
-        context.objects.force(&restore, &failed).await?;
+        debts::owe(&mut failed, debts::OF_RESTORE);
+        let End::Written(failed) = context.write_end(&restore, &failed).await? else { continue };
         tracing::warn!(restore = name(&restore), "{}", failed.status.failure_reason);
-        let cancelled = cancel_stored_operations(context, &restore);
-        if let Err(error) = tokio::time::timeout(STORE_PATIENCE, cancelled).await.unwrap_or(Ok(())) {
-            let restore = name(&restore);
-            tracing::warn!(restore, error = describe(&error), "Operations of the restore are not cancelled");
-        }
-        let selector = format!("{}={}", labels::RESTORE_UID, uid(&restore));
-        cancel_restore_movers(context, &selector, &interrupted("restore")).await;
+        pay("restore", name(&restore), debts::pay_for_restore(context, &failed)).await;
     }
     Ok(())
 }
 
-async fn cancel_stored_operations(context: &Context, restore: &Restore) -> Result<()> {
-    if let Some(store) = restore_finalizer::store_of(context, restore).await? {
-        restore_operations::cancel(context, restore, Some(&store)).await;
-    }
-    Ok(())
+/// Waits a while for what is owed to be paid; what is not paid then is tried again later.
+async fn pay(kind: &str, name: &str, paying: impl Future<Output = Result<Next>>) {
+    let problem = match tokio::time::timeout(STORE_PATIENCE, paying).await {
+        Ok(Ok(_)) => return,
+        Ok(Err(error)) => describe(&error),
+        Err(_) => format!("its location did not answer within {STORE_PATIENCE:?}"),
+    };
+    tracing::warn!(kind, name, problem, "What the interrupted run left is cleaned up later");
 }
 
 fn interrupted(kind: &str) -> String {
     format!(r#"found a {kind} with status "InProgress" during the server starting, mark it as "Failed""#)
-}
-
-/// Asks one kind of data mover objects to stop.
-macro_rules! cancel {
-    ($context:expr, $kind:ty, $selector:expr, $reason:expr) => {
-        match $context.objects.list::<$kind>($selector).await {
-            Err(error) => tracing::error!(error = describe(&error), "Data movers could not be listed"),
-            Ok(movers) => {
-                for mover in movers.into_iter().filter(|mover| !mover.status.phase().is_terminal()) {
-                    let mut cancelled = mover.clone();
-                    cancelled.spec.cancel = true;
-                    cancelled.status.message = $reason.to_owned();
-                    if let Err(error) = $context.objects.force(&mover, &cancelled).await {
-                        tracing::error!(
-                            name = name(&mover),
-                            error = describe(&error),
-                            "A data mover could not be cancelled"
-                        );
-                    }
-                }
-            }
-        }
-    };
-}
-
-async fn cancel_backup_movers(context: &Context, selector: &str, reason: &str) {
-    cancel!(context, DataUpload, selector, reason);
-    cancel!(context, PodVolumeBackup, selector, reason);
-}
-
-async fn cancel_restore_movers(context: &Context, selector: &str, reason: &str) {
-    cancel!(context, DataDownload, selector, reason);
-    cancel!(context, PodVolumeRestore, selector, reason);
 }
 
 /// Makes the location named by the flag the default, unless there is one.

@@ -35,6 +35,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let features = FeatureFlags::default();
     let included_namespaces: Vec<String> = std::env::args().skip(1).collect();
     let mut backup = Backup::new("velero", "measure", BackupSpec { included_namespaces, ..BackupSpec::default() });
+    let asked = backup.spec.clone();
     velero_rules::resource_filter::validate_and_complete(&mut backup.spec);
     let start = Instant::now();
     let discovery = Arc::new(cluster.discover().await?);
@@ -42,6 +43,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let request = BackupRequest {
         actions: velero_plugin_core::builtin(&cluster, &discovery, &features, "velero")?,
         backup,
+        asked,
         cluster,
         discovery,
         policies: None,
@@ -49,6 +51,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         page_size: 500,
         item_block_workers: 1,
         taken: Default::default(),
+        limits: Default::default(),
+        owed_hooks: Default::default(),
     };
     let journal = Journal::for_backup("velero", "measure", LogFormat::Text, Level::Info);
     let (progress, _) = watch::channel(BackupProgress::default());

@@ -12,11 +12,13 @@
 //! | [`delete`] | actions on the items of a backup that goes away |
 //! | [`journal`] | [`Journal`]: the one record of what happened; log, results and counts derive from it |
 //! | `hooks` | commands in pods, before and after they are stored |
+//! | `type_names` | names of types as users write them, and what they mean on a cluster |
 
 pub mod backup;
 pub mod delete;
 mod hooks;
 pub mod journal;
 pub mod restore;
+mod type_names;
 
 pub use journal::Journal;

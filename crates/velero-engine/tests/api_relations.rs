@@ -29,10 +29,15 @@ fn pod(name: &str, claim: &str) -> Value {
 
 /// Makes a volume and a claim that are bound to each other.
 async fn bound_claim(scene: &Scene, name: &str) -> String {
+    bound_claim_of(scene, name, ("hostPath", json!({"path": "/nowhere"}))).await
+}
+
+/// The same with a volume of a type of its own.
+async fn bound_claim_of(scene: &Scene, name: &str, (kind, source): (&str, Value)) -> String {
     let volume_name = format!("{}-{name}", scene.namespace);
     let volume = json!({"metadata": {"name": volume_name}, "spec": {
         "capacity": {"storage": "1Mi"}, "accessModes": ["ReadWriteMany"], "storageClassName": "by-hand",
-        "hostPath": {"path": "/nowhere"}, "claimRef": {"namespace": scene.namespace, "name": name},
+        kind: source, "claimRef": {"namespace": scene.namespace, "name": name},
     }});
     scene.cluster.create(&volumes(), None, &volume).await.unwrap();
     let claim = json!({"metadata": {"name": name}, "spec": {
@@ -182,6 +187,9 @@ impl BackupItemAction for ByName {
         let namespace = item["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
         match item["metadata"]["name"].as_str() {
             Some("broken") => return Err(Error::Item("this one cannot be read".to_owned())),
+            Some(name) if name.starts_with("becomes-") => {
+                updated["metadata"]["name"] = json!(name.trim_start_matches("becomes-"));
+            }
             Some("skipped") => updated["metadata"]["annotations"] = json!({"velero.io/skip-from-backup": "true"}),
             Some("changed") => {
                 updated["data"] = json!({"k": "changed"});
@@ -235,5 +243,124 @@ fn actions_change_skip_and_fail_items_and_bring_others() {
         assert_eq!(taken.journal.counts().errors, 1);
         let listed: usize = taken.outcome.resource_list.values().map(Vec::len).sum();
         assert_eq!(taken.outcome.progress.items_backed_up, listed as i64);
+    });
+}
+
+#[test]
+fn an_item_that_an_action_renames_onto_another_is_an_error_and_the_archive_has_each_path_once() {
+    cluster_test(|test| async move {
+        let mut scene = Scene::new(&test).await;
+        scene.extra_actions =
+            Actions::from_source(ActionSource { backup_item: vec![Arc::new(ByName)], ..ActionSource::default() })
+                .unwrap();
+        for name in ["taken", "becomes-taken", "becomes-free"] {
+            scene.config_map(name, json!({})).await;
+        }
+        let spec = BackupSpec { included_resources: vec!["configmaps".to_owned()], ..scene.own_namespace() };
+        // Reading it back refuses a path that occurs twice.
+        let taken = scene.back_up(spec).await;
+        let mut names = taken.names("configmaps", &scene.namespace);
+        names.sort_unstable();
+        let mut expected = vec!["free", "taken"];
+        if names.contains(&"kube-root-ca.crt") {
+            expected.insert(1, "kube-root-ca.crt");
+        }
+        assert_eq!(names, expected);
+        let listed: Vec<String> = names.iter().map(|name| format!("{}/{name}", scene.namespace)).collect();
+        assert_eq!(taken.outcome.resource_list["v1/ConfigMap"], listed, "the list names what is there");
+        assert_eq!((taken.outcome.failed_items.len(), taken.journal.counts().errors), (1, 1));
+        let errors = taken.journal.results().errors.namespaces[&scene.namespace].clone();
+        assert!(errors[0].contains("renamed") && errors[0].contains("taken"), "{errors:?}");
+        let listed: usize = taken.outcome.resource_list.values().map(Vec::len).sum();
+        assert_eq!(taken.outcome.progress.items_backed_up, listed as i64);
+    });
+}
+
+/// Makes a pod, running as far as the API server knows.
+async fn running_pod(scene: &Scene, name: &str, annotations: Value, volumes: Value) {
+    let mounts: Vec<Value> = volumes
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|volume| json!({"name": volume["name"], "mountPath": format!("/{}", volume["name"].as_str().unwrap())}))
+        .collect();
+    let pod = json!({
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {
+            "automountServiceAccountToken": false,
+            "nodeSelector": {"example.com/never": "true"},
+            "containers": [{"name": "main", "image": "none", "volumeMounts": mounts}],
+            "volumes": volumes,
+        },
+    });
+    let mut pod = scene.create(&pods(), pod).await;
+    pod["status"] = json!({"phase": "Running"});
+    // The scheduler writes too.
+    pod["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    scene.cluster.update_status(&pods(), Some(&scene.namespace), &pod).await.unwrap();
+}
+
+const ASK: &str = "backup.velero.io/backup-volumes";
+
+#[test]
+fn data_of_volumes_that_pods_ask_for_is_an_error_of_each_volume_also_without_a_persistent_one() {
+    cluster_test(|test| async move {
+        let scene = Scene::new(&test).await;
+        scene.wait(&service_accounts(), "default", |_| true).await;
+        let volume = bound_claim_of(&scene, "shared", ("nfs", json!({"server": "nowhere", "path": "/"}))).await;
+        let (cache, shared) = (
+            json!({"name": "cache", "emptyDir": {}}),
+            json!({"name": "shared", "persistentVolumeClaim": {"claimName": "shared"}}),
+        );
+        let config = json!({"name": "config", "configMap": {"name": "c", "optional": true}});
+        running_pod(&scene, "web", json!({ASK: "cache,shared,typo"}), json!([cache, shared, config])).await;
+        running_pod(&scene, "web-2", json!({ASK: "shared"}), json!([shared, config])).await;
+        let pending = json!({"metadata": {"name": "waits", "annotations": {ASK: "cache"}}, "spec": {
+            "automountServiceAccountToken": false, "nodeSelector": {"example.com/never": "true"},
+            "containers": [{"name": "main", "image": "none"}], "volumes": [cache],
+        }});
+        scene.create(&pods(), pending).await;
+        let spec = BackupSpec { include_cluster_resources: Some(false), ..scene.own_namespace() };
+        let taken = scene.back_up(spec).await;
+        assert!(!taken.has(&format!("resources/persistentvolumes/cluster/{volume}.json")));
+        let results = taken.journal.results();
+        let errors = results.errors.namespaces[&scene.namespace].clone();
+        assert_eq!((errors.len(), results.errors.len()), (2, 2), "{errors:?}");
+        for (volume, error) in ["cache", "shared"].iter().zip(&errors) {
+            assert!(error.contains(&format!("volume {volume} of pod {}/web", scene.namespace)), "{error}");
+            assert!(error.contains("take the volume out of that annotation"), "no remedy: {error}");
+        }
+        let warnings = results.warnings.namespaces[&scene.namespace].clone();
+        assert!(warnings.iter().any(|warning| warning.contains("typo")), "{warnings:?}");
+        assert!(
+            warnings.iter().any(|warning| warning.contains("waits") && warning.contains("does not run")),
+            "{warnings:?}"
+        );
+        remove_volume(&scene, "shared", &volume).await;
+    });
+}
+
+#[test]
+fn a_persistent_volume_that_pods_should_copy_is_one_error_whether_a_pod_runs_or_not() {
+    cluster_test(|test| async move {
+        let scene = Scene::new(&test).await;
+        scene.wait(&service_accounts(), "default", |_| true).await;
+        let source = || ("nfs", json!({"server": "nowhere", "path": "/"}));
+        let (used, idle) =
+            (bound_claim_of(&scene, "used", source()).await, bound_claim_of(&scene, "idle", source()).await);
+        let claim = json!({"name": "data", "persistentVolumeClaim": {"claimName": "used"}});
+        running_pod(&scene, "web", json!({}), json!([claim])).await;
+        scene.create(&pods(), pod("waits", "idle")).await;
+        let spec = BackupSpec { default_volumes_to_fs_backup: Some(true), ..scene.own_namespace() };
+        let taken = scene.back_up(spec).await;
+        let errors = taken.journal.results().errors;
+        assert_eq!(errors.len(), 2, "{errors:?}");
+        assert!(errors.namespaces[&scene.namespace][0].contains("volume data of pod"), "{errors:?}");
+        assert!(errors.cluster[0].contains(&format!("volume {idle} (claim {}/idle)", scene.namespace)), "{errors:?}");
+        let skipped =
+            taken.outcome.volumes.iter().filter(|info| info.skipped && info.skipped_reason.starts_with("podvolume:"));
+        assert_eq!(skipped.count(), 2, "{:?}", taken.outcome.volumes);
+        remove_volume(&scene, "used", &used).await;
+        remove_volume(&scene, "idle", &idle).await;
     });
 }

@@ -11,9 +11,9 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use support::restore::{archive, preview, request, try_restore};
 use support::{Scene, config_maps};
-use velero_api::records::ResourceIdentifier;
+use velero_api::records::{BackupVolumeInfo, PodVolumeInfo, ResourceIdentifier, VolumeMethod};
 use velero_api::v1::{ExistingResourcePolicy, RestoreSpec};
-use velero_cluster::ResourceType;
+use velero_cluster::{Discovery, ResourceType, UnansweredGroup};
 use velero_engine::restore::{PreviewAction, RestoreError};
 use velero_plugin::{
     ActionSource, Actions, ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result,
@@ -26,6 +26,8 @@ fn plural(kind: &str) -> &'static str {
         "ServiceAccount" => "serviceaccounts",
         "Namespace" => "namespaces",
         "Pod" => "pods",
+        "PersistentVolumeClaim" => "persistentvolumeclaims",
+        "DataUpload" => "datauploads.velero.io",
         "PriorityClass" => "priorityclasses.scheduling.k8s.io",
         "CustomResourceDefinition" => "customresourcedefinitions.apiextensions.k8s.io",
         "Gizmo" => "gizmos.restore.example.com",
@@ -327,6 +329,39 @@ fn a_namespace_that_does_not_go_away_fails_its_items_and_no_others() {
 }
 
 #[test]
+fn what_a_restore_cannot_have_is_told_in_the_preview_as_it_is_in_the_restore() {
+    cluster_test(async |test| {
+        let scene = Scene::new(&test).await;
+        let ghost = json!({"apiVersion": "nowhere.example.com/v1", "kind": "Ghost",
+            "metadata": {"name": "mine", "namespace": "shop"}});
+        let types: Vec<ResourceType> = scene.discovery.all_versions().cloned().collect();
+        let last_seen = ResourceType::new("nowhere.example.com/v1", "Ghost", "ghosts", true);
+        let silent = UnansweredGroup::new("nowhere.example.com", "v1", Some(vec![last_seen]));
+        let discovery = Arc::new(Discovery::new(types, vec![silent]));
+        let spec = RestoreSpec {
+            included_resources: vec!["ghost".to_owned(), "secretz".to_owned()],
+            ..into(&scene.namespace)
+        };
+        let mut previewed = request(&scene.cluster, spec.clone(), Actions::default()).await;
+        previewed.discovery = Arc::clone(&discovery);
+        let journal = support::restore::journal();
+        let bytes = archive(std::slice::from_ref(&ghost), plural);
+        let preview = velero_engine::restore::preview(previewed, std::io::Cursor::new(bytes.clone()), &journal);
+        let preview = preview.await.unwrap();
+        let failed = preview.items.iter().find(|item| item.action == PreviewAction::Fail).unwrap();
+        assert!(failed.reason.contains("APIService v1.nowhere.example.com"), "{}", failed.reason);
+
+        let mut restored = request(&scene.cluster, spec, Actions::default()).await;
+        restored.discovery = discovery;
+        let restored = try_restore(restored, bytes).await.unwrap();
+        assert_eq!(restored.journal.results(), journal.results());
+        assert_eq!(restored.journal.counts(), journal.counts());
+        let told = format!("{:?}", journal.results());
+        assert!(told.contains("APIService v1.nowhere.example.com") && told.contains("secretz"), "{told}");
+    });
+}
+
+#[test]
 fn what_the_server_would_refuse_is_in_the_preview_as_it_is_in_the_restore() {
     cluster_test(async |test| {
         let scene = Scene::new(&test).await;
@@ -350,5 +385,52 @@ fn what_the_server_would_refuse_is_in_the_preview_as_it_is_in_the_restore() {
         let expected = ["frozen(failed)", "good(created)", "invalid(failed)"].map(|item| format!("{place}/{item}"));
         assert_eq!(restored.list("v1/ConfigMap"), expected);
         assert_eq!((restored.journal.counts().warnings, restored.journal.counts().errors), (1, 1));
+    });
+}
+
+#[test]
+fn data_that_cannot_come_back_is_an_error_of_each_volume_and_work_that_was_done_is_not_made_again() {
+    cluster_test(async |test| {
+        let scene = Scene::new(&test).await;
+        let target = format!("{}-new", scene.namespace);
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop"}, "spec": {
+            "automountServiceAccountToken": false, "nodeSelector": {"example.com/never": "true"},
+            "containers": [{"name": "main", "image": "none"}], "volumes": [{"name": "cache", "emptyDir": {}}],
+        }});
+        let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data", "namespace": "shop"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "none", "volumeName": "pv-filtered-out",
+                "resources": {"requests": {"storage": "1Mi"}}}});
+        let upload = json!({"apiVersion": "velero.io/v2alpha1", "kind": "DataUpload",
+            "metadata": {"name": "b1-x", "namespace": "shop"},
+            "spec": {"sourceNamespace": "shop", "sourcePVC": "moved", "snapshotType": "CSI"},
+            "status": {"phase": "Completed"}});
+        let copied = |volume: &str, claim: &str| BackupVolumeInfo {
+            pvc_name: claim.to_owned(),
+            pvc_namespace: if claim.is_empty() { String::new() } else { "shop".to_owned() },
+            backup_method: Some(VolumeMethod::PodVolumeBackup),
+            pvb_info: Some(PodVolumeInfo {
+                snapshot_handle: "s1".to_owned(),
+                volume_name: volume.to_owned(),
+                pod_name: "web".to_owned(),
+                pod_namespace: "shop".to_owned(),
+                ..PodVolumeInfo::default()
+            }),
+            ..BackupVolumeInfo::default()
+        };
+        let mut request = request(&scene.cluster, into(&target), Actions::default()).await;
+        request.volumes = vec![copied("cache", ""), copied("data", "data")];
+        let restored = try_restore(request, archive(&[pod, claim, upload], plural)).await.unwrap();
+        let errors = restored.journal.results().errors;
+        let told = errors.namespaces.get(&target).cloned().unwrap_or_default();
+        for expected in ["volume cache of pod shop/web", "claim shop/data is in", "claim shop/moved is in a data mover"]
+        {
+            assert!(told.iter().any(|error| error.contains(expected)), "{expected}: {errors:?}");
+        }
+        assert_eq!(errors.len(), 3, "{errors:?}");
+        assert_eq!(restored.list("v1/Pod"), [format!("{target}/web(created)")]);
+        assert_eq!(restored.list("velero.io/v2alpha1/DataUpload"), [format!("{target}/b1-x(skipped)")]);
+        let namespaces = ResourceType::new("v1", "Namespace", "namespaces", false);
+        scene.cluster.delete(&namespaces, None, &target, &Default::default()).await.unwrap();
     });
 }

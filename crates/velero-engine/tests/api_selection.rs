@@ -9,6 +9,7 @@ use serde_json::json;
 use support::{Scene, config_maps};
 use velero_api::v1::BackupSpec;
 use velero_cluster::ResourceType;
+use velero_rules::resource_policies::ResourcePolicies;
 use velero_testkit::cluster_test;
 
 fn app(value: &str) -> LabelSelector {
@@ -123,6 +124,55 @@ fn a_backup_without_filters_takes_cluster_scoped_types_too() {
         assert!(taken.has("resources/namespaces/cluster/kube-system.json"));
         let first = taken.paths.iter().find(|path| path.starts_with("resources/events.events.k8s.io/"));
         assert_eq!(first, None, "events belong to the core group");
+    });
+}
+
+#[test]
+fn a_namespace_that_the_server_leaves_out_is_no_choice_of_the_user() {
+    cluster_test(|test| async move {
+        let scene = Scene::new(&test).await;
+        scene.config_map("mine", json!({"app": "x"})).await;
+        let left_out = |spec: BackupSpec| {
+            let mut request = scene.request(spec);
+            request.backup.spec.excluded_namespaces.push(scene.namespace.clone());
+            request
+        };
+        let taken = scene.try_back_up(left_out(BackupSpec::default())).await.unwrap();
+        assert!(taken.has("resources/clusterroles.rbac.authorization.k8s.io/cluster/cluster-admin.json"));
+        assert_eq!(taken.names("configmaps", &scene.namespace), Vec::<&str>::new());
+        let value = format!("only-{}", scene.namespace);
+        let selected = BackupSpec { label_selector: Some(app(&value)), ..BackupSpec::default() };
+        let taken = scene.try_back_up(left_out(selected)).await.unwrap();
+        let namespaces = taken.paths.iter().find(|path| path.starts_with("resources/namespaces/"));
+        assert_eq!(namespaces, None, "a selector asks for what it matches, not for every namespace");
+    });
+}
+
+#[test]
+fn a_filter_policy_means_the_same_whether_namespaces_are_listed_at_once_or_one_by_one() {
+    cluster_test(|test| async move {
+        let scene = Scene::new(&test).await;
+        let value = scene.namespace.as_str();
+        scene.config_map("of-backup", json!({"app": value})).await;
+        scene.config_map("of-policy", json!({"tier": value})).await;
+        scene.config_map("of-none", json!({})).await;
+        let policies = format!(
+            "version: v1\nnamespacedFilterPolicies:\n- namespaces: [{value}]\n  resourceFilters:\n  \
+             - kinds: [ConfigMap]\n    labelSelector: {{matchLabels: {{tier: {value}}}}}\n"
+        );
+        let policies = ResourcePolicies::from_config_map(&[("policies".to_owned(), policies)].into()).unwrap();
+        for namespaces in ["*", value] {
+            let mut request = scene.request(BackupSpec {
+                included_namespaces: vec![namespaces.to_owned()],
+                label_selector: Some(app(value)),
+                ..BackupSpec::default()
+            });
+            request.policies = Some(policies.clone());
+            let taken = scene.try_back_up(request).await.unwrap();
+            assert_eq!(taken.names("configmaps", value), ["of-policy"], "{namespaces}");
+            let others = taken.paths.iter().find(|path| path.starts_with("resources/") && !path.contains(value));
+            assert_eq!(others, None, "the selector of the backup counts where no policy is");
+        }
     });
 }
 

@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use crate::registry::Registry;
 use crate::streams::Streams;
 use crate::tls::TlsListener;
-use crate::{discovery, events, resources};
+use crate::{discovery, events, pull_secrets, resources};
 
 /// What the stand-in needs to know.
 #[derive(Args, Clone, Debug)]
@@ -33,6 +33,15 @@ pub struct Options {
     /// Host and port of the internal registry, as image streams name it; it speaks plain HTTP
     #[arg(long)]
     pub registry: String,
+    /// The user it serves
+    #[arg(long)]
+    pub registry_user: String,
+    /// The user's password
+    #[arg(long)]
+    pub registry_password: String,
+    /// The file that says how the API server is reached, to make pull secrets
+    #[arg(long)]
+    pub kubeconfig: PathBuf,
 }
 
 /// What all requests share.
@@ -54,7 +63,8 @@ pub async fn serve(options: Options) -> Result<()> {
     let mut streams = Streams::new(&options.registry);
     // Every OpenShift comes with streams of its own; the first tells clients where the registry is.
     let _ = streams.create("openshift", json!({"metadata": {"name": "cli"}}));
-    let shared = Shared { streams: Arc::new(Mutex::new(streams)), registry: Registry::new(&options.registry) };
+    let registry = Registry::new(&options.registry, &options.registry_user, &options.registry_password);
+    let shared = Shared { streams: Arc::new(Mutex::new(streams)), registry: registry.clone() };
     let listen = async |port: u16| {
         TcpListener::bind(("127.0.0.1", port)).await.with_context(|| format!("cannot listen on port {port}"))
     };
@@ -62,7 +72,8 @@ pub async fn serve(options: Options) -> Result<()> {
     let plain = listen(options.events_port).await?;
     let api = axum::serve(secure, api(shared.clone()));
     let events = axum::serve(plain, Router::new().route("/events", post(events::take)).with_state(shared));
-    tokio::try_join!(async { api.await }, async { events.await }).context("cannot serve")?;
+    let serve = async { tokio::try_join!(async { api.await }, async { events.await }).context("cannot serve") };
+    tokio::try_join!(serve, pull_secrets::keep(&options.kubeconfig, &registry))?;
     Ok(())
 }
 

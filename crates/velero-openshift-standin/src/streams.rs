@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::GROUP;
 use crate::answers::Problem;
 use crate::discovery::{Resource, api_version};
 use crate::tags;
@@ -65,8 +66,7 @@ impl Streams {
             return Err(Problem::already_exists(Resource::Streams, &name));
         }
         complete(&mut stream, namespace, &name);
-        self.store(namespace, &name, stream);
-        self.get(namespace, &name).cloned()
+        self.store(namespace, &name, stream).cloned()
     }
 
     /// Puts a stream in the place of one that is there; it stays the same object.
@@ -79,8 +79,7 @@ impl Streams {
             stream["status"] = old["status"].clone();
         }
         complete(&mut stream, namespace, name);
-        self.store(namespace, name, stream);
-        self.get(namespace, name).cloned()
+        self.store(namespace, name, stream).cloned()
     }
 
     /// Changes a stream; it is made if `make` says so.
@@ -101,8 +100,7 @@ impl Streams {
             Err(problem) => return Err(problem),
         };
         change(&mut stream)?;
-        self.store(namespace, name, stream);
-        self.get(namespace, name)
+        self.store(namespace, name, stream)
     }
 
     /// Removes a stream and gives the images that go with it.
@@ -135,58 +133,58 @@ impl Streams {
         debug_assert!(recorded.is_ok(), "a stream that is made is there");
     }
 
-    fn store(&mut self, namespace: &str, name: &str, mut stream: Value) {
+    fn store(&mut self, namespace: &str, name: &str, mut stream: Value) -> Result<&Value, Problem> {
+        let own = key(namespace, name);
+        let old = self.all.get(&own);
+        self.take(old, &mut stream, &own)?;
+        follow_changes(old, &mut stream, &own);
         self.version += 1;
         stream["metadata"]["resourceVersion"] = self.version.to_string().into();
         stream["status"]["dockerImageRepository"] = format!("{}/{namespace}/{name}", self.registry).into();
-        self.all.insert(key(namespace, name), stream);
-        self.follow();
+        self.all.insert(own, stream);
+        self.get(namespace, name)
     }
 
-    /// Tags that follow something get its image, until nothing changes; a circle ends as well.
-    fn follow(&mut self) {
-        for _ in 0..self.all.len() + 1 {
-            let mut changed = false;
-            for (namespace, name) in self.all.keys().cloned().collect::<Vec<_>>() {
-                changed |= self.follow_of(&namespace, &name);
-            }
-            if !changed {
-                return;
+    /// Tags that are told anew where they are from take the image that is there now. Only tags of their own stream are
+    /// followed later.
+    fn take(&self, old: Option<&Value>, stream: &mut Value, own: &Key) -> Result<(), Problem> {
+        let was = |tag: &str| old.and_then(|old| tags::followers(old).find(|(name, _)| *name == tag));
+        let is_new = |(tag, from): &(&str, &Value)| was(tag).is_none_or(|(_, was)| was != *from);
+        let told = tags::followers(stream).filter(is_new).map(|(tag, from)| (tag.to_owned(), from.clone()));
+        for (tag, from) in told.collect::<Vec<_>>() {
+            if let Some((reference, image)) = self.source(stream, own, &tag, &from)? {
+                tags::record(stream, &tag, &reference, &image);
             }
         }
+        Ok(())
     }
 
-    fn follow_of(&mut self, namespace: &str, name: &str) -> bool {
-        let stream = &self.all[&key(namespace, name)];
-        let found: Vec<(String, String, String)> = tags::followers(stream)
-            .filter_map(|(tag, from)| {
-                let (reference, image) = self.resolve(from, namespace)?;
-                Some((tag.to_owned(), reference, image))
-            })
-            .collect();
-        let Some(stream) = self.all.get_mut(&key(namespace, name)) else { return false };
-        let mut changed = false;
-        for (tag, reference, image) in found {
-            changed |= tags::record(stream, &tag, &reference, &image);
+    /// The reference and the digest of what a tag is from. What is not there is refused; only a tag of the same stream may
+    /// come later. OpenShift itself refuses missing streams and images, and takes a missing tag of a stream that is there,
+    /// but never gives the tag its image then: nothing may rely on that.
+    fn source(&self, stream: &Value, own: &Key, tag: &str, from: &Value) -> Result<Option<(String, String)>, Problem> {
+        let (kind, name) = (from["kind"].as_str().unwrap_or_default(), from["name"].as_str().unwrap_or_default());
+        if kind == "DockerImage" {
+            return Ok(Some((name.to_owned(), tags::digest_of(name))));
         }
-        changed
-    }
-
-    /// The reference and the digest of what a tag follows.
-    fn resolve(&self, from: &Value, own: &str) -> Option<(String, String)> {
-        let (kind, name) = (from["kind"].as_str()?, from["name"].as_str()?);
-        let namespace = from["namespace"].as_str().filter(|namespace| !namespace.is_empty()).unwrap_or(own);
-        match kind {
-            "DockerImage" => Some((name.to_owned(), tags::digest_of(name))),
-            "ImageStreamTag" => {
-                let (stream, tag) = name.split_once(':')?;
-                tags::newest(self.get(namespace, stream).ok()?, tag)
-            }
-            "ImageStreamImage" => {
-                let (stream, digest) = name.split_once('@')?;
-                Some((format!("{}/{namespace}/{stream}@{digest}", self.registry), digest.to_owned()))
-            }
-            _ => None,
+        let refuse = |problem: &str| {
+            let field = format!("spec.tags[{tag}].from.name");
+            Problem::Invalid(format!("ImageStream.{GROUP} {:?} is invalid: {field}: {problem}: {name:?}", own.1))
+        };
+        let Some((source, rest)) = split(from, own) else {
+            return Err(refuse("must be of the form <tag>, <repo>:<tag>, <id>, or <repo>@<id>"));
+        };
+        let is_own = source == *own;
+        let found = if is_own { Some(stream) } else { self.all.get(&source) };
+        let image = found.and_then(|found| match kind {
+            "ImageStreamTag" => tags::newest(found, rest),
+            _ => tags::has(found, rest)
+                .then(|| (format!("{}/{}/{}@{rest}", self.registry, source.0, source.1), rest.to_owned())),
+        });
+        match image {
+            None if is_own && kind == "ImageStreamTag" => Ok(None),
+            None => Err(refuse("Not found")),
+            image => Ok(image),
         }
     }
 
@@ -199,6 +197,44 @@ impl Streams {
             is_own.then(|| Image { repository: repository.to_owned(), digest: digest.to_owned() })
         };
         tags::references(stream).filter_map(own).collect()
+    }
+}
+
+/// The stream that a tag is from, and the tag or digest in it; `None` where a reference says neither.
+fn split<'a>(from: &'a Value, own: &Key) -> Option<(Key, &'a str)> {
+    let (kind, name) = (from["kind"].as_str()?, from["name"].as_str()?);
+    let mark = match kind {
+        "ImageStreamTag" => ':',
+        "ImageStreamImage" => '@',
+        _ => return None,
+    };
+    let namespace = from["namespace"].as_str().filter(|namespace| !namespace.is_empty()).unwrap_or(&own.0);
+    let (stream, rest) = name.split_once(mark).unwrap_or((&own.1, name));
+    (!rest.is_empty() && !rest.contains(mark)).then(|| (key(namespace, stream), rest))
+}
+
+/// Tags that follow a tag of their own stream get the image it has now.
+fn follow_changes(old: Option<&Value>, stream: &mut Value, own: &Key) {
+    let was = |tag: &str| old.and_then(|old| tags::newest(old, tag));
+    let changed: Vec<String> =
+        tags::names(stream).filter(|tag| tags::newest(stream, tag) != was(tag)).map(str::to_owned).collect();
+    for tag in changed {
+        follow(stream, own, &tag);
+    }
+}
+
+/// A circle ends: a tag that has the image already is not followed again.
+fn follow(stream: &mut Value, own: &Key, tag: &str) {
+    let Some((reference, image)) = tags::newest(stream, tag) else { return };
+    let follows = |from: &Value| {
+        from["kind"] == "ImageStreamTag" && split(from, own).is_some_and(|(source, it)| source == *own && it == tag)
+    };
+    let followers: Vec<String> =
+        tags::followers(stream).filter(|(_, from)| follows(from)).map(|(tag, _)| tag.to_owned()).collect();
+    for follower in followers {
+        if tags::record(stream, &follower, &reference, &image) {
+            follow(stream, own, &follower);
+        }
     }
 }
 

@@ -57,12 +57,52 @@ fn a_tag_follows_what_it_is_told() {
 #[test]
 fn tags_that_follow_each_other_end() {
     let mut streams = Streams::new("registry:5000");
-    for (stream, other) in [("one", "two:v1"), ("two", "one:v1")] {
+    for (tag, other) in [("one", "web:two"), ("two", "web:one")] {
         let told = tag_from("ImageStreamTag", other);
-        streams.change("shop", stream, true, |stream| tags::write(stream, "v1", &told, false)).unwrap();
+        streams.change("shop", "web", true, |stream| tags::write(stream, tag, &told, false)).unwrap();
     }
-    push(&mut streams, "one", "v1", "sha256:1");
-    assert_eq!(history(&streams, "two", "v1"), ["sha256:1"]);
+    for digest in ["sha256:1", "sha256:2"] {
+        push(&mut streams, "web", "one", digest);
+        assert_eq!(history(&streams, "web", "two")[0], digest);
+        assert_eq!(history(&streams, "web", "one")[0], digest);
+    }
+}
+
+#[test]
+fn a_tag_from_another_stream_is_refused_until_that_is_there_and_does_not_follow_it() {
+    let mut streams = Streams::new("registry:5000");
+    push(&mut streams, "base", "v1", "sha256:1");
+    let mut write = |kind: &str, name: &str, tag: &str| {
+        let told = tag_from(kind, name);
+        streams.change("shop", "web", true, |stream| tags::write(stream, tag, &told, false)).map(drop)
+    };
+    for (kind, name) in [
+        ("ImageStreamTag", "gone:v1"),
+        ("ImageStreamTag", "base:v2"),
+        ("ImageStreamImage", "base@sha256:2"),
+        ("ImageStreamImage", "web@sha256:1"),
+    ] {
+        let Err(Problem::Invalid(message)) = write(kind, name, "stable") else { panic!("{kind} {name} was taken") };
+        let expected = format!(
+            "ImageStream.image.openshift.io \"web\" is invalid: spec.tags[stable].from.name: Not found: {name:?}"
+        );
+        assert_eq!(message, expected);
+    }
+    write("ImageStreamTag", "base:v1", "stable").unwrap();
+    write("ImageStreamImage", "base@sha256:1", "exact").unwrap();
+    push(&mut streams, "base", "v1", "sha256:2");
+    for tag in ["stable", "exact"] {
+        assert_eq!(history(&streams, "web", tag), ["sha256:1"], "{tag}");
+    }
+}
+
+#[test]
+fn a_stream_whose_tags_are_from_nothing_is_refused_as_a_whole() {
+    let mut streams = Streams::new("registry:5000");
+    let from = json!({"kind": "ImageStreamTag", "name": "gone:v1"});
+    let stream = json!({"metadata": {"name": "web"}, "spec": {"tags": [{"name": "stable", "from": from}]}});
+    assert!(matches!(streams.create("shop", stream), Err(Problem::Invalid(_))));
+    assert!(streams.get("shop", "web").is_err());
 }
 
 #[test]

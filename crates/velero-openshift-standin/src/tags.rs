@@ -18,6 +18,12 @@ pub(crate) fn newest(stream: &Value, tag: &str) -> Option<(String, String)> {
     Some((item["dockerImageReference"].as_str()?.to_owned(), item["image"].as_str()?.to_owned()))
 }
 
+/// Whether an image is in the history of a tag.
+pub(crate) fn has(stream: &Value, digest: &str) -> bool {
+    let mut items = histories(stream).filter_map(|history| history["items"].as_array()).flatten();
+    items.any(|item| item["image"] == digest)
+}
+
 /// All references in the histories of a stream.
 pub(crate) fn references(stream: &Value) -> impl Iterator<Item = &str> {
     let items = histories(stream).filter_map(|history| history["items"].as_array()).flatten();

@@ -134,6 +134,8 @@ pub struct NamespaceFilter {
     lists: IncludesExcludes,
     expanded: bool,
     names_every_namespace: bool,
+    /// Left out by the server, which is no choice of the user.
+    labelled_out: BTreeSet<String>,
 }
 
 impl NamespaceFilter {
@@ -150,15 +152,23 @@ impl NamespaceFilter {
             lists.excludes = expand_patterns(&lists.excludes, &existing)?;
         }
         let names_every_namespace = !existing.is_empty() && lists.includes.iter().eq(existing.iter().copied());
-        Ok(Self { lists, expanded, names_every_namespace })
+        Ok(Self { lists, expanded, names_every_namespace, labelled_out: BTreeSet::new() })
+    }
+
+    /// Leaves out namespaces that nobody asked to leave out: a label does. What the lists ask for stays the same.
+    #[must_use]
+    pub fn without_labelled(mut self, namespaces: impl IntoIterator<Item = String>) -> Self {
+        self.labelled_out.extend(namespaces);
+        self
     }
 
     /// Says whether a namespace is taken.
     pub fn should_include(&self, namespace: &str) -> bool {
-        !self.matched_nothing() && self.lists.should_include(namespace)
+        !self.matched_nothing() && !self.labelled_out.contains(namespace) && self.lists.should_include(namespace)
     }
 
-    /// Says whether no namespace is left out: no excludes, and either no includes, `*`, or each namespace by name.
+    /// Says whether no namespace was asked to be left out: no excludes, and either no includes, `*`, or each namespace
+    /// by name.
     pub fn include_everything(&self) -> bool {
         let no_filter = self.lists.include_everything() && !self.matched_nothing();
         no_filter || (self.lists.excludes.is_empty() && self.names_every_namespace)
@@ -181,6 +191,12 @@ impl NamespaceFilter {
         }
         let included = self.lists.includes.iter().filter(|name| self.should_include(name));
         NamespacesToList::These(included.map(str::to_owned).collect())
+    }
+
+    /// Prints all that is left out, as [`IncludesExcludes::excludes_text`] does.
+    pub fn excludes_text(&self) -> String {
+        let labelled_out = self.labelled_out.iter().map(String::as_str);
+        self.lists.excludes.iter().chain(labelled_out).collect::<PatternSet>().joined("<none>")
     }
 
     /// Gives the lists after expansion.
@@ -226,7 +242,7 @@ pub fn validate_includes_excludes(includes: &[String], excludes: &[String]) -> V
     if excludes.contains(STAR) {
         problems.push("excludes list cannot contain '*'".to_owned());
     }
-    problems.extend(listed_twice(&includes, &excludes));
+    problems.extend(in_both(&includes, &excludes));
     problems
 }
 
@@ -243,7 +259,7 @@ pub fn validate_scoped_includes_excludes(includes: &[String], excludes: &[String
     if !includes.is_empty() && excludes.contains(STAR) {
         problems.push("when exclude is '*', include cannot have value".to_owned());
     }
-    problems.extend(listed_twice(&includes, &excludes));
+    problems.extend(in_both(&includes, &excludes));
     problems
 }
 
@@ -271,11 +287,13 @@ fn as_set(list: &[String]) -> BTreeSet<&str> {
     list.iter().map(String::as_str).collect()
 }
 
-fn listed_twice(includes: &BTreeSet<&str>, excludes: &BTreeSet<&str>) -> Vec<String> {
-    excludes
-        .intersection(includes)
-        .map(|item| format!("excludes list cannot contain an item in the includes list: {item}"))
-        .collect()
+fn in_both(includes: &BTreeSet<&str>, excludes: &BTreeSet<&str>) -> Vec<String> {
+    excludes.intersection(includes).map(|item| listed_twice(item)).collect()
+}
+
+/// What is wrong with an item that is in both lists.
+pub(crate) fn listed_twice(item: &str) -> String {
+    format!("excludes list cannot contain an item in the includes list: {item}")
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 pub mod api_versions;
 pub mod backup_sync;
 pub mod cron;
+pub mod deletion;
 pub mod hooks;
 pub mod includes_excludes;
 pub mod names;
@@ -26,5 +27,6 @@ pub mod selector;
 pub mod strategic_merge;
 pub mod validation;
 pub mod volume_decision;
+pub mod volume_records;
 pub mod volume_zone;
 pub mod wildcard;

@@ -54,6 +54,11 @@ pub enum ResourceFilter {
 )]
 pub struct PolicyNotApplicable;
 
+/// Says whether a type enters a backup only with the volumes its objects belong to.
+pub fn is_never_listed(type_name: &str) -> bool {
+    [ALWAYS_EXCLUDED_NAMESPACED, ALWAYS_EXCLUDED_CLUSTER_SCOPED].contains(&type_name)
+}
+
 /// Says whether a backup uses the older family of fields.
 pub fn uses_old_filters(spec: &BackupSpec) -> bool {
     spec.include_cluster_resources.is_some()
@@ -73,7 +78,8 @@ fn uses_new_filters(spec: &BackupSpec) -> bool {
 }
 
 impl ResourceFilter {
-    /// Builds the filter of a backup.
+    /// Builds the filter of a backup from what the user wrote, before the server has completed it: what the server
+    /// adds is no choice of the user. The types that are never listed are left out here too.
     ///
     /// `resolve` turns a name as the user wrote it into a type the cluster serves. A name it does not know is kept
     /// literally; in the newer family a name of the other scope is dropped.
@@ -85,8 +91,12 @@ impl ResourceFilter {
         let all_namespaces = namespaces.include_everything();
         if uses_old_filters(spec) {
             let by_name = |name: &str| resolve(name).map(|found| found.name);
+            let (included, excluded) = (&spec.included_resources, &spec.excluded_resources);
+            let mut resources = IncludesExcludes::of_resources(included, excluded, by_name);
+            resources.excludes.insert(ALWAYS_EXCLUDED_NAMESPACED);
+            resources.excludes.insert(ALWAYS_EXCLUDED_CLUSTER_SCOPED);
             return Self::Global {
-                resources: IncludesExcludes::of_resources(&spec.included_resources, &spec.excluded_resources, by_name),
+                resources,
                 include_cluster_resources: spec.include_cluster_resources,
                 all_namespaces,
             };
@@ -94,17 +104,17 @@ impl ResourceFilter {
         let list = |names: &[String], namespaced| {
             names.iter().filter_map(|name| resolve_in_scope(name, namespaced, &resolve)).collect::<PatternSet>()
         };
-        Self::Scoped {
-            namespaced: IncludesExcludes {
-                includes: list(&spec.included_namespace_scoped_resources, true),
-                excludes: list(&spec.excluded_namespace_scoped_resources, true),
-            },
-            cluster_scoped: IncludesExcludes {
-                includes: list(&spec.included_cluster_scoped_resources, false),
-                excludes: list(&spec.excluded_cluster_scoped_resources, false),
-            },
-            unfiltered: all_namespaces && has_no_resource_filter(spec),
-        }
+        let mut namespaced = IncludesExcludes {
+            includes: list(&spec.included_namespace_scoped_resources, true),
+            excludes: list(&spec.excluded_namespace_scoped_resources, true),
+        };
+        let mut cluster_scoped = IncludesExcludes {
+            includes: list(&spec.included_cluster_scoped_resources, false),
+            excludes: list(&spec.excluded_cluster_scoped_resources, false),
+        };
+        namespaced.excludes.insert(ALWAYS_EXCLUDED_NAMESPACED);
+        cluster_scoped.excludes.insert(ALWAYS_EXCLUDED_CLUSTER_SCOPED);
+        Self::Scoped { namespaced, cluster_scoped, unfiltered: all_namespaces && has_no_resource_filter(spec) }
     }
 
     /// Says whether objects of a type are listed for the backup.
@@ -139,6 +149,18 @@ impl ResourceFilter {
             }
             Self::Scoped { namespaced: lists, .. } if namespaced => lists.excludes.matches(type_name),
             Self::Scoped { cluster_scoped, .. } => cluster_scoped.excludes.matches(type_name),
+        }
+    }
+
+    /// Says whether every type of a group is left out by name, whatever the group serves.
+    pub fn excludes_group(&self, group: &str) -> bool {
+        // A pattern that matches this name matches any type of the group.
+        let any = format!("\u{2731}\u{2731}\u{2731}.{group}");
+        match self {
+            Self::Global { resources, .. } => resources.excludes.matches(&any),
+            Self::Scoped { namespaced, cluster_scoped, .. } => {
+                namespaced.excludes.matches(&any) && cluster_scoped.excludes.matches(&any)
+            }
         }
     }
 
@@ -194,7 +216,8 @@ fn add_undecided(lists: &mut IncludesExcludes, excludes: Vec<String>, includes: 
     }
 }
 
-/// The excludes that every backup gets must not look like a choice of the user.
+/// The excludes that every backup gets must not look like a choice of the user, also where a completed backup is
+/// created again.
 fn has_no_resource_filter(spec: &BackupSpec) -> bool {
     let none_but = |list: &[String], own: &str| list.iter().all(|name| name == own);
     spec.included_cluster_scoped_resources.is_empty()

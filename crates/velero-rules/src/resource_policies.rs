@@ -180,6 +180,11 @@ impl ResourcePolicies {
         !self.volume_policies.is_empty()
     }
 
+    /// Says whether there is anything else than policies on volumes.
+    pub fn has_other_policies(&self) -> bool {
+        self.include_exclude.is_some() || self.filters != FilterPolicies::default()
+    }
+
     /// Adds the volume policies that count for every backup. Those of the backup are asked first.
     pub fn append_global(&mut self, global: &Self) {
         self.volume_policies.extend(global.volume_policies.iter().cloned());

@@ -33,6 +33,8 @@ pub enum RetentionDecision {
     Postponed,
     /// A deletion is on its way: clear the label.
     AlreadyRequested,
+    /// Restores run from it: try again soon.
+    Restored,
     /// Clear the label and request its deletion.
     Delete,
 }
@@ -42,12 +44,14 @@ pub fn is_expired(expiration: Option<Timestamp>, now: Timestamp) -> bool {
     expiration.is_some_and(|expiration| expiration <= now)
 }
 
-/// Decides what to do with a backup. `deletion_pending` tells of a request that is not processed yet.
+/// Decides what to do with a backup. `deletion_pending` tells of a request that is not processed yet, `is_restored` of
+/// restores from it that have not ended.
 pub fn decide(
     expiration: Option<Timestamp>,
     now: Timestamp,
     location: LocationState,
     deletion_pending: bool,
+    is_restored: bool,
 ) -> RetentionDecision {
     if !is_expired(expiration, now) {
         return RetentionDecision::Keep;
@@ -58,6 +62,7 @@ pub fn decide(
         LocationState::Unavailable => RetentionDecision::Postponed,
         LocationState::ReadOnly => RetentionDecision::Blocked { reason: "BSLReadOnly", retry: false },
         LocationState::Ready if deletion_pending => RetentionDecision::AlreadyRequested,
+        LocationState::Ready if is_restored => RetentionDecision::Restored,
         LocationState::Ready => RetentionDecision::Delete,
     }
 }
@@ -71,20 +76,22 @@ mod tests {
         let at = |second| Timestamp::from_second(second).unwrap();
         let blocked = |reason, retry| RetentionDecision::Blocked { reason, retry };
         let table = [
-            (None, LocationState::Ready, false, RetentionDecision::Keep),
-            (Some(101), LocationState::Ready, false, RetentionDecision::Keep),
-            (Some(101), LocationState::NotFound, false, RetentionDecision::Keep),
-            (Some(100), LocationState::Ready, false, RetentionDecision::Delete),
-            (Some(99), LocationState::Ready, false, RetentionDecision::Delete),
-            (Some(99), LocationState::Ready, true, RetentionDecision::AlreadyRequested),
-            (Some(99), LocationState::NotFound, false, blocked("BSLNotFound", true)),
-            (Some(99), LocationState::CannotGet, false, blocked("BSLCannotGet", true)),
-            (Some(99), LocationState::ReadOnly, true, blocked("BSLReadOnly", false)),
-            (Some(99), LocationState::Unavailable, false, RetentionDecision::Postponed),
+            (None, LocationState::Ready, false, false, RetentionDecision::Keep),
+            (Some(101), LocationState::Ready, false, false, RetentionDecision::Keep),
+            (Some(101), LocationState::NotFound, false, false, RetentionDecision::Keep),
+            (Some(100), LocationState::Ready, false, false, RetentionDecision::Delete),
+            (Some(99), LocationState::Ready, false, false, RetentionDecision::Delete),
+            (Some(99), LocationState::Ready, true, false, RetentionDecision::AlreadyRequested),
+            (Some(99), LocationState::Ready, false, true, RetentionDecision::Restored),
+            (Some(99), LocationState::Ready, true, true, RetentionDecision::AlreadyRequested),
+            (Some(99), LocationState::NotFound, false, true, blocked("BSLNotFound", true)),
+            (Some(99), LocationState::CannotGet, false, false, blocked("BSLCannotGet", true)),
+            (Some(99), LocationState::ReadOnly, true, false, blocked("BSLReadOnly", false)),
+            (Some(99), LocationState::Unavailable, false, false, RetentionDecision::Postponed),
         ];
-        for (expiration, location, pending, expected) in table {
-            let decision = decide(expiration.map(at), at(100), location, pending);
-            assert_eq!(decision, expected, "{expiration:?} {location:?} {pending}");
+        for (expiration, location, pending, is_restored, expected) in table {
+            let decision = decide(expiration.map(at), at(100), location, pending, is_restored);
+            assert_eq!(decision, expected, "{expiration:?} {location:?} {pending} {is_restored}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use velero_api::v1::BackupSpec;
 
-use crate::includes_excludes::validate_namespace_includes_excludes;
+use crate::includes_excludes::{listed_twice, validate_namespace_includes_excludes};
 use crate::resource_filter::{PolicyNotApplicable, uses_old_filters, validate_and_complete};
 use crate::resource_policies::ResourcePolicies;
 use crate::selector::SelectorSet;
@@ -50,21 +50,26 @@ pub struct BackupFacts<'a> {
 /// `spec.storageLocation` must name the location already.
 pub fn complete_and_validate(spec: &mut BackupSpec, facts: &BackupFacts<'_>) -> Vec<String> {
     let mut problems = storage_location_problems(&spec.storage_location, &facts.storage_location);
-    for namespace in facts.namespaces_labelled_out {
-        if !spec.excluded_namespaces.contains(namespace) {
-            spec.excluded_namespaces.push(namespace.clone());
-        }
-    }
+    let by_user = spec.excluded_namespaces.clone();
+    let by_label = facts.namespaces_labelled_out.iter().filter(|namespace| !by_user.contains(namespace));
+    spec.excluded_namespaces.extend(by_label.clone().cloned());
     problems.extend(validate_and_complete(spec));
     if spec.included_namespaces.is_empty() {
         spec.included_namespaces.push("*".to_owned());
     }
     let namespaces = validate_namespace_includes_excludes(&spec.included_namespaces, &spec.excluded_namespaces);
-    problems.extend(namespaces.iter().map(|found| format!("Invalid included/excluded namespace lists: {found}")));
+    problems.extend(namespaces.iter().map(|found| {
+        let label = by_label.clone().find(|namespace| *found == listed_twice(namespace)).map(|_| LABELLED_OUT);
+        format!("Invalid included/excluded namespace lists: {found}{}", label.unwrap_or_default())
+    }));
     problems.extend(selector_problems(spec));
     problems.extend(policy_problems(spec, &facts.policies));
     problems
 }
+
+/// Why a namespace is among the excludes that the user did not put there, and what to do.
+const LABELLED_OUT: &str = ": its label velero.io/exclude-from-backup=true excludes it; remove the label, or do not \
+    include the namespace";
 
 fn storage_location_problems(name: &str, facts: &StorageLocationFacts) -> Vec<String> {
     match facts {

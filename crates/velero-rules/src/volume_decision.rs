@@ -1,16 +1,15 @@
-//! What a backup does with the data of a persistent volume.
+//! What a backup does with the data of volumes: of a persistent one, and of one in a pod ([`pods`]).
 //!
 //! A volume policy that matches decides alone. Otherwise a volume that some pod wants to be copied through its file
 //! system gets no snapshot, and any other gets one unless the backup wants none. With the CSI feature, the snapshots of
 //! CSI volumes are the business of the actions on their claims.
 
-use std::collections::BTreeMap;
+pub mod pods;
 
-use serde::Deserialize;
 use velero_api::FeatureFlags;
-use velero_api::annotations::{VOLUMES_TO_BACKUP, VOLUMES_TO_EXCLUDE};
 use velero_api::v1::BackupSpec;
 
+use self::pods::PodVolume;
 use crate::resource_policies::{ResourcePolicies, VolumeActionType, VolumeData};
 
 /// What is done with the data of a volume.
@@ -22,7 +21,10 @@ pub enum VolumeDecision {
         stays_unmoved: bool,
     },
     /// The actions on its claim take a CSI snapshot.
-    CsiSnapshot,
+    CsiSnapshot {
+        /// Whether the backup wants the data to be moved.
+        stays_unmoved: bool,
+    },
     /// It is copied through the file system of a pod.
     FsBackup,
     /// It stays out of the backup.
@@ -64,6 +66,8 @@ pub struct VolumeRules<'a> {
     pub fs_backup_by_default: bool,
     /// Whether the CSI feature is on.
     pub csi: bool,
+    /// Whether claims are no part of the backup: then their data is not copied through pods.
+    pub claims_are_left_out: bool,
 }
 
 impl<'a> VolumeRules<'a> {
@@ -75,6 +79,7 @@ impl<'a> VolumeRules<'a> {
             snapshot_move_data: spec.snapshot_move_data == Some(true),
             fs_backup_by_default: spec.default_volumes_to_fs_backup == Some(true),
             csi: features.csi(),
+            claims_are_left_out: false,
         }
     }
 
@@ -88,8 +93,8 @@ impl<'a> VolumeRules<'a> {
         self.policies?.volume_action(volume).map(|action| action.kind)
     }
 
-    /// Decides about a volume and the places where pods mount its claim.
-    pub fn decide<'m>(&self, volume: &VolumeData, mounts: impl IntoIterator<Item = &'m PodMount>) -> VolumeDecision {
+    /// Decides about a volume and the volumes of pods that are made of its claim.
+    pub fn decide<'m>(&self, volume: &VolumeData, mounts: impl IntoIterator<Item = &'m PodVolume>) -> VolumeDecision {
         match self.policy_action(volume) {
             Some(VolumeActionType::Skip) => return VolumeDecision::Skip(SkipReason::Policy),
             Some(VolumeActionType::Custom) => return VolumeDecision::Skip(SkipReason::Custom),
@@ -102,77 +107,10 @@ impl<'a> VolumeRules<'a> {
             None => {}
         }
         match self.csi && volume.csi.is_some() {
-            true => VolumeDecision::CsiSnapshot,
+            true => VolumeDecision::CsiSnapshot { stays_unmoved: self.snapshot_move_data },
             false => VolumeDecision::Snapshot { stays_unmoved: self.snapshot_move_data },
         }
     }
-}
-
-/// A claim in a pod, and what the pod says about copying it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PodMount {
-    /// The claim.
-    pub claim: String,
-    /// Whether the pod asks for the volume to be copied.
-    pub opted_in: bool,
-    /// Whether the pod asks for the volume not to be copied.
-    pub opted_out: bool,
-}
-
-impl PodMount {
-    /// The claims of a pod.
-    pub fn of_pod(pod: &[u8]) -> Result<Vec<Self>, serde_json::Error> {
-        let PodDocument { metadata, spec } = serde_json::from_slice(pod)?;
-        let annotations = metadata.annotations.unwrap_or_default();
-        let named = |key: &str, volume: &str| {
-            annotations.get(key).is_some_and(|names| names.split(',').any(|name| name == volume))
-        };
-        let mount = |volume: VolumeDocument| {
-            Some(Self {
-                claim: volume.persistent_volume_claim?.claim_name,
-                opted_in: named(VOLUMES_TO_BACKUP, &volume.name),
-                opted_out: named(VOLUMES_TO_EXCLUDE, &volume.name),
-            })
-        };
-        Ok(spec.volumes.unwrap_or_default().into_iter().filter_map(mount).collect())
-    }
-
-    fn is_copied(&self, by_default: bool) -> bool {
-        if by_default { !self.opted_out } else { self.opted_in }
-    }
-}
-
-/// The part of a pod that is read.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct PodDocument {
-    metadata: MetadataDocument,
-    spec: SpecDocument,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct MetadataDocument {
-    annotations: Option<BTreeMap<String, String>>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct SpecDocument {
-    volumes: Option<Vec<VolumeDocument>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct VolumeDocument {
-    name: String,
-    persistent_volume_claim: Option<ClaimDocument>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ClaimDocument {
-    claim_name: String,
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,9 +11,10 @@ use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::signer::{Method, Signer};
-use object_store::{ObjectStore as Client, ObjectStoreExt, PutOptions, TagSet};
+use object_store::{ObjectStore as Client, ObjectStoreExt, PutMode, PutOptions, TagSet};
 
 use crate::digest::ObjectDigest;
+use crate::store::{put_and_look, settles};
 use crate::transfer::{RESENDS, TransferSettings};
 use crate::upload::{Beginning, Parts, upload};
 use crate::{ByteStream, Error, ObjectStore, Result};
@@ -25,15 +27,21 @@ pub(crate) struct Backend {
     pub(crate) tags: TagSet,
 }
 
+/// How long to wait before each further look at an object that is not as it was sent: what a store says of an object may
+/// lag behind what it holds.
+const LOOKS: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(800)];
+
 /// One bucket of a built-in provider.
 pub(crate) struct BucketStore {
     backend: Backend,
     settings: TransferSettings,
+    /// Whether the store was seen to refuse a second object where there must be none.
+    knows_conditions: AtomicBool,
 }
 
 impl BucketStore {
     pub(crate) fn new(backend: Backend, settings: TransferSettings) -> Self {
-        Self { backend, settings }
+        Self { backend, settings, knows_conditions: AtomicBool::new(false) }
     }
 
     /// Sends an object that is in memory, again if it arrived damaged.
@@ -48,17 +56,33 @@ impl BucketStore {
         send.retry(pauses).when(is_worth_sending_again).await
     }
 
-    /// Compares what the store holds with what was sent, and removes it if it differs.
+    /// Compares what the store holds with what was sent. What differs is left: it may be what was there before.
     ///
     /// An ETag made the way S3 makes it is proof enough. Any other ETag says nothing, so the object is read back.
     async fn verify(&self, key: &str, path: &Path, sent: &ObjectDigest) -> Result<()> {
-        let Some(detail) = self.difference(key, path, sent).await? else {
-            return Ok(());
-        };
-        if let Err(error) = self.backend.store.delete(path).await {
-            tracing::warn!(key, %error, "a damaged object could not be removed");
+        let mut difference = self.difference(key, path, sent).await?;
+        for pause in LOOKS {
+            if difference.is_none() {
+                return Ok(());
+            }
+            tokio::time::sleep(pause).await;
+            difference = self.difference(key, path, sent).await?;
         }
-        Err(Error::Damaged { key: key.to_owned(), detail })
+        difference.map_or(Ok(()), |detail| Err(Error::Damaged { key: key.to_owned(), detail }))
+    }
+
+    /// Asks the store to take an object only if there is none of its key; `None` when it does not know such conditions.
+    async fn create(&self, key: &str, path: &Path, content: &Bytes) -> Result<Option<bool>> {
+        let options = PutOptions { tags: self.backend.tags.clone(), ..PutOptions::from(PutMode::Create) };
+        match self.backend.store.put_opts(path, content.clone().into(), options).await {
+            Ok(_) => Ok(Some(true)),
+            Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
+                Ok(Some(false))
+            }
+            Err(object_store::Error::NotImplemented { .. } | object_store::Error::NotSupported { .. }) => Ok(None),
+            Err(source) if source.to_string().contains("NotImplemented") => Ok(None),
+            Err(source) => Err(Error::request("create", key, source)),
+        }
     }
 
     async fn difference(&self, key: &str, path: &Path, sent: &ObjectDigest) -> Result<Option<String>> {
@@ -120,6 +144,24 @@ impl ObjectStore for BucketStore {
         };
         let sent = upload(&self.backend, key, &path, parts, &self.settings).await?;
         self.verify(key, &path, &sent).await
+    }
+
+    async fn put_if_absent(&self, key: &str, content: Bytes) -> Result<bool> {
+        let path = object_path(key)?;
+        match self.create(key, &path, &content).await {
+            Ok(None) => return put_and_look(self, key, content).await,
+            Ok(Some(false)) => return Ok(false),
+            Ok(Some(true)) if self.knows_conditions.load(Ordering::Relaxed) => return Ok(true),
+            // A store that takes it twice has not heard the condition.
+            Ok(Some(true)) if self.create(key, &path, &content).await? == Some(false) => {
+                self.knows_conditions.store(true, Ordering::Relaxed);
+                return Ok(true);
+            }
+            Ok(Some(true)) => {}
+            // It may have arrived.
+            Err(error) => return if settles(self, key, &content).await? { Ok(true) } else { Err(error) },
+        }
+        settles(self, key, &content).await
     }
 
     async fn get_stream(&self, key: &str) -> Result<ByteStream> {

@@ -43,6 +43,14 @@ pub enum Error {
         /// The key that was to be written.
         key: String,
     },
+    /// The files of a backup are those of another of the same name.
+    #[error("{folder:?} holds the files of another backup of this name (UID {owner}), which are left alone")]
+    Foreign {
+        /// The folder of the backup.
+        folder: String,
+        /// The UID of the other backup.
+        owner: String,
+    },
     /// The key cannot be used with this store.
     #[error("object key {key:?} cannot be used: {problem}")]
     InvalidKey {
@@ -60,7 +68,7 @@ pub enum Error {
         reason: String,
     },
     /// The store holds other bytes than were sent.
-    #[error("object {key:?} was damaged on the way to the store and removed: {detail}")]
+    #[error("object {key:?} was damaged on the way to the store: {detail}")]
     Damaged {
         /// The key that was written.
         key: String,

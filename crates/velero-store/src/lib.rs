@@ -17,11 +17,11 @@ mod store;
 mod transfer;
 mod upload;
 
-pub use backup_store::{BackupStore, DOWNLOAD_URL_LIFETIME};
+pub use backup_store::{BackupClaim, BackupStore, DOWNLOAD_URL_LIFETIME};
 pub use error::{Error, Result};
 pub use location::{Credentials, CustomerKey, PROVIDERS, StoreConfig, is_built_in};
 pub use pipe::{PipeWriter, blocking_reader, pipe};
 pub use providers::aws::credentials as aws_credentials;
 pub use providers::with_causes;
-pub use store::{ByteStream, ObjectStore, ObjectStoreHandle, read_all};
+pub use store::{ByteStream, ObjectStore, ObjectStoreHandle, SETTLING, read_all};
 pub use transfer::TransferSettings;

@@ -23,12 +23,21 @@ pub type ObjectStoreHandle = Arc<dyn ObjectStore>;
 pub trait ObjectStore: Send + Sync + 'static {
     /// Stores an object from a stream and replaces one that exists.
     ///
-    /// Either all bytes are stored as sent or an error is returned and no partial object is left behind.
+    /// Either all bytes are stored as sent or an error is returned. A stream that fails leaves no partial object. After
+    /// [`Error::Damaged`] it is not known what the store has: nothing, the object as it was, or a damaged one.
     async fn put_stream(&self, key: &str, content: ByteStream) -> Result<()>;
 
     /// Stores an object from memory and replaces one that exists.
     async fn put(&self, key: &str, content: Bytes) -> Result<()> {
         self.put_stream(key, stream::once(async { Ok(content) }).boxed()).await
+    }
+
+    /// Stores a small object unless there is one of this key already; whether it was stored.
+    ///
+    /// A store that cannot decide this on its side is written to, and looked at after [`SETTLING`]: of several that write
+    /// within that time all see the same winner. One that needs longer from its look to its write is not protected.
+    async fn put_if_absent(&self, key: &str, content: Bytes) -> Result<bool> {
+        put_and_look(self, key, content).await
     }
 
     /// Reads an object as a stream; [`Error::NotFound`] when it does not exist.
@@ -57,6 +66,30 @@ pub trait ObjectStore: Send + Sync + 'static {
 
     /// A URL from which anyone may read the object until its lifetime ends.
     async fn signed_url(&self, key: &str, lifetime: Duration) -> Result<String>;
+}
+
+/// How long a store that knows no conditions is given until it is looked at who was last to write.
+pub const SETTLING: Duration = Duration::from_secs(2);
+
+/// Stores an object where there seems to be none, and looks whether it is still there when others had time to do the same.
+pub(crate) async fn put_and_look<S: ObjectStore + ?Sized>(store: &S, key: &str, content: Bytes) -> Result<bool> {
+    if store.exists(key).await? {
+        return Ok(false);
+    }
+    match store.put(key, content.clone()).await {
+        // Another may have written in between: the look tells whose it is.
+        Ok(()) | Err(Error::Damaged { .. }) => settles(store, key, &content).await,
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether an object is what was written, once others had time to write theirs.
+pub(crate) async fn settles<S: ObjectStore + ?Sized>(store: &S, key: &str, content: &Bytes) -> Result<bool> {
+    tokio::time::sleep(SETTLING).await;
+    match store.get_stream(key).await {
+        Err(error) if error.is_not_found() => Ok(false),
+        found => Ok(read_all(key, found?, content.len().max(1 << 20)).await? == content),
+    }
 }
 
 /// Reads a whole stream into memory, refusing more than `limit` bytes.

@@ -1,5 +1,5 @@
-//! A proxy between a client and a real S3 store or registry that misbehaves on command: it refuses, breaks off or damages
-//! requests.
+//! A proxy between a client and a real S3 store, registry or API server that misbehaves on command: it refuses, breaks off
+//! or damages requests, or loses their answers.
 
 use std::io;
 use std::sync::Arc;
@@ -27,6 +27,11 @@ pub struct Request {
 }
 
 impl Request {
+    /// Whether what follows is no HTTP any more, as when a command runs in a container.
+    fn is_upgrade(&self) -> bool {
+        String::from_utf8_lossy(&self.head).to_ascii_lowercase().contains("\r\nupgrade:")
+    }
+
     /// Whether it carries an object or a part of one.
     pub fn is_upload(&self) -> bool {
         self.method == "PUT" && self.length > 0
@@ -42,7 +47,7 @@ pub enum Action {
     Unavailable,
     /// Close the connection after this many bytes of the body.
     Cut(usize),
-    /// Pass it on, and close the connection after this many bytes of the answer.
+    /// Pass it on, and close the connection after this many bytes of the answer; after none, the answer is lost.
     CutAnswer(usize),
     /// Pass it on, and say nothing more after this many bytes of the answer.
     HoldAnswer(usize),
@@ -50,19 +55,37 @@ pub enum Action {
     Flip(usize),
 }
 
-type Rule = Arc<dyn Fn(&Request) -> Action + Send + Sync>;
+/// Decides what happens to requests.
+pub trait Rule: Send + Sync {
+    /// What to do with a request.
+    fn action(&self, request: &Request) -> Action;
+
+    /// Called when an answer has come that is cut, before the client can know.
+    fn lost(&self) {}
+}
+
+impl<F: Fn(&Request) -> Action + Send + Sync> Rule for F {
+    fn action(&self, request: &Request) -> Action {
+        self(request)
+    }
+}
 
 /// Starts a proxy in front of `upstream` (a URL, or `host:port`) on loopback and gives its own URL. It lives as long as
 /// the runtime it is started in.
 pub async fn start(upstream: &str, rule: impl Fn(&Request) -> Action + Send + Sync + 'static) -> Result<String> {
+    start_with(upstream, rule).await
+}
+
+/// Like [`start`], with a rule that is told more.
+pub async fn start_with(upstream: &str, rule: impl Rule + 'static) -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").await.context("no port for the proxy")?;
     let url = format!("http://{}", listener.local_addr()?);
-    let (upstream, rule): (_, Rule) = (upstream.trim_start_matches("http://").to_owned(), Arc::new(rule));
+    let (upstream, rule): (_, Arc<dyn Rule>) = (upstream.trim_start_matches("http://").to_owned(), Arc::new(rule));
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
             let (upstream, rule) = (upstream.clone(), rule.clone());
             tokio::spawn(async move {
-                let _ = serve(client, &upstream, &rule).await;
+                let _ = serve(client, &upstream, rule.as_ref()).await;
             });
         }
     });
@@ -90,20 +113,24 @@ pub fn outage(length: Duration, action: Action) -> impl Fn(&Request) -> Action {
     }
 }
 
-async fn serve(client: TcpStream, upstream: &str, rule: &Rule) -> io::Result<()> {
+async fn serve(client: TcpStream, upstream: &str, rule: &dyn Rule) -> io::Result<()> {
     let (from_client, to_client) = client.into_split();
     let (from_store, mut to_store) = TcpStream::connect(upstream).await?.into_split();
     let (mut from_client, to_client) = (BufReader::new(from_client), Mutex::new(to_client));
     let answer = Answer { allowed: AtomicUsize::new(usize::MAX), hold: AtomicBool::new(false) };
     let requests = async {
         while let Some(request) = read_head(&mut from_client).await? {
-            let action = rule(&request);
+            let action = rule.action(&request);
             if let Action::CutAnswer(length) | Action::HoldAnswer(length) = action {
                 answer.hold.store(matches!(action, Action::HoldAnswer(_)), Ordering::SeqCst);
                 answer.allowed.store(length, Ordering::SeqCst);
             }
+            let is_upgrade = request.is_upgrade();
             if !pass(request, action, &mut from_client, &mut to_store, &to_client).await? {
                 break;
+            }
+            if is_upgrade {
+                tokio::io::copy_buf(&mut from_client, &mut to_store).await?;
             }
         }
         Ok(())
@@ -111,7 +138,7 @@ async fn serve(client: TcpStream, upstream: &str, rule: &Rule) -> io::Result<()>
     // Whichever side ends first ends the other: a client must not wait for a store that has hung up.
     tokio::select! {
         ended = requests => ended,
-        ended = relay(from_store, &to_client, &answer) => ended,
+        ended = relay(from_store, &to_client, &answer, rule) => ended,
     }
 }
 
@@ -121,7 +148,12 @@ struct Answer {
     hold: AtomicBool,
 }
 
-async fn relay(mut store: OwnedReadHalf, client: &Mutex<OwnedWriteHalf>, answer: &Answer) -> io::Result<()> {
+async fn relay(
+    mut store: OwnedReadHalf,
+    client: &Mutex<OwnedWriteHalf>,
+    answer: &Answer,
+    rule: &dyn Rule,
+) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     loop {
         match store.read(&mut buffer).await? {
@@ -137,6 +169,7 @@ async fn relay(mut store: OwnedReadHalf, client: &Mutex<OwnedWriteHalf>, answer:
                     std::future::pending::<()>().await;
                 }
                 if passed < count {
+                    rule.lost();
                     return Ok(());
                 }
             }

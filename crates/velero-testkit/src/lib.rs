@@ -14,11 +14,13 @@
 //! | [`image`] | container images made without a container engine |
 //! | [`registry`] | container registries on loopback, a token service, images of random content |
 //! | [`faulty_proxy`] | a way to the store that refuses, breaks off or damages what passes |
+//! | [`api_proxy`] | a way to the API server on which the answer to a chosen write is lost |
 //! | [`server`] | a Velero server in a box: the original or ours |
 //! | [`load`] | many objects, for measurements |
 //! | [`harness`] | what a test calls |
 //! | [`objects`] | builders for the objects tests need |
 
+pub mod api_proxy;
 pub mod cache;
 pub mod ec2_proxy;
 pub mod faulty_proxy;

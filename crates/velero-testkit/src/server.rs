@@ -79,6 +79,8 @@ pub struct ServerOptions {
     pub flags: Vec<String>,
     /// Plugin binaries it is to run.
     pub plugins: Vec<PathBuf>,
+    /// How the server reaches the API server; nothing means the box's own kubeconfig.
+    pub kubeconfig: Option<PathBuf>,
 }
 
 impl Default for ServerOptions {
@@ -89,6 +91,7 @@ impl Default for ServerOptions {
             prefix: String::new(),
             flags: Vec::new(),
             plugins: Vec::new(),
+            kubeconfig: None,
         }
     }
 }
@@ -143,9 +146,10 @@ impl VeleroServer {
         }
         let credentials = folder.join("cloud");
         fs::write(&credentials, credentials_file())?;
+        let kubeconfig = self.options.kubeconfig.clone().unwrap_or_else(|| Certificates::kubeconfig(&self.machine));
         let mut shell = self.machine.command("sh");
         shell
-            .env("KUBECONFIG", Certificates::kubeconfig(&self.machine))
+            .env("KUBECONFIG", kubeconfig)
             .env("AWS_SHARED_CREDENTIALS_FILE", &credentials)
             .env("VELERO_NAMESPACE", &self.options.namespace)
             .env("HOME", &folder)

@@ -9,7 +9,7 @@ mod storage;
 use std::fs::{self, File};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::install;
@@ -83,9 +83,8 @@ impl TestBox {
 
     fn start(name: &str, kind: BoxKind) -> Result<Self> {
         let number = free_number()?;
-        let api_door =
-            Door::new("api-door", 26443 + u16::from(number), format!("127.0.0.1:{}", 26443 + u16::from(number)));
-        api_door.ensure_free()?;
+        let port = links::host_port(number);
+        let api_door = Door::new("api-door", port, format!("127.0.0.1:{port}"));
         let store = start_store()?;
         say(format!("box {name}: starting the control plane"));
         let machine = Machine::create(name, number)?;
@@ -134,9 +133,13 @@ impl TestBox {
         Ok(())
     }
 
-    /// Takes a box down and leaves nothing of it behind, whatever state it was in. The last box takes the store along.
+    /// Takes a box down and leaves nothing of it behind, whatever state it was in. The last box takes the store along;
+    /// while a box uses the store it cannot be taken down.
     pub fn down(name: &str) -> Result<()> {
         let _lock = lock()?;
+        let users: Vec<String> =
+            Machine::all().into_iter().map(|machine| machine.name).filter(|user| user != STORE).collect();
+        ensure!(name != STORE || users.is_empty(), "boxes use the store, take them down first: {}", users.join(", "));
         Machine::destroy(name)?;
         stop_unused_store()
     }
@@ -235,7 +238,7 @@ fn start_store() -> Result<Machine> {
         return Ok(store);
     }
     let door = Door::new("store-door", STORE_PORT, format!("{STORE_ADDRESS}:{STORE_PORT}"));
-    door.ensure_free()?;
+    door.wait_until_free()?;
     Machine::destroy(STORE)?;
     say("starting the S3 store");
     let store = Machine::create(STORE, u8::MAX)?;
@@ -256,7 +259,10 @@ fn stop_unused_store() -> Result<()> {
 
 fn free_number() -> Result<u8> {
     let taken: Vec<u8> = Machine::all().iter().map(|machine| machine.number).collect();
-    (0..links::MOST_BOXES).find(|number| !taken.contains(number)).with_context(|| {
+    let unused: Vec<u8> = (0..links::MOST_BOXES).filter(|number| !taken.contains(number)).collect();
+    // Something else may have the port of a number; where nothing is left, the first is waited for.
+    let free = unused.iter().find(|number| links::is_free(links::host_port(**number)));
+    free.or(unused.first()).copied().with_context(|| {
         format!("{} boxes are up already: take one down (cargo xtask cluster status lists them)", links::MOST_BOXES)
     })
 }

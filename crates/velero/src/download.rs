@@ -1,7 +1,8 @@
 //! Fetching files of backups and restores from the object store.
 //!
 //! The server is asked for an address; the file is fetched from there. When the store cannot be reached from this
-//! machine, the server hands the file out itself, through the proxy of the API server.
+//! machine, or somebody else answers at its address, the server hands the file out itself, through the proxy of the API
+//! server.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ use velero_store::blocking_reader;
 
 use crate::arguments::DownloadArguments;
 use crate::output::describe::{FetchError, Fetched};
+use crate::printer::write_error;
 use crate::session::{Session, api_error};
 
 mod certificates;
@@ -131,10 +133,10 @@ impl<'a> Downloader<'a> {
         let mut decoder = MultiGzDecoder::new(output);
         while let Some(piece) = body.try_next().await? {
             let written = if compressed { decoder.write_all(&piece) } else { decoder.get_mut().write_all(&piece) };
-            written.context("cannot write the file")?;
+            written.map_err(|error| write_error(error, "cannot write the file"))?;
         }
         if compressed {
-            decoder.finish().context("the file ends too early")?;
+            decoder.finish().map_err(|error| write_error(error, "the file ends too early"))?;
         }
         Ok(())
     }
@@ -159,7 +161,10 @@ impl<'a> Downloader<'a> {
         }
         let answer = timeout_at(deadline, self.client.get(url).send()).await;
         let unreachable = match answer {
-            Ok(Ok(response)) => return body_of(response).await,
+            Ok(Ok(response)) => match body_of(response).await {
+                Err(refusal) if token(&request).is_some() => return self.ask_again(&request, refusal, patience).await,
+                answered => return answered,
+            },
             Ok(Err(error)) => Error::new(error.without_url()),
             Err(_) => anyhow!("the object store did not answer within {patience:?}"),
         };
@@ -168,9 +173,32 @@ impl<'a> Downloader<'a> {
         if token(&request).is_none() {
             return Err(reason.into());
         }
+        self.leave_store(&reason);
+        self.open_at_server(&request, patience).await
+    }
+
+    /// What answers at the address refused the file. It may be another host than the server's store: the server knows. If
+    /// the server cannot be asked, the refusal stands.
+    async fn ask_again(
+        &self,
+        request: &DownloadRequest,
+        refusal: DownloadError,
+        patience: Duration,
+    ) -> Result<Body, DownloadError> {
+        match self.open_at_server(request, patience).await {
+            Ok(body) => {
+                self.leave_store(&Error::from(refusal).context("the object store refused the file"));
+                Ok(body)
+            }
+            Err(DownloadError::NotFound) => Err(DownloadError::NotFound),
+            Err(DownloadError::Failed(_)) => Err(refusal),
+        }
+    }
+
+    /// From now on files come from the server.
+    fn leave_store(&self, reason: &Error) {
         self.store_out_of_reach.store(true, Ordering::Relaxed);
         self.session.printer.note(format_args!("{reason:#}; fetching the file through the Kubernetes API server"));
-        self.open_at_server(&request, patience).await
     }
 
     /// Asks the server for the address of a file and waits for it.
@@ -235,9 +263,9 @@ async fn body_of(response: reqwest::Response) -> Result<Body, DownloadError> {
     match response.status() {
         status if status.is_success() => {}
         reqwest::StatusCode::NOT_FOUND => return Err(DownloadError::NotFound),
-        _ => {
+        status => {
             let text = response.text().await.context("request failed: unable to decode response body")?;
-            return Err(anyhow!("request failed: {text}").into());
+            return Err(anyhow!("request failed: {status}: {text}").into());
         }
     }
     let pieces = response.bytes_stream();

@@ -12,6 +12,7 @@ mod output;
 mod printer;
 mod session;
 mod settings;
+mod verbosity;
 mod version;
 
 use std::process::ExitCode;
@@ -19,14 +20,17 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::arguments::{Cli, with_go_flags};
+use crate::arguments::{Cli, Command, with_go_flags};
 use crate::client_config::ClientConfig;
-use crate::printer::{Printer, Style};
+use crate::printer::{Printer, ReaderGone, Style};
 use crate::settings::Settings;
 
 /// The server's work comes in bursts on several threads: the allocator must give back what they no longer need.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// What a shell sees of a program that was ended for writing where nobody reads.
+const READER_GONE: u8 = 141;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -41,13 +45,22 @@ async fn main() -> ExitCode {
     if let Err(error) = config {
         printer.note(format_args!("WARNING: Error reading config file: {error:#}"));
     }
+    if !is_server(&cli.command) {
+        verbosity::install(settings.logging.verbosity);
+    }
     match commands::run(cli.command, settings, printer).await {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.chain().any(|cause| cause.is::<ReaderGone>()) => ExitCode::from(READER_GONE),
         Err(error) => {
             printer.note(format_args!("velero: {error:#}"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whether this process is to be the server, whose log has a level of its own.
+fn is_server(command: &Command) -> bool {
+    matches!(command, Command::Server(arguments) if arguments.command.is_none())
 }
 
 fn parse() -> Result<Cli, clap::Error> {

@@ -1,9 +1,29 @@
 //! The one place that prints: stdout is data, stderr the rest.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::{self, BufRead, Write};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
+
+/// Whoever read the output has gone, as `head` does after its lines. The command ends without a word.
+#[derive(Debug)]
+pub(crate) struct ReaderGone;
+
+impl Display for ReaderGone {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("nobody reads the output any more")
+    }
+}
+
+impl std::error::Error for ReaderGone {}
+
+/// Why output could not be written.
+pub(crate) fn write_error(error: io::Error, what: &'static str) -> Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Error::new(ReaderGone),
+        _ => Error::new(error).context(what),
+    }
+}
 
 /// Writes to the terminal. Colours are on or off for the whole command.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +35,7 @@ pub(crate) struct Printer {
 impl Printer {
     /// Writes data without a line end.
     pub(crate) fn print(self, text: impl Display) -> Result<()> {
-        write!(io::stdout().lock(), "{text}").and_then(|()| io::stdout().flush()).context("cannot write to stdout")
+        self.bytes(text.to_string().as_bytes())
     }
 
     /// Writes a line of data.
@@ -25,7 +45,11 @@ impl Printer {
 
     /// Writes bytes of data.
     pub(crate) fn bytes(self, bytes: &[u8]) -> Result<()> {
-        io::stdout().lock().write_all(bytes).context("cannot write to stdout")
+        let mut output = io::stdout().lock();
+        output
+            .write_all(bytes)
+            .and_then(|()| output.flush())
+            .map_err(|error| write_error(error, "cannot write to stdout"))
     }
 
     /// Writes a line for the person at the terminal.

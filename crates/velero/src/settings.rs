@@ -6,7 +6,7 @@ use std::{env, io};
 
 use velero_api::{DEFAULT_NAMESPACE, FeatureFlags};
 
-use crate::arguments::GlobalArguments;
+use crate::arguments::{GlobalArguments, LoggingArguments};
 use crate::client_config::ClientConfig;
 
 /// What every command needs to know.
@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     pub(crate) colorized: bool,
     /// The certificate bundle for the object store, when the configuration file names one.
     pub(crate) cacert: Option<PathBuf>,
+    /// The flags of the original's logging library.
+    pub(crate) logging: LoggingArguments,
 }
 
 impl Settings {
@@ -43,6 +45,7 @@ impl Settings {
                 .and_then(|flag| flag.0)
                 .unwrap_or_else(|| config.colorized() && wants_colour()),
             cacert: config.cacert().map(PathBuf::from),
+            logging: arguments.logging,
         }
     }
 }

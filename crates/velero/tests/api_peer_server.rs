@@ -48,6 +48,19 @@ fn a_backup_of_the_original_server_is_awaited_described_read_and_fetched() {
         let plugins = ["plugin", "get"];
         let theirs = server.velero_of(Edition::Peer, &plugins).expect("the peer must list");
         assert_eq!(stdout(&velero(&cluster, &plugins)), theirs);
+        // It refuses the question, so the command finds out by itself; nothing is restored, and nothing is left.
+        let copy = format!("{}:{}-copy", cluster.namespace, cluster.namespace);
+        let dry_run = velero(
+            &cluster,
+            &["restore", "create", "r1", "--from-backup", "b1", "--namespace-mappings", &copy, "--dry-run"],
+        );
+        assert!(dry_run.status.success() && stdout(&dry_run).contains("create   Namespace"), "{dry_run:?}");
+        let told = String::from_utf8_lossy(&dry_run.stderr).into_owned();
+        assert!(told.contains("does not know dry runs") && told.contains("built-in actions alone"), "{told}");
+        let restores = server.velero_of(Edition::Peer, &["restore", "get"]).expect("the peer must list");
+        assert!(!restores.contains("dry-run"), "{restores}");
+        let namespaces = cluster.test_box.machine().kubectl(&["get", "namespaces", "-o", "name"]).expect("namespaces");
+        assert!(!namespaces.contains("-copy"), "{namespaces}");
         server.stop().expect("the server must stop");
     });
 }

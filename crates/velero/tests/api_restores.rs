@@ -139,3 +139,26 @@ fn a_restore_is_shown_made_described_read_and_deleted() {
         server.stop().unwrap();
     });
 }
+
+#[test]
+fn a_dry_run_follows_the_flags_of_the_server() {
+    cluster_test(async |cluster| {
+        let (namespace, prefix) = (cluster.namespace.clone(), cluster.namespace.clone());
+        let flags = vec!["--restore-resource-priorities=configmaps,secrets".to_owned()];
+        let options = ServerOptions { namespace, prefix, flags, ..ServerOptions::default() };
+        let server = VeleroServer::up(&cluster.test_box, Edition::Ours, options).unwrap();
+        let (shop, copy) = (shop(&cluster).await, unique_name("copy"));
+        let mapping = format!("{shop}:{copy}");
+        said(&cluster, &["backup", "create", "b1", "--include-namespaces", &shop, "--wait"]);
+        let from = ["restore", "create", "--from-backup", "b1", "--namespace-mappings", mapping.as_str()];
+        let text = said(&cluster, &[&from[..], &["--dry-run", "-o", "json"]].concat());
+        let plan: Value = serde_json::from_str(&text).unwrap();
+        let place =
+            |kind: &str| plan["items"].as_array().unwrap().iter().position(|item| item["kind"] == kind).unwrap();
+        assert!(place("ConfigMap") < place("Secret"), "{text}");
+        assert_untouched(&cluster, &copy).await;
+        let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
+        namespaces.delete(&shop, &DeleteParams::default()).await.unwrap();
+        server.stop().unwrap();
+    });
+}

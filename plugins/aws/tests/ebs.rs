@@ -188,3 +188,13 @@ async fn bad_input_is_refused_with_what_is_wrong() {
     let foreign = json!({"spec": {"hostPath": {"path": "/data"}}});
     assert_eq!(snapshotter.get_volume_id(&foreign).await.unwrap(), None);
 }
+
+#[test]
+fn the_binary_copies_itself_beside_the_server() {
+    let binary = env!("CARGO_BIN_EXE_velero-plugin-aws");
+    let folder = tempfile::tempdir().unwrap();
+    let installed = std::process::Command::new(binary).arg("install").arg(folder.path()).output().unwrap();
+    assert!(installed.status.success(), "{installed:?}");
+    let copy = std::fs::metadata(folder.path().join("velero-plugin-aws")).unwrap();
+    assert_eq!(copy.len(), std::fs::metadata(binary).unwrap().len());
+}

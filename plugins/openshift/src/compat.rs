@@ -42,6 +42,8 @@ switches! {
     SourceImages = "source-images",
     /// ReplicaSets of Deployments stay out.
     SkipOwnedReplicaSets = "skip-owned-replicasets",
+    /// Pods of a stage keep their affinity and are not marked.
+    StageAffinity = "stage-affinity",
     /// Names of groups are mapped only when they have four parts.
     FourPartGroups = "four-part-groups",
     /// Role bindings that OpenShift makes in every project are restored.

@@ -9,7 +9,9 @@ pub(crate) mod annotations {
     /// Also on Backups and Restores of a migration.
     pub(crate) const MIGRATION_REGISTRY: &str = "openshift.io/migration-registry";
     pub(crate) const SKIP_IMAGE_COPY: &str = "openshift.io/skip-image-copy";
-    /// Also on Backups.
+    /// In a backup, on a stream that had [`SKIP_IMAGE_COPY`] in the cluster: a restore keeps that.
+    pub(crate) const SKIP_OF_USER: &str = "openshift.io/skip-image-copy-of-user";
+    /// Also on Backups. On items the word of the Backup alone.
     pub(crate) const DISABLE_IMAGE_COPY: &str = "migration.openshift.io/disable-image-copy";
     /// `copy` or `move`.
     pub(crate) const MIGRATE_TYPE: &str = "openshift.io/migrate-type";
@@ -44,6 +46,8 @@ pub(crate) mod annotations {
 
     /// On a Restore: `stage` or `final`.
     pub(crate) const MIGRATION_TYPE: &str = "migration.openshift.io/migmigration-type";
+    /// On a Restore: `stage` while data is copied; on pods of such a restore `true`.
+    pub(crate) const COPY_PHASE: &str = "openshift.io/migrate-copy-phase";
     /// On a Restore: the image that pods of a stage run.
     pub(crate) const STAGE_POD_IMAGE: &str = "migration.openshift.io/stage-pod-image";
 }
@@ -58,8 +62,10 @@ pub(crate) mod labels {
     pub(crate) const STAGE_RESTORE: &str = "migration-stage-restore";
     pub(crate) const MIGRATED_BY_MIGRATION: &str = "migration.openshift.io/migrated-by-migmigration";
     pub(crate) const MIGRATED_BY_PLAN: &str = "migration.openshift.io/migrated-by-migplan";
-    /// On pods of a stage.
+    /// On pods that a backup takes for a stage.
     pub(crate) const STAGE_POD: &str = "migration-included-stage-backup";
+    /// On pods that were restored for a stage.
+    pub(crate) const RESTORED_STAGE_POD: &str = "migration-stage-pod";
     /// On pods of deployment configs.
     pub(crate) const DEPLOYMENT: &str = "deployment";
     pub(crate) const DEPLOYMENT_CONFIG: &str = "deploymentconfig";

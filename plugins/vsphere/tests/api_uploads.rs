@@ -239,3 +239,13 @@ fn in_local_mode_a_snapshot_is_safe_once_it_is_taken() {
         stage.remove_volumes(&["local"]).await;
     });
 }
+
+#[test]
+fn the_binary_copies_itself_beside_the_server() {
+    let binary = env!("CARGO_BIN_EXE_velero-plugin-vsphere");
+    let folder = tempfile::tempdir().unwrap();
+    let installed = std::process::Command::new(binary).arg("install").arg(folder.path()).output().unwrap();
+    assert!(installed.status.success(), "{installed:?}");
+    let copy = std::fs::metadata(folder.path().join("velero-plugin-vsphere")).unwrap();
+    assert_eq!(copy.len(), std::fs::metadata(binary).unwrap().len());
+}

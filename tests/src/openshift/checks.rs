@@ -6,16 +6,22 @@ use velero_testkit::TestBox;
 use velero_testkit::machine::{Machine, wait_until};
 use velero_testkit::parts::STORAGE_CLASS;
 
-use super::images::{self, FOLLOWS, Images, PLATFORMS, RUNS, STREAM};
-use super::project::{ACCOUNT, CONSTRAINTS};
-use super::{PATIENCE, running_image};
+use super::images::{self, FOLLOWS, Images, PLATFORMS, RUNS, STREAM, TAKER};
+use super::project::{self, ACCOUNT, CONSTRAINTS, MOVED_CLASS, PULLER};
+use super::{PATIENCE, STORE, running_image};
 
 /// Checks everything of a project that was restored into that namespace.
 pub fn project(test_box: &TestBox, namespace: &str, images: &Images) -> Result<()> {
     let machine = test_box.machine();
     images_are_there(test_box, namespace, images)?;
     let mut wrong = Vec::new();
-    for (path, pointer, expected) in expectations(&test_box.internal_registry(), namespace) {
+    let mut expectations = expectations(&test_box.internal_registry(), namespace);
+    let taker = format!("/apis/image.openshift.io/v1/namespaces/{namespace}/imagestreamtags/{TAKER}:{FOLLOWS}");
+    expectations.push((taker, "/image/metadata/name", json!(images.base)));
+    let secret = project::pull_secret(machine, namespace)?;
+    let puller = format!("/api/v1/namespaces/{namespace}/pods/{PULLER}");
+    expectations.push((puller, "/spec/imagePullSecrets", json!([{"name": secret}])));
+    for (path, pointer, expected) in expectations {
         let object = object(machine, &path)?.with_context(|| format!("{path} is not there"))?;
         let found = object.pointer(pointer).cloned().unwrap_or_default();
         if found != expected {
@@ -31,7 +37,7 @@ pub fn project(test_box: &TestBox, namespace: &str, images: &Images) -> Result<(
     let image = running_image(test_box, namespace, STREAM)?;
     let expected = format!("{}/{namespace}/{STREAM}@{}", test_box.internal_registry(), images.runs);
     ensure!(image == expected, "the pod runs {image}, not {expected}");
-    Ok(())
+    project::wait_for_puller(machine, namespace)
 }
 
 /// The registry has every image with its digest, and the pushes have made the stream.
@@ -45,7 +51,7 @@ fn images_are_there(test_box: &TestBox, namespace: &str, images: &Images) -> Res
         );
     }
     wait_until("the tags of the stream", PATIENCE, || {
-        let stream = images::stream(machine, namespace)?;
+        let stream = images::stream(machine, namespace, STREAM)?;
         let tags = stream["status"]["tags"].as_array().cloned().unwrap_or_default();
         for (tag, digest) in images.tags() {
             let history = tags.iter().find(|history| history["tag"] == tag);
@@ -72,6 +78,7 @@ fn expectations(registry: &str, namespace: &str) -> Vec<(String, &'static str, V
     let tag = of("/apis/image.openshift.io/v1", "imagestreamtags", &format!("{STREAM}:{FOLLOWS}"));
     let deployment = of("/apis/apps/v1", "deployments", STREAM);
     let claim = of("/api/v1", "persistentvolumeclaims", "data");
+    let class = if namespace == STORE { MOVED_CLASS } else { STORAGE_CLASS };
     vec![
         (config.clone(), "/spec/template/spec/containers/0/image", image(RUNS)),
         (config.clone(), "/spec/triggers/0/imageChangeParams/from/namespace", json!(namespace)),
@@ -88,7 +95,7 @@ fn expectations(registry: &str, namespace: &str) -> Vec<(String, &'static str, V
         (constraints, "/allowPrivilegedContainer", json!(false)),
         (tag, "/tag/from/name", json!(format!("{STREAM}:{RUNS}"))),
         (deployment, "/spec/template/spec/containers/0/image", image(RUNS)),
-        (claim, "/spec/storageClassName", json!(STORAGE_CLASS)),
+        (claim, "/spec/storageClassName", json!(class)),
         (of("/api/v1", "serviceaccounts", ACCOUNT), "/metadata/name", json!(ACCOUNT)),
     ]
 }

@@ -16,6 +16,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use velero_testkit::machine::wait_until;
+use velero_testkit::registry::REGISTRY_PASSWORD;
 use velero_testkit::{BoxKind, Edition, ServerOptions, TestBox, VeleroServer, harness, install};
 
 use crate::{backups, restores};
@@ -59,10 +60,10 @@ pub fn server(test_box: &TestBox, edition: Edition, prefix: &str) -> Result<Vele
     Ok(server)
 }
 
-/// The settings of the actions. The registries are open, but the one of a cluster is never asked without a token.
+/// The settings of the actions. The migration registry is open, the one of a cluster wants a token.
 fn settings(test_box: &TestBox, server: &VeleroServer) -> Result<Value> {
     let token = server.folder()?.join("registry-token");
-    std::fs::write(&token, "velero-box-token")?;
+    std::fs::write(&token, REGISTRY_PASSWORD)?;
     let migration = TestBox::migration_registry()?;
     let labels = json!({"velero.io/plugin-config": "", "openshift.io/plugin": ""});
     Ok(json!({
@@ -90,10 +91,12 @@ pub fn migrate(source: &TestBox, images: &Images, target: &str, edition: Edition
     }
 
     let target = TestBox::up(target, BoxKind::OpenShift)?;
+    project::make_moved_class(target.machine())?;
     let to = server(&target, edition, prefix)?;
     restores::wait_for_backup(&to, &backup)?;
     restore(&to, prefix, &backup, true)?;
     checks::project(&target, STORE, images)?;
+    no_records_are_left(&to)?;
     to.stop()
 }
 
@@ -112,7 +115,19 @@ pub fn bring_back(test_box: &TestBox, images: &Images, edition: Edition, prefix:
     }
     restore(&server, prefix, &backup, false)?;
     checks::project(test_box, SHOP, images)?;
+    no_records_are_left(&server)?;
     server.stop()
+}
+
+/// What was written down about copies goes when the backup or restore has ended.
+fn no_records_are_left(server: &VeleroServer) -> Result<()> {
+    wait_until("records of copies to go", PATIENCE, || {
+        let selector = "velero.io/resource-usage=OperationRecord";
+        let left =
+            server.machine().kubectl(&["-n", server.namespace(), "get", "configmaps", "-l", selector, "-o=name"])?;
+        ensure!(left.trim().is_empty(), "there are {left}");
+        Ok(())
+    })
 }
 
 fn back_up(server: &VeleroServer, name: &str, migration: bool) -> Result<()> {

@@ -1,8 +1,8 @@
 //! The objects of the project.
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use velero_testkit::machine::wait_until;
+use velero_testkit::machine::{Machine, wait_until};
 use velero_testkit::parts::STORAGE_CLASS;
 use velero_testkit::{TestBox, objects};
 
@@ -14,13 +14,62 @@ pub const CONSTRAINTS: &str = "shop-constraints";
 /// The account of the project.
 pub const ACCOUNT: &str = "runner";
 
+/// The storage class that the migration gives to claims.
+pub const MOVED_CLASS: &str = "moved";
+/// A pod that nobody makes again, and that names its pull secret.
+pub const PULLER: &str = "puller";
+
+/// The pull secret that OpenShift has made for the account `default` of a namespace.
+pub fn pull_secret(machine: &Machine, namespace: &str) -> Result<String> {
+    secret_of(machine, namespace, "default")
+}
+
+fn secret_of(machine: &Machine, namespace: &str, account: &str) -> Result<String> {
+    let mut name = String::new();
+    wait_until("the pull secret of an account", PATIENCE, || {
+        let account = machine.kubectl(&["-n", namespace, "get", "serviceaccount", account, "-o=json"])?;
+        let account: Value = serde_json::from_str(&account)?;
+        let found = account["metadata"]["annotations"]["openshift.io/internal-registry-pull-secret-ref"].as_str();
+        name = found.context("the account has no pull secret")?.to_owned();
+        let uses = |secret: &Value| secret["name"] == name.as_str();
+        let used = account["imagePullSecrets"].as_array().is_some_and(|all| all.iter().any(uses));
+        ensure!(used, "the account does not use {name}");
+        Ok(())
+    })?;
+    Ok(name)
+}
+
+/// Waits until the pod that names its pull secret runs.
+pub fn wait_for_puller(machine: &Machine, namespace: &str) -> Result<()> {
+    wait_until("the pod with a pull secret", PATIENCE, || {
+        let pod: Value = serde_json::from_str(&machine.kubectl(&["-n", namespace, "get", "pod", PULLER, "-o=json"])?)?;
+        let state = &pod["status"]["containerStatuses"][0];
+        ensure!(state["ready"] == true, "{PULLER} is not ready: {state}");
+        Ok(())
+    })
+}
+
+/// Makes the storage class that the migration gives to claims: the one of the box under another name.
+pub fn make_moved_class(machine: &Machine) -> Result<()> {
+    let class = machine.kubectl(&["get", "storageclass", STORAGE_CLASS, "-o=json"])?;
+    let mut class: Value = serde_json::from_str(&class)?;
+    class["metadata"] = json!({"name": MOVED_CLASS});
+    machine.apply(&class.to_string())
+}
+
 /// Makes the project from inside the network of the box, and waits until it runs.
 pub fn create(test_box: &TestBox) -> Result<Images> {
     let machine = test_box.machine();
     machine.apply(&objects::namespace(SHOP).to_string())?;
     let images = images::push(test_box)?;
-    let items = objects_of(&test_box.internal_registry());
+    let registry = test_box.internal_registry();
+    // Pods get the pull secret that their account has when they are made.
+    machine.apply(&account().to_string())?;
+    secret_of(machine, SHOP, ACCOUNT)?;
+    let mut items = objects_of(&registry);
+    items.push(puller(&registry, &pull_secret(machine, SHOP)?));
     machine.apply(&json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string())?;
+    wait_for_puller(machine, SHOP)?;
     running_image(test_box, SHOP, STREAM)?;
     wait_until("the claim", PATIENCE, || {
         let phase = machine.kubectl(&["-n", SHOP, "get", "pvc", "data", "-o=jsonpath={.status.phase}"])?;
@@ -35,7 +84,7 @@ fn metadata(name: &str) -> Value {
 }
 
 fn objects_of(registry: &str) -> Vec<Value> {
-    let mut all = vec![account(), constraints(), role_binding(), claim(), deployment(registry)];
+    let mut all = vec![constraints(), role_binding(), claim(), deployment(registry)];
     all.extend([build_config(registry), build(), deployment_config(registry), route(), service_certificate()]);
     all
 }
@@ -70,7 +119,7 @@ fn role_binding() -> Value {
 fn claim() -> Value {
     let mut claim = objects::claim(SHOP, "data");
     claim["metadata"]["annotations"] =
-        json!({"openshift.io/migrate-type": "copy", "openshift.io/target-storage-class": STORAGE_CLASS});
+        json!({"openshift.io/migrate-type": "copy", "openshift.io/target-storage-class": MOVED_CLASS});
     claim
 }
 
@@ -84,6 +133,19 @@ fn deployment(registry: &str) -> Value {
     container["imagePullPolicy"] = json!("Always");
     container["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
     deployment
+}
+
+fn puller(registry: &str, secret: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": metadata(PULLER),
+        "spec": {
+            "imagePullSecrets": [{"name": secret}],
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{
+                "name": PULLER, "image": format!("{registry}/{SHOP}/{STREAM}:{RUNS}"), "imagePullPolicy": "Always",
+            }],
+        },
+    })
 }
 
 fn build_config(registry: &str) -> Value {

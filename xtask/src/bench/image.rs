@@ -12,6 +12,8 @@ use velero_testkit::registry::{ContainerRegistry, Layout};
 
 use super::{Output, peak_memory, ratio, rounded};
 
+use crate::output::out;
+
 const NAME: &str = "bench/image:v1";
 
 #[derive(Args, Clone)]
@@ -95,15 +97,15 @@ fn summary(rounds: &[Value]) -> Result<Value> {
 
 fn print(figures: &Value, output: Output) {
     if output == Output::Json {
-        println!("{figures}");
+        out!("{figures}");
         return;
     }
-    println!("{:<10}{:>10}{:>12}{:>12}", "", "seconds", "MiB/s", "peak MiB");
+    out!("{:<10}{:>10}{:>12}{:>12}", "", "seconds", "MiB/s", "peak MiB");
     for side in ["ours", "skopeo"] {
         let seconds = figures[side]["seconds"].as_f64().unwrap_or(f64::NAN);
         let rate = figures["mib"].as_f64().unwrap_or(0.0) / seconds;
         let peak = figures[side]["peak_rss_mib"].as_u64().unwrap_or(0);
-        println!("{side:<10}{seconds:>10.2}{rate:>12.0}{peak:>12}");
+        out!("{side:<10}{seconds:>10.2}{rate:>12.0}{peak:>12}");
     }
-    println!("ours is {} times as fast", figures["ratio"]);
+    out!("ours is {} times as fast", figures["ratio"]);
 }

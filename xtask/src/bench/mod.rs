@@ -19,6 +19,8 @@ use serde_json::Value;
 use velero_testkit::{BoxKind, Edition, TestBox};
 use velero_tests::backups;
 
+use crate::output::out;
+
 const BOX: &str = "bench";
 const DEADLINE: Duration = Duration::from_secs(1200);
 
@@ -128,49 +130,53 @@ fn rounded(figure: f64) -> f64 {
 
 fn print(figures: &Value, output: Output) {
     if output == Output::Json {
-        println!("{figures}");
+        out!("{figures}");
         return;
     }
     if figures["work"] == "openshift" {
         let (with, without) = (&figures["seconds"], &figures["without"]);
-        println!("{with} s with the actions, {without} s without: {} times as long", figures["ratio"]);
+        out!("{with} s with the actions, {without} s without: {} times as long", figures["ratio"]);
         return;
     }
     if figures["work"] == "plugin" {
         for side in ["ours", "peer"] {
             let figures = &figures[side];
-            println!(
+            out!(
                 "{side}: {} s, {} s without the plugin: it adds {} s",
-                figures["seconds"], figures["without"], figures["adds"]
+                figures["seconds"],
+                figures["without"],
+                figures["adds"]
             );
         }
-        println!("it adds {} times as much to the peer", figures["ratio"]);
+        out!("it adds {} times as much to the peer", figures["ratio"]);
         return;
     }
     if figures["work"] == "csi" {
         for side in ["few", "many"] {
             let figures = &figures[side];
-            println!(
+            out!(
                 "{} volumes: {} s; the driver and its sidecars alone {} s",
-                figures["volumes"], figures["seconds"], figures["driver"]
+                figures["volumes"],
+                figures["seconds"],
+                figures["driver"]
             );
         }
-        println!("allowed for many: {} s, within: {}", figures["allowed"], figures["within"]);
+        out!("allowed for many: {} s, within: {}", figures["allowed"], figures["within"]);
         return;
     }
-    println!("{:<16}{:>10}{:>12}{:>12}{:>12}", "", "items", "seconds", "items/s", "peak MiB");
+    out!("{:<16}{:>10}{:>12}{:>12}{:>12}", "", "items", "seconds", "items/s", "peak MiB");
     for side in ["ours", "peer", "peer_unlimited"].into_iter().filter(|side| figures[side].is_object()) {
         let (seconds, items) =
             (figures[side]["seconds"].as_f64().unwrap_or(0.0), figures[side]["items"].as_f64().unwrap_or(0.0));
-        println!("{side:<16}{items:>10}{seconds:>12.2}{:>12.0}{:>12}", items / seconds, figures[side]["peak_rss_mib"]);
+        out!("{side:<16}{items:>10}{seconds:>12.2}{:>12.0}{:>12}", items / seconds, figures[side]["peak_rss_mib"]);
     }
     if let Some(ratio) = figures["ratio"].as_f64() {
-        println!("ours is {ratio} times as fast");
+        out!("ours is {ratio} times as fast");
     }
     if let Some(ratio) = figures["ratio_unlimited"].as_f64() {
-        println!("and {ratio} times as fast as the peer without its rate limit");
+        out!("and {ratio} times as fast as the peer without its rate limit");
     }
     if let Some(rate) = figures["ours"]["most_writes_a_second"].as_u64() {
-        println!("ours sent {rate} writes in its busiest second");
+        out!("ours sent {rate} writes in its busiest second");
     }
 }

@@ -22,7 +22,7 @@ use crate::clock;
 use crate::context::Context;
 use crate::csi_snapshots::attempted;
 use crate::error::{Result, describe};
-use crate::objects::name;
+use crate::objects::{name, uid};
 
 /// How long the files of a failed backup may take to be removed and explained.
 const EXPLANATION: Duration = Duration::from_secs(60);
@@ -34,20 +34,6 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 pub(super) fn journal(context: &Context, backup: &Backup) -> Journal {
     let (format, level) = context.settings.journal_form();
     Journal::for_backup(context.objects.namespace(), name(backup), format, level)
-}
-
-/// Says where the backup asks for the data of volumes in a way that is not known yet.
-pub(super) fn warn_of_volumes(backup: &Backup, journal: &Journal) {
-    let spec = &backup.spec;
-    let asked = [
-        ("defaultVolumesToFsBackup", spec.default_volumes_to_fs_backup),
-        ("snapshotMoveData", spec.snapshot_move_data),
-    ];
-    for (field, _) in asked.into_iter().filter(|(_, value)| *value == Some(true)) {
-        let message = "The backup asks for the data of volumes in a way that this server does not know yet; \
-                       only snapshots are taken";
-        journal.warning().field("field", field).message(message);
-    }
 }
 
 /// Ends the journal of a backup that ran through.
@@ -108,8 +94,16 @@ pub(super) async fn failed(context: &Context, backup: &Backup, journal: &Journal
     (status.warnings, status.errors) = (counts.warnings, counts.errors);
     status.failure_reason = format!("backup execution failed: {}", failure.reason);
     status.completion_timestamp = Some(clock::now_time());
+    // Who has deleted or ended it says what there is to say.
+    let is_wanted = context.still_has(backup).await.unwrap_or(true);
     if let Some(store) = &failure.touched {
-        let words = leave_explanation(store, &failed, journal, &failure);
+        let words = async {
+            if is_wanted {
+                leave_explanation(store, &failed, journal, &failure).await;
+            } else {
+                leave_nothing(store, &failed).await;
+            }
+        };
         let hurried = failure.is_of_store || context.stop.is_cancelled();
         let patience = if hurried { LAST_WORDS } else { EXPLANATION };
         if tokio::time::timeout(patience, words).await.is_err() {
@@ -126,7 +120,9 @@ pub(super) async fn failed(context: &Context, backup: &Backup, journal: &Journal
 /// failed backup can be listed, read about and deleted like any other.
 async fn leave_explanation(store: &BackupStore, failed: &Backup, journal: &Journal, failure: &Failure) {
     let backup = name(failed);
-    clean_up(store, backup).await;
+    if !clean_up(store, failed).await {
+        return;
+    }
     let mut stored = transfer::journal_files(store, backup, journal).await;
     if stored.is_ok() && !failure.snapshots_left.is_empty() {
         stored = store.put_json(backup, BackupFile::VolumeSnapshots, &failure.snapshots_left).await;
@@ -134,8 +130,16 @@ async fn leave_explanation(store: &BackupStore, failed: &Backup, journal: &Journ
     if stored.is_ok() && !failure.is_of_store {
         stored = store.put_metadata(failed).await;
     }
+    let stored = stored.and(store.release(backup, uid(failed)).await);
     if let Err(error) = stored {
         tracing::warn!(backup, error = describe(&error), "The log of a failed backup could not be stored");
+    }
+}
+
+async fn leave_nothing(store: &BackupStore, failed: &Backup) {
+    clean_up(store, failed).await;
+    if let Err(error) = store.release(name(failed), uid(failed)).await {
+        tracing::warn!(backup = name(failed), error = describe(&error), "The claim of a backup is left");
     }
 }
 
@@ -185,16 +189,5 @@ mod tests {
         let status = after(over);
         assert_eq!(*status.phase(), FinalizingPartiallyFailed);
         assert_eq!(status.backup_item_operations_failed, 1);
-    }
-
-    #[test]
-    fn asking_for_volume_data_is_answered_with_a_warning() {
-        let (mut backup, journal, _) = running();
-        backup.spec.snapshot_move_data = Some(false);
-        warn_of_volumes(&backup, &journal);
-        assert_eq!(journal.counts().warnings, 0);
-        backup.spec.default_volumes_to_fs_backup = Some(true);
-        warn_of_volumes(&backup, &journal);
-        assert_eq!(journal.counts().warnings, 1);
     }
 }

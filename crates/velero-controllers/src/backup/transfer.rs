@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use velero_api::v1::{Backup, BackupProgress};
 use velero_archive::BackupFile;
 use velero_engine::Journal;
-use velero_engine::backup::{self, BackupOutcome, BackupRequest, TakenSnapshots};
+use velero_engine::backup::{self, BackupOutcome, BackupRequest, OwedHooks, TakenSnapshots};
 use velero_plugin::Actions;
 use velero_rules::resource_policies::ResourcePolicies;
 use velero_store::{BackupStore, Error as StoreError, PipeWriter, pipe};
@@ -100,6 +100,7 @@ pub(crate) fn request(
     let settings = &context.settings;
     BackupRequest {
         backup: backup.clone(),
+        asked: backup.spec.clone(),
         actions,
         cluster: context.objects.cluster().clone(),
         discovery: Arc::clone(&tools.discovery),
@@ -108,6 +109,8 @@ pub(crate) fn request(
         page_size: settings.client_page_size,
         item_block_workers: usize::try_from(settings.item_block_worker_count).unwrap_or(1).max(1),
         taken: TakenSnapshots::default(),
+        limits: settings.archive_limits(),
+        owed_hooks: OwedHooks::default(),
     }
 }
 

@@ -6,8 +6,9 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use velero_plugin::Actions;
 
-use super::Operation;
-use crate::error::describe;
+use super::{Files, Kept, Operation};
+use crate::context::Context;
+use crate::error::{Result, describe};
 use crate::objects::name;
 
 /// How many operations are cancelled at the same time.
@@ -26,6 +27,28 @@ pub(crate) fn cancel_unfinished<'a, O: Operation>(
     owner: &'a O::Owner,
 ) -> BoxFuture<'a, ()> {
     cancel_all(operations.iter().filter(|operation| operation.is_running()), actions, owner)
+}
+
+/// Cancels the operations of an owner that nobody waits for any more: those known in this process, or else those in its
+/// files. Gives those that went on. An error says that they cannot be told; then nothing is forgotten.
+pub(crate) async fn cancel_owned<O: Operation>(
+    context: &Context,
+    kept: &Kept<O>,
+    owner: &O::Owner,
+    files: Option<Files<'_>>,
+) -> Result<Vec<O>> {
+    let questions = context.plugins.for_questions()?;
+    let mut operations = match (kept.forget(name(owner)), files) {
+        (Some(known), _) => known,
+        // Without a file, or with a broken one, there is nothing that could be cancelled.
+        (None, Some(files)) => files.operations().await?.unwrap_or_default(),
+        (None, None) => return Ok(Vec::new()),
+    };
+    operations.retain(Operation::is_running);
+    cancel_unfinished(&operations, &questions.actions, owner).await;
+    drop(questions);
+    context.rest_plugins().await;
+    Ok(operations)
 }
 
 /// Cancels operations.

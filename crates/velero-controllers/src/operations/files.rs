@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use velero_api::records::ResultsFile;
+use velero_api::records::{Results, ResultsFile};
 use velero_archive::{BackupFile, RestoreFile, gzjson};
 use velero_engine::Journal;
 use velero_engine::journal::Counts;
@@ -90,14 +90,13 @@ impl<'a> Files<'a> {
         // Results that cannot be read are begun anew: the counts are known from the status.
         let mut results = stored.and_then(Result::ok).unwrap_or_default();
         let more = journal.results();
-        let said = if once { Counts::default() } else { journal.counts() };
-        let added = add(&mut results, more, once);
+        let said = add(&mut results, more, once);
         let counted = |known: i64, all: usize| known.max(i64::try_from(all).unwrap_or_default());
         let counts = Counts {
             warnings: counted(known.warnings + said.warnings, results.warnings.len()),
             errors: counted(known.errors + said.errors, results.errors.len()),
         };
-        if added {
+        if said != Counts::default() {
             self.put(File::Results, gzjson::encode(&results)?.into()).await?;
         }
         // A gzip file may consist of several members.
@@ -108,21 +107,28 @@ impl<'a> Files<'a> {
     }
 }
 
-/// Adds results to others; says whether there was anything to add.
-fn add(results: &mut ResultsFile, mut more: ResultsFile, once: bool) -> bool {
+/// Adds results to others; says how much there was to add.
+fn add(results: &mut ResultsFile, mut more: ResultsFile, once: bool) -> Counts {
     if once {
-        more.errors.velero.retain(|text| !results.errors.velero.contains(text));
-        more.errors.cluster.retain(|text| !results.errors.cluster.contains(text));
-        for (namespace, texts) in &mut more.errors.namespaces {
-            let known = results.errors.namespaces.get(namespace);
-            texts.retain(|text| !known.is_some_and(|known| known.contains(text)));
-        }
-        more.errors.namespaces.retain(|_, texts| !texts.is_empty());
+        keep_news(&mut more.errors, &results.errors);
+        keep_news(&mut more.warnings, &results.warnings);
     }
-    let added = !more.errors.is_empty() || !more.warnings.is_empty();
+    let number = |results: &Results| i64::try_from(results.len()).unwrap_or(i64::MAX);
+    let added = Counts { warnings: number(&more.warnings), errors: number(&more.errors) };
     results.errors.merge(more.errors);
     results.warnings.merge(more.warnings);
     added
+}
+
+/// Drops from results what others say already.
+fn keep_news(more: &mut Results, known: &Results) {
+    more.velero.retain(|text| !known.velero.contains(text));
+    more.cluster.retain(|text| !known.cluster.contains(text));
+    for (namespace, texts) in &mut more.namespaces {
+        let known = known.namespaces.get(namespace);
+        texts.retain(|text| !known.is_some_and(|known| known.contains(text)));
+    }
+    more.namespaces.retain(|_, texts| !texts.is_empty());
 }
 
 fn backup_file(file: File) -> BackupFile {
@@ -156,10 +162,18 @@ mod tests {
     #[test]
     fn what_is_told_already_is_told_again_only_when_it_happened_again() {
         let mut known = results(&["a", "b"]);
-        assert!(add(&mut known, results(&["b", "c"]), true));
+        let errors = |errors| Counts { errors, warnings: 0 };
+        assert_eq!(add(&mut known, results(&["b", "c"]), true), errors(1));
         assert_eq!(known.errors.namespaces["shop"], ["a", "b", "c"]);
-        assert!(!add(&mut known, results(&["a", "c"]), true));
-        assert!(add(&mut known, results(&["a"]), false));
+        assert_eq!(add(&mut known, results(&["a", "c"]), true), errors(0));
+        assert_eq!(add(&mut known, results(&["a"]), false), errors(1));
         assert_eq!(known.errors.len(), 4);
+        let careful = || {
+            let journal = Journal::for_restore("velero", "r", LogFormat::Text, Level::Info);
+            journal.warning().message("careful");
+            journal.results()
+        };
+        assert_eq!(add(&mut known, careful(), true), Counts { errors: 0, warnings: 1 });
+        assert_eq!(add(&mut known, careful(), true), errors(0), "warnings too");
     }
 }

@@ -30,10 +30,10 @@ use velero_plugin::{
     Actions, BackupItemAction, Error as PluginError, OperationProgress, RestoreItemAction, Result as PluginResult,
 };
 
-pub(crate) use cancel::cancel_unfinished;
+pub(crate) use cancel::{cancel_owned, cancel_unfinished};
 pub(crate) use files::Files;
 pub(crate) use kept::Kept;
-pub(crate) use poll::{note_failures, poll};
+pub(crate) use poll::{note_failures, poll, until_ended};
 pub(crate) use started::{Started, keep_stored};
 
 /// An operation of a backup or of a restore.

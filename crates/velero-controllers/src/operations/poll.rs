@@ -1,11 +1,13 @@
 //! Asks the actions how far their operations are.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use tokio::time::Instant;
 use velero_api::GoDuration;
+use velero_api::records::OperationStatus;
 use velero_engine::Journal;
 use velero_plugin::{Actions, Error as PluginError, OperationProgress};
 use velero_rules::operations::{Report, Verdict, error_text, take_report};
@@ -14,6 +16,7 @@ use super::Operation;
 use super::cancel::cancel_all;
 use crate::clock;
 use crate::error::describe;
+use crate::objects::name;
 
 /// How many operations are asked about at the same time.
 const AT_ONCE: usize = 32;
@@ -28,17 +31,45 @@ const QUICK: Duration = Duration::from_secs(10);
 /// started again by the next one.
 const BEFORE_ASKING_AGAIN: Duration = Duration::from_secs(1);
 
+/// How long operations may take to end after they were cancelled.
+const ENDING: Duration = Duration::from_secs(30);
+
 /// Why an action gave no report.
 struct Problem {
     text: String,
-    /// Whether it may be another one the next time.
-    may_pass: bool,
+    meaning: Meaning,
+}
+
+/// What it means for an operation that its action gave no report.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    /// The process of the plugin may have died: it is asked once more.
+    NoAnswer,
+    /// The cluster could not be asked just now, so nothing is known of the operation. It goes on until its time is over.
+    Unknown,
+    /// Nobody can tell what became of it: it is given up.
+    GivenUp,
+    /// The action does not know it, or is gone itself: there is nobody who could cancel it.
+    NotKnown,
+}
+
+impl Meaning {
+    fn of(error: &PluginError, is_quick: bool) -> Self {
+        match error {
+            PluginError::Cluster(error) if error.is_retryable() => Self::Unknown,
+            PluginError::Call { .. } | PluginError::Binary { .. } if is_quick => Self::NoAnswer,
+            PluginError::InvalidOperationId { .. }
+            | PluginError::AsyncOperationsNotSupported { .. }
+            | PluginError::NoSuchPlugin { .. } => Self::NotKnown,
+            _ => Self::GivenUp,
+        }
+    }
 }
 
 type Answer = (usize, Result<Report, Problem>);
 
-/// Asks about all operations that go on; gives the places of those that have failed now. One that takes too long is
-/// cancelled and counts as failed.
+/// Asks about all operations that go on; gives the places of those that have failed now. One that takes too long, or of
+/// which nobody can tell any more how far it is, counts as failed and is cancelled.
 pub(crate) fn poll<'a, O: Operation>(
     operations: &'a mut [O],
     actions: &'a Actions,
@@ -49,17 +80,55 @@ pub(crate) fn poll<'a, O: Operation>(
     async move {
         let running: Vec<usize> = (0..operations.len()).filter(|place| operations[*place].is_running()).collect();
         let mut answers = ask_all(operations, running, actions, owner).await;
-        let unsure =
-            |(place, answer): &Answer| answer.as_ref().is_err_and(|problem| problem.may_pass).then_some(*place);
+        let unsure = |(place, answer): &Answer| {
+            answer.as_ref().is_err_and(|problem| problem.meaning == Meaning::NoAnswer).then_some(*place)
+        };
         let again: Vec<usize> = answers.iter().filter_map(unsure).collect();
         if !again.is_empty() {
             tokio::time::sleep(BEFORE_ASKING_AGAIN).await;
             answers.retain(|answer| unsure(answer).is_none());
             answers.extend(ask_all(operations, again, actions, owner).await);
         }
-        let (failed, late) = take_all(operations, answers, timeout);
-        cancel_all(late.iter().map(|place| &operations[*place]), actions, owner).await;
+        let (failed, given_up) = take_all(operations, answers, timeout);
+        cancel_all(given_up.iter().map(|place| &operations[*place]), actions, owner).await;
         failed
+    }
+    .boxed()
+}
+
+/// Waits until operations that were cancelled have ended, but not for ever: what they work on is about to go.
+pub(crate) fn until_ended<'a, O: Operation>(
+    mut running: Vec<O>,
+    actions: &'a Actions,
+    owner: &'a O::Owner,
+) -> BoxFuture<'a, ()> {
+    async move {
+        let deadline = Instant::now() + ENDING;
+        let mut is_first = true;
+        while !running.is_empty() {
+            let asked = ask_all(&running, (0..running.len()).collect(), actions, owner);
+            let Ok(answers) = tokio::time::timeout_at(deadline, asked).await else { break };
+            let goes_on = |answer: &Result<Report, Problem>| match answer {
+                Ok(report) => !report.completed,
+                Err(problem) if problem.meaning == Meaning::NoAnswer => is_first,
+                Err(problem) => problem.meaning == Meaning::Unknown,
+            };
+            let left: BTreeSet<usize> =
+                answers.iter().filter(|(_, answer)| goes_on(answer)).map(|(place, _)| *place).collect();
+            running =
+                running.into_iter().enumerate().filter(|(place, _)| left.contains(place)).map(|it| it.1).collect();
+            if Instant::now() >= deadline {
+                break;
+            }
+            is_first = false;
+            if !running.is_empty() {
+                tokio::time::sleep(BEFORE_ASKING_AGAIN).await;
+            }
+        }
+        if !running.is_empty() {
+            let operations = running.len();
+            tracing::warn!(owner = name(owner), operations, "Operations go on {ENDING:?} after they were cancelled");
+        }
     }
     .boxed()
 }
@@ -83,32 +152,47 @@ async fn ask<O: Operation>(operation: &O, actions: &Actions, owner: &O::Owner) -
     match tokio::time::timeout(PATIENCE, operation.ask(actions, owner)).await {
         Ok(Ok(progress)) => Ok(report(progress)),
         Ok(Err(error)) => {
-            let of_process = matches!(error, PluginError::Call { .. } | PluginError::Binary { .. });
-            Err(Problem { text: describe(&error), may_pass: of_process && begun.elapsed() < QUICK })
+            let meaning = Meaning::of(&error, begun.elapsed() < QUICK);
+            Err(Problem { text: describe(&error), meaning })
         }
         Err(_) => {
             let text = format!("the action did not say within {PATIENCE:?} how far operation {} is", operation.id());
-            Err(Problem { text, may_pass: false })
+            Err(Problem { text, meaning: Meaning::GivenUp })
         }
     }
 }
 
-/// Takes the answers into the records; gives the places of those that failed, and of those among them that are late.
+/// Takes the answers into the records; gives the places of those that failed, and of those among them that may go on
+/// though nobody waits for them.
 fn take_all<O: Operation>(operations: &mut [O], answers: Vec<Answer>, timeout: GoDuration) -> (Vec<usize>, Vec<usize>) {
-    let (mut failed, mut late) = (Vec::new(), Vec::new());
+    let (mut failed, mut given_up) = (Vec::new(), Vec::new());
     for (place, answer) in answers {
-        let answer = answer.map_err(|problem| problem.text);
-        match take_report(operations[place].status_mut(), answer, timeout, clock::now()) {
-            Verdict::Running | Verdict::Completed => {}
-            Verdict::Failed => failed.push(place),
-            Verdict::TimedOut => {
-                failed.push(place);
-                late.push(place);
-            }
+        let status = operations[place].status_mut();
+        let (answer, may_go_on) = match answer {
+            Ok(report) => (Ok(report), false),
+            Err(Problem { text, meaning: Meaning::Unknown }) => (Ok(as_before(status, &text)), false),
+            Err(Problem { text, meaning }) => (Err(text), meaning != Meaning::NotKnown),
+        };
+        match take_report(status, answer, timeout, clock::now()) {
+            Verdict::Running | Verdict::Completed => continue,
+            Verdict::Failed if !may_go_on => {}
+            Verdict::Failed | Verdict::TimedOut => given_up.push(place),
         }
+        failed.push(place);
     }
     failed.sort_unstable();
-    (failed, late)
+    (failed, given_up)
+}
+
+/// What is said of an operation of which nothing new is known.
+fn as_before(status: &OperationStatus, problem: &str) -> Report {
+    Report {
+        n_completed: status.n_completed,
+        n_total: status.n_total,
+        operation_units: status.operation_units.clone(),
+        description: format!("Not known at the moment: {problem}"),
+        ..Report::default()
+    }
 }
 
 fn report(progress: OperationProgress) -> Report {
@@ -172,6 +256,69 @@ mod tests {
             let error = if id.ends_with('0') { "no space".to_owned() } else { String::new() };
             Ok(OperationProgress { completed: true, error, ..OperationProgress::default() })
         }
+    }
+
+    /// Gives the answers of a table, one an operation, and remembers what is cancelled.
+    #[derive(Default)]
+    struct Troubled(std::sync::Mutex<Vec<String>>);
+
+    #[async_trait]
+    impl BackupItemAction for Troubled {
+        fn name(&self) -> &str {
+            "test.velero.io/troubled"
+        }
+
+        async fn applies_to(&self) -> Result<ResourceSelector> {
+            Ok(ResourceSelector::default())
+        }
+
+        async fn execute(&self, _: &Value, _: &Backup) -> Result<BackupItemOutcome> {
+            Ok(BackupItemOutcome::default())
+        }
+
+        async fn progress(&self, id: &str, _: &Backup) -> Result<OperationProgress> {
+            let refused = |reason: &str, code| {
+                let status = kube::core::Status::failure("no", reason).with_code(code);
+                Err(PluginError::Cluster(velero_cluster::Error::from_status("get volumesnapshots", status)))
+            };
+            match id {
+                "unavailable" => refused("ServiceUnavailable", 503),
+                "forbidden" => refused("Forbidden", 403),
+                "failed" => Err(PluginError::Failed("broken".to_owned())),
+                _ => {
+                    Err(PluginError::InvalidOperationId { action: self.name().to_owned(), operation_id: id.to_owned() })
+                }
+            }
+        }
+
+        async fn cancel(&self, id: &str, _: &Backup) -> Result<()> {
+            self.0.lock().unwrap().push(id.to_owned());
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_asked_just_now_goes_on_and_what_is_given_up_is_cancelled() {
+        let troubled = Arc::new(Troubled::default());
+        let source = ActionSource { backup_item: vec![troubled.clone()], ..ActionSource::default() };
+        let actions = Actions::from_source(source).unwrap();
+        let backup = Backup::new("velero", "b", Default::default());
+        let names = ["unavailable", "forbidden", "failed", "unknown"];
+        let mut operations = names.map(|id| operation("test.velero.io/troubled", id));
+        operations[0].status.n_completed = 7;
+        let failed = poll(&mut operations, &actions, &backup, GoDuration::from_hours(1)).await;
+        assert_eq!(failed, [1, 2, 3]);
+        let unknown = &operations[0].status;
+        assert!(operations[0].is_running() && unknown.n_completed == 7, "{unknown:?}");
+        assert!(unknown.description.contains("status 503"), "{unknown:?}");
+        let mut cancelled = troubled.0.lock().unwrap().clone();
+        cancelled.sort();
+        assert_eq!(cancelled, ["failed", "forbidden"]);
+        // Its time ends all the same, and then it is cancelled.
+        let created = clock::now() - jiff::SignedDuration::from_hours(2);
+        operations[0].status.created = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(created));
+        assert_eq!(poll(&mut operations, &actions, &backup, GoDuration::from_hours(1)).await, [0]);
+        assert!(troubled.0.lock().unwrap().contains(&"unavailable".to_owned()));
     }
 
     fn operation(action: &str, id: &str) -> BackupOperation {

@@ -6,7 +6,6 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use velero_api::records::BackupVolumeInfo;
 use velero_api::v1::{Backup, BackupStorageLocation, Restore, RestorePhase};
-use velero_archive::Limits;
 use velero_cluster::{Cluster, Discovery};
 use velero_engine::restore::RestoreRequest;
 use velero_plugin::Actions;
@@ -156,7 +155,7 @@ impl PreparedRestore {
             version_priorities: facts::version_priorities(&objects, &settings.features).await?,
             resource_timeout: settings.resource_timeout.to_std(),
             terminating_timeout: settings.terminating_resource_timeout.to_std(),
-            limits: Limits { entries: settings.max_archive_entries, ..Limits::default() },
+            limits: settings.archive_limits(),
         })
     }
 }

@@ -9,7 +9,7 @@ use velero_rules::operations::Tally;
 use velero_rules::phases::restore_phase_after_run;
 use velero_store::BackupStore;
 
-use super::{Failure, transfer};
+use super::{Awaited, Failure, transfer};
 use crate::clock;
 use crate::context::Context;
 use crate::error::{Result, describe};
@@ -36,21 +36,21 @@ pub(super) fn restored(
     journal: &Journal,
     outcome: &RestoreOutcome,
     tally: Tally,
-    work_left: bool,
+    awaited: Awaited,
 ) -> Result<Restore> {
     let mut restored = restore.clone();
     let counts = journal.counts();
-    move_to(&mut restored, restore_phase_after_run(tally.running() > 0, work_left, counts.errors > 0))?;
+    move_to(&mut restored, restore_phase_after_run(tally.running() > 0, !awaited.is_nothing(), counts.errors > 0))?;
     let status = &mut restored.status;
     (status.warnings, status.errors) = (counts.warnings, counts.errors);
     status.progress = Some(outcome.progress.clone());
     status.restore_item_operations_attempted = tally.attempted;
     status.restore_item_operations_completed = tally.completed;
     status.restore_item_operations_failed = tally.failed;
-    // Also how a server that comes later knows whether hooks were left.
-    if !work_left {
+    if !awaited.hooks {
         status.hook_status = Some(HookStatus::default());
     }
+    awaited.note(&mut restored);
     Ok(restored)
 }
 
@@ -112,16 +112,21 @@ mod tests {
         (restore, journal, RestoreOutcome { progress, ..Default::default() })
     }
 
+    const NOTHING: Awaited = Awaited { hooks: false, volumes: false };
+    const HOOKS: Awaited = Awaited { hooks: true, volumes: false };
+    const VOLUMES: Awaited = Awaited { hooks: false, volumes: true };
+
     #[test]
     fn a_restore_with_nothing_left_ends_at_once_and_one_with_hooks_is_finalized() {
         let (restore, journal, outcome) = running();
         let none = Tally::default();
-        let phase = |work_left| restored(&restore, &journal, &outcome, none, work_left).unwrap().status.phase().clone();
-        assert_eq!(phase(false), RestorePhase::Completed);
-        assert_eq!(phase(true), RestorePhase::Finalizing);
+        let phase = |awaited| restored(&restore, &journal, &outcome, none, awaited).unwrap().status.phase().clone();
+        assert_eq!(phase(NOTHING), RestorePhase::Completed);
+        assert_eq!(phase(HOOKS), RestorePhase::Finalizing);
+        assert_eq!(phase(VOLUMES), RestorePhase::Finalizing);
         journal.error().message("bad");
-        assert_eq!(phase(false), RestorePhase::PartiallyFailed);
-        assert_eq!(phase(true), RestorePhase::FinalizingPartiallyFailed);
+        assert_eq!(phase(NOTHING), RestorePhase::PartiallyFailed);
+        assert_eq!(phase(HOOKS), RestorePhase::FinalizingPartiallyFailed);
     }
 
     #[test]
@@ -130,7 +135,7 @@ mod tests {
         journal.warning().message("odd");
         journal.error().message("bad");
         journal.error().message("worse");
-        let status = restored(&restore, &journal, &outcome, Tally::default(), false).unwrap().status;
+        let status = restored(&restore, &journal, &outcome, Tally::default(), NOTHING).unwrap().status;
         assert_eq!((status.warnings, status.errors), (1, 2));
         assert_eq!(status.progress, Some(outcome.progress));
     }
@@ -139,10 +144,12 @@ mod tests {
     fn a_restore_with_operations_waits_whether_hooks_are_left_or_not() {
         let (restore, journal, outcome) = running();
         let going = Tally { attempted: 2, completed: 1, failed: 0 };
-        for work_left in [false, true] {
-            let status = restored(&restore, &journal, &outcome, going, work_left).unwrap().status;
+        for awaited in [NOTHING, HOOKS, VOLUMES] {
+            let restored = restored(&restore, &journal, &outcome, going, awaited).unwrap();
+            assert_eq!(Awaited::noted(&restored).unwrap_or_default(), awaited);
+            let status = restored.status;
             assert_eq!(*status.phase(), RestorePhase::WaitingForPluginOperations);
-            assert_eq!(status.hook_status.is_none(), work_left);
+            assert_eq!(status.hook_status.is_none(), awaited.hooks);
             assert_eq!((status.restore_item_operations_attempted, status.restore_item_operations_completed), (2, 1));
         }
     }

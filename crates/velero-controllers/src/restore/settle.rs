@@ -10,12 +10,14 @@ use velero_plugin::Actions;
 use velero_rules::operations::Tally;
 use velero_store::BackupStore;
 
-use super::{Parked, report, transfer};
+use super::{Awaited, Parked, report, transfer};
+use crate::busy::Hold;
 use crate::clock;
 use crate::context::Context;
 use crate::error::Result;
 use crate::objects::{name, uid};
 use crate::operations::{Operation, note_failures, poll};
+use crate::ownership::End;
 use crate::restore_finalizer::end_phase;
 use crate::restore_phase::move_to;
 use crate::store_message::explain;
@@ -34,9 +36,9 @@ pub(super) async fn settle(
     journal: &Journal,
     store: &BackupStore,
     mut outcome: RestoreOutcome,
-    (hooks, actions): (RunningHooks, &Actions),
+    (hooks, actions, hold): (RunningHooks, &Actions, &Hold<'_>),
 ) -> Result<Restore> {
-    let work_left = !hooks.is_empty();
+    let awaited = Awaited::of(&hooks);
     let operations = &mut outcome.operations;
     let failures = poll(operations, actions, &restore, context.settings.default_item_operation_timeout).await;
     note_failures(journal, failures.iter().filter_map(|place| operations.get(*place)));
@@ -44,36 +46,39 @@ pub(super) async fn settle(
     let stored = hurried(context, transfer::files(store, name(&restore), journal, &outcome)).await;
     let is_stored = stored.is_ok();
     let problem = note_storage(journal, stored);
-    let mut ended = report::restored(&restore, journal, &outcome, tally, work_left)?;
+    let mut ended = report::restored(&restore, journal, &outcome, tally, awaited)?;
     ended.status.failure_reason = problem;
     if tally.running() > 0 {
         let pause = context.settings.item_operation_period().to_std();
         context.restore_operations.keep(name(&restore), uid(&restore), outcome.operations, is_stored, pause);
-        if work_left {
+        if !awaited.is_nothing() {
             context.parked_hooks.park(name(&restore), Parked { hooks, journal: journal.clone() });
         }
         return Ok(ended);
     }
-    if work_left {
-        return finish_hooks(context, &restore, ended, store, Parked { hooks, journal: journal.clone() }).await;
+    if !awaited.is_nothing() {
+        let parked = Parked { hooks, journal: journal.clone() };
+        return finish_hooks(context, &restore, ended, store, (parked, Some(hold))).await;
     }
     ended.status.completion_timestamp = Some(clock::now_time());
     Ok(ended)
 }
 
-/// Waits for the hooks of a restore of which nothing else is left; gives the restore at its end. `finalizing` is what it
-/// is until then.
+/// Waits for the hooks and volumes of a restore of which nothing else is left; gives the restore at its end, which is
+/// written.
+/// `finalizing` is what it is until then.
 pub(crate) async fn finish_hooks(
     context: &Context,
     restore: &Restore,
     finalizing: Restore,
     store: &BackupStore,
-    parked: Parked,
+    (parked, hold): (Parked, Option<&Hold<'_>>),
 ) -> Result<Restore> {
     let Parked { hooks, journal } = parked;
     let mut ended = finalizing;
-    let Some(written) = context.write_end(restore, &ended).await? else { return Ok(ended) };
-    ended.status.hook_status = Some(wait_for_hooks(context, &written, &journal, hooks).await);
+    let End::Written(written) = context.write_end(restore, &ended).await? else { return Ok(ended) };
+    ended.status.hook_status = Some(wait_for_hooks(context, &written, &journal, (hooks, hold)).await);
+    Awaited::default().note(&mut ended);
     let stored = hurried(context, transfer::journal_files(store, name(restore), &journal)).await;
     let problem = note_storage(&journal, stored);
     let counts = journal.counts();
@@ -83,21 +88,44 @@ pub(crate) async fn finish_hooks(
     (status.warnings, status.errors) = (counts.warnings, counts.errors);
     status.failure_reason = problem;
     status.completion_timestamp = Some(clock::now_time());
+    context.write_end(&written, &ended).await?;
     Ok(ended)
 }
 
-/// Waits for the hooks, unless the server ends or nobody wants the restore any more.
-async fn wait_for_hooks(context: &Context, restore: &Restore, journal: &Journal, hooks: RunningHooks) -> HookStatus {
-    tokio::select! {
+/// Waits for the hooks and volumes, unless the server ends or nobody wants the restore any more.
+async fn wait_for_hooks(
+    context: &Context,
+    restore: &Restore,
+    journal: &Journal,
+    (hooks, hold): (RunningHooks, Option<&Hold<'_>>),
+) -> HookStatus {
+    let awaited = Awaited::of(&hooks);
+    let interrupted = async {
+        match hold {
+            Some(hold) => hold.interrupted().await,
+            None => std::future::pending().await,
+        }
+    };
+    let reason = tokio::select! {
         status = hooks.wait() => return status,
-        () = context.stop.cancelled() => {
-            journal.error().message("The server was stopped before all hooks in restored pods had ended");
-        }
-        () = deleted(context, restore) => {
-            journal.error().message("The restore was deleted before all hooks in restored pods had ended");
-        }
-    }
+        () = context.stop.cancelled() => "The server was stopped",
+        () = interrupted => "The backup of the restore was deleted",
+        () = deleted(context, restore) => "The restore was deleted",
+    };
+    note_unfinished(journal, reason, awaited);
     HookStatus::default()
+}
+
+/// Tells what was not waited for to its end. A volume without the labels of the old one can be used.
+pub(crate) fn note_unfinished(journal: &Journal, reason: &str, awaited: Awaited) {
+    if awaited.hooks {
+        let problem = "before the restore was finished; hooks in restored pods may not have run to their end";
+        journal.error().message(&format!("{reason} {problem}"));
+    }
+    if awaited.volumes {
+        let problem = "before all new volumes had the labels and the reclaim policy of the old ones";
+        journal.warning().message(&format!("{reason} {problem}"));
+    }
 }
 
 /// Ends when the restore is gone or going.

@@ -1,17 +1,18 @@
 //! Moves a restore out of its store: the archive into the engine, then the files that say what happened back.
 
-use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use velero_api::v1::{Restore, RestoreProgress};
+use velero_api::records::BackupVolumeInfo;
+use velero_api::v1::{PodVolumeBackup, Restore, RestoreProgress};
 use velero_archive::{BackupFile, RestoreFile};
 use velero_engine::Journal;
-use velero_engine::restore::{self, RestoreOutcome, RestoreRequest, RunningHooks};
-use velero_store::{BackupStore, Error as StoreError, blocking_reader};
+use velero_engine::restore::{self, Preview, RestoreError, RestoreOutcome, RestoreRequest, RunningHooks};
+use velero_rules::volume_records::with_pod_volume_backups;
+use velero_store::{BackupStore, ByteStream, Error as StoreError, blocking_reader};
 
 use super::PreparedRestore;
 use crate::context::Context;
@@ -26,17 +27,16 @@ use crate::store_message::explain;
 /// running restore at least once a second.
 const PAUSE: Duration = Duration::from_millis(800);
 
-/// Restores what is in the archive of the backup, and writes the progress meanwhile.
-pub(super) async fn contents(
+/// Puts together what the engine needs to restore, or to look: the same for both.
+pub(super) async fn request(
     context: &Context,
     prepared: PreparedRestore,
-    journal: &Journal,
     store: &BackupStore,
     (tools, started): (&Tools, &Started),
-) -> Result<(RestoreOutcome, RunningHooks), String> {
+) -> Result<(RestoreRequest, ByteStream), String> {
     let restore = prepared.restore.clone();
     let backup = &restore.spec.backup_name;
-    let volumes = store.get_json(backup, BackupFile::VolumeInfos).await;
+    let volumes = volumes(store, backup).await;
     let volumes = volumes.map_err(|error| format!("error fetching volume information: {}", explain(&error)))?;
     let snapshots = store.get_json(backup, BackupFile::VolumeSnapshots).await;
     let snapshots =
@@ -47,12 +47,26 @@ pub(super) async fn contents(
     let (cluster, discovery) = (context.objects.cluster(), Arc::clone(&tools.discovery));
     let request = prepared.request_with(cluster, &context.settings, volumes, (actions, discovery)).await;
     let request = RestoreRequest { snapshots, ..request.map_err(|error| describe(&error))? };
+    Ok((request, archive))
+}
+
+/// Restores what is in the archive of the backup, and writes the progress meanwhile.
+pub(super) async fn contents(
+    context: &Context,
+    prepared: PreparedRestore,
+    journal: &Journal,
+    store: &BackupStore,
+    (tools, started): (&Tools, &Started),
+) -> Result<(RestoreOutcome, RunningHooks), String> {
+    let restore = prepared.restore.clone();
+    let (request, archive) = request(context, prepared, store, (tools, started)).await?;
     journal.info().message("starting restore");
 
     let (sender, receiver) = watch::channel(RestoreProgress::default());
     let done = CancellationToken::new();
     let work = async {
-        let restored = work(request, blocking_reader(archive), journal.clone(), sender).await;
+        let (archive, journal) = (blocking_reader(archive), journal.clone());
+        let restored = on_a_thread(async move || restore::run(request, archive, &journal, sender).await).await;
         done.cancel();
         restored
     };
@@ -62,6 +76,13 @@ pub(super) async fn contents(
     restored
 }
 
+/// What is known of the volumes of a backup, from all files that tell of them.
+async fn volumes(store: &BackupStore, backup: &str) -> Result<Vec<BackupVolumeInfo>, StoreError> {
+    let infos = store.get_json(backup, BackupFile::VolumeInfos).await?;
+    let copies: Vec<PodVolumeBackup> = store.get_json(backup, BackupFile::PodVolumeBackups).await?;
+    Ok(with_pod_volume_backups(infos, &copies))
+}
+
 /// Takes over progress that is never less than what was said before.
 fn put_progress(restore: &mut Restore, next: &RestoreProgress) {
     let known = restore.status.progress.get_or_insert_default();
@@ -69,24 +90,35 @@ fn put_progress(restore: &mut Restore, next: &RestoreProgress) {
     known.items_restored = known.items_restored.max(next.items_restored);
 }
 
-/// Restores on a thread of its own, so that a large restore takes no turn from the controllers. Dropping the future
-/// gives the restore up.
-async fn work(
-    request: RestoreRequest,
-    archive: impl Read + Send + 'static,
-    journal: Journal,
-    progress: watch::Sender<RestoreProgress>,
-) -> Result<(RestoreOutcome, RunningHooks), String> {
+/// Says what restoring the archive of the backup would do, and does nothing.
+pub(super) async fn look(
+    context: &Context,
+    prepared: PreparedRestore,
+    journal: &Journal,
+    store: &BackupStore,
+    (tools, started): (&Tools, &Started),
+) -> Result<Preview, String> {
+    let (request, archive) = request(context, prepared, store, (tools, started)).await?;
+    let (archive, journal) = (blocking_reader(archive), journal.clone());
+    on_a_thread(async move || restore::preview(request, archive, &journal).await).await
+}
+
+/// Works on a thread of its own, so that a large restore takes no turn from the controllers. Dropping the future gives
+/// the work up.
+async fn on_a_thread<T, W>(work: W) -> Result<T, String>
+where
+    T: Send + 'static,
+    W: AsyncFnOnce() -> Result<T, RestoreError> + Send + 'static,
+{
     let wanted = CancellationToken::new();
     let dropped = wanted.clone();
     let _guard = wanted.drop_guard();
     let runtime = tokio::runtime::Handle::current();
-    let work = tokio::task::spawn_blocking(move || {
-        let restored = restore::run(request, archive, &journal, progress);
-        let restored = runtime.block_on(dropped.run_until_cancelled(restored));
+    let working = tokio::task::spawn_blocking(move || {
+        let restored = runtime.block_on(dropped.run_until_cancelled(work()));
         restored.ok_or("the restore was given up")?.map_err(|error| describe(&error))
     });
-    work.await.map_err(|error| error.to_string())?
+    working.await.map_err(|error| error.to_string())?
 }
 
 /// Stores all files of a restore. What cannot be stored is told; the results and the log come last.

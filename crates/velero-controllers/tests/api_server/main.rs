@@ -4,12 +4,21 @@
 
 mod backups;
 mod deletion;
+mod deletion_steps;
 mod downloads;
+mod dry_runs;
 mod ebs;
+mod global_policies;
+mod hooks;
 mod locations;
+mod lossy_proxy;
+mod lost_answers;
+mod missing_types;
 mod operation_endings;
+mod operation_records;
 mod operation_restarts;
 mod operation_table;
+mod ownership;
 mod plugins;
 mod refusals;
 mod restarts;

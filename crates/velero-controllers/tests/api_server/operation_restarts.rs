@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use kube::api::PostParams;
+use serde_json::json;
 use velero_api::records::{BackupOperation, OperationPhase, ResultsFile};
 use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase, RestoreSpec};
 use velero_archive::gzjson;
@@ -244,6 +245,36 @@ fn what_a_server_stored_and_did_not_tell_any_more_is_told_by_the_next() {
         assert_eq!(stored.status.errors, 7, "what is stored is the truth");
         endless.delete().await;
         quick.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_last_step_that_is_taken_again_says_nothing_twice() {
+    cluster_test(|cluster| async move {
+        let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
+        let server = start(&cluster, &steering).await;
+        server.directory_location("default", directory.path()).await;
+        let courses = Courses::new(&cluster, BACKUP_ACTION, &[]).await;
+        courses.add_updating("seeker", "takes=1", "absent").await;
+        let backup = server.backup("twice", courses.spec()).await;
+        assert_phase(&backup, &BackupPhase::Completed);
+        assert_eq!(backup.status.warnings, 1, "an item that is gone is a warning");
+        server.stop().await;
+        // As if the server had been killed after it had stored the warning and before it said so.
+        fs::remove_file(directory.path().join("backups/twice/velero-backup.json")).unwrap();
+        let before = json!({"status": {"phase": "Finalizing", "warnings": 0, "completionTimestamp": null}});
+        let patch = kube::api::Patch::Merge(before);
+        api::<Backup>(&cluster).patch("twice", &Default::default(), &patch).await.unwrap();
+
+        let server = start(&cluster, &steering).await;
+        let backup = server.until("twice", ended).await;
+        assert_phase(&backup, &BackupPhase::Completed);
+        assert_eq!(backup.status.warnings, 1);
+        let results = directory.path().join("backups/twice/twice-results.gz");
+        let results: ResultsFile = gzjson::decode(&fs::read(results).unwrap(), 1 << 20).unwrap();
+        assert_eq!(results.warnings.len(), 1, "{results:?}");
+        courses.delete().await;
         server.stop().await;
     });
 }

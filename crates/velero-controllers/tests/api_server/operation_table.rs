@@ -85,8 +85,11 @@ const BACKUPS: [Row; 16] = [
         &[WAITING_FAILED, FINALIZING_FAILED, FAILED],
         &[NO_SPACE, NO_SPACE, NO_SPACE],
     ),
-    row("no-answer-at-once", &["errs=1"], (1, 0, 1), &[FINALIZING_FAILED, FAILED], &[NOBODY]),
-    row("no-answer-late", &["errs=2"], (1, 0, 1), &[WAITING, FINALIZING_FAILED, FAILED], &[NOBODY]),
+    Row { cancelled: 1, ..row("no-answer-at-once", &["errs=1"], (1, 0, 1), &[FINALIZING_FAILED, FAILED], &[NOBODY]) },
+    Row {
+        cancelled: 1,
+        ..row("no-answer-late", &["errs=2"], (1, 0, 1), &[WAITING, FINALIZING_FAILED, FAILED], &[NOBODY])
+    },
     row("unknown", &["unknown"], (1, 0, 1), &[FINALIZING_FAILED, FAILED], &[UNKNOWN]),
     row("unsupported", &["unsupported"], (1, 0, 1), &[FINALIZING_FAILED, FAILED], &[UNSUPPORTED]),
     row(
@@ -116,8 +119,8 @@ const RESTORES: [Row; 12] = [
         &[WAITING, WAITING_FAILED, FAILED],
         &[NO_SPACE],
     ),
-    row("no-answer-at-once", &["errs=1"], (1, 0, 1), &[FAILED], &[NOBODY]),
-    row("no-answer-late", &["errs=2"], (1, 0, 1), &[WAITING, FAILED], &[NOBODY]),
+    Row { cancelled: 1, ..row("no-answer-at-once", &["errs=1"], (1, 0, 1), &[FAILED], &[NOBODY]) },
+    Row { cancelled: 1, ..row("no-answer-late", &["errs=2"], (1, 0, 1), &[WAITING, FAILED], &[NOBODY]) },
     row("unknown", &["unknown"], (1, 0, 1), &[FAILED], &[UNKNOWN]),
     row("an-item-fails-and-another-runs", &["refused", "takes=2"], (1, 1, 0), &[WAITING_FAILED, FAILED], &[REFUSED]),
     Row { cancelled: 1, ..row("timeout", &["never", "takes=1"], (2, 1, 1), &[WAITING, FAILED], &[LATE]) },
@@ -247,5 +250,5 @@ async fn check_restore(row: &Row, server: &Server, watch: &PhaseWatch, steering:
 }
 
 fn timeout(row: &Row) -> GoDuration {
-    if row.cancelled > 0 { GoDuration::from_secs(2) } else { GoDuration::ZERO }
+    if row.name == "timeout" { GoDuration::from_secs(2) } else { GoDuration::ZERO }
 }

@@ -34,6 +34,35 @@ fn a_schedule_makes_backups_when_due() {
 }
 
 #[test]
+fn after_a_restart_the_metrics_know_how_the_last_backup_of_a_schedule_ended() {
+    cluster_test(|cluster| async move {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::start(cluster.clone()).await;
+        let workload = Workload::new(&cluster, 1).await;
+        server.directory_location("default", directory.path()).await;
+        let spec = ScheduleSpec { schedule: "@yearly".to_owned(), paused: true, ..Default::default() };
+        server.create(Schedule::new(&cluster.namespace, "yearly", spec)).await;
+        let mut missing = workload.spec();
+        missing.included_namespaces.push("no-such-namespace".to_owned());
+        for (name, spec) in [("good", workload.spec()), ("bad", missing)] {
+            let mut backup = Backup::new(&cluster.namespace, name, spec);
+            backup.metadata.labels = Some([(labels::SCHEDULE_NAME.to_owned(), "yearly".to_owned())].into());
+            server.create(backup).await;
+            server.until(name, |backup: &Backup| backup.status.phase().is_terminal()).await;
+        }
+        server.stop().await;
+
+        let server = Server::start(cluster.clone()).await;
+        let metrics = server.http("/metrics").await.unwrap().text();
+        assert!(metrics.contains("velero_backup_last_status{schedule=\"yearly\"} 0"), "{metrics}");
+        assert!(metrics.contains("velero_backup_last_status{schedule=\"\"} 1"), "{metrics}");
+        assert!(metrics.contains("velero_backup_last_successful_timestamp{schedule=\"yearly\"}"), "{metrics}");
+        workload.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
 fn a_schedule_that_cannot_be_read_is_refused() {
     cluster_test(|cluster| async move {
         let server = Server::start(cluster.clone()).await;

@@ -8,7 +8,7 @@
 //! | `takes=3` | ends well when it is asked about for the third time |
 //! | `fails=3` | ends badly then |
 //! | `errs=3` | cannot be asked about then |
-//! | `never` | never ends |
+//! | `never` | never ends, unless it is cancelled |
 //! | `unknown` | is not known to the action |
 //! | `unsupported` | is of an action that knows no operations |
 //! | `refused` | is not started: the item fails |
@@ -97,11 +97,12 @@ impl Steering {
     }
 
     fn progress(&self, action: &str, id: &str) -> Result<OperationProgress> {
-        let asked = {
+        let (asked, is_cancelled) = {
             let mut state = self.state.lock().unwrap();
+            let is_cancelled = state.cancelled.contains(id);
             let asked = state.asked.entry(id.to_owned()).or_default();
             *asked += 1;
-            *asked
+            (*asked, is_cancelled)
         };
         let course = id.split('/').nth(1).unwrap_or_default();
         let (kind, limit) = course.split_once('=').unwrap_or((course, "0"));
@@ -125,6 +126,10 @@ impl Steering {
                 progress.error = "no space left".to_owned();
             }
             "takes" if asked >= limit => progress.completed = true,
+            _ if is_cancelled => {
+                progress.completed = true;
+                progress.error = "cancelled".to_owned();
+            }
             _ => {}
         }
         Ok(progress)

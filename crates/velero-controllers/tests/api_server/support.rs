@@ -23,7 +23,7 @@ use velero_testkit::TestCluster;
 use velero_testkit::harness::unique_name;
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server and the cluster it serves.
 pub(crate) struct Server {

@@ -48,7 +48,7 @@ fn every_course_of_an_upload_ends_as_the_table_says() {
             check(row, &server, &folders, &watch).await;
         }
         let cancelled = folders.snapshots().iter().filter(|snapshot| snapshot["cancelled"] == true).count();
-        assert_eq!(cancelled, 1, "the upload that took too long");
+        assert_eq!(cancelled, 3, "the upload that took too long, and those that cannot be asked about");
         server.stop().await;
     });
 }

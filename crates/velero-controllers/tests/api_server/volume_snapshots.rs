@@ -161,7 +161,7 @@ fn a_volume_that_gets_no_snapshot_is_listed_with_the_reason() {
             let reference = json!({"kind": "configmap", "name": name});
             BackupSpec { resource_policy: serde_json::from_value(reference).unwrap(), ..claims.spec() }
         };
-        for (name, spec, reason, warnings) in [
+        for (name, spec, reason, errors) in [
             (
                 "off",
                 BackupSpec { snapshot_volumes: Some(false), ..claims.spec() },
@@ -172,11 +172,15 @@ fn a_volume_that_gets_no_snapshot_is_listed_with_the_reason() {
             ("copied", by_policy("fs-backup"), "podvolume: this server does not copy volumes", 1),
         ] {
             let backup = server.backup(name, spec).await;
-            assert_phase(&backup, &BackupPhase::Completed);
-            assert_eq!((backup.status.volume_snapshots_attempted, backup.status.warnings), (0, warnings), "{name}");
+            let end = if errors > 0 { BackupPhase::PartiallyFailed } else { BackupPhase::Completed };
+            assert_phase(&backup, &end);
+            let status = &backup.status;
+            assert_eq!((status.volume_snapshots_attempted, status.warnings, status.errors), (0, 0, errors), "{name}");
             let infos: Vec<BackupVolumeInfo> = folders.read(&format!("backups/{name}/{name}-volumeinfo.json.gz"));
             assert!(infos.len() == 1 && infos[0].skipped && infos[0].skipped_reason.starts_with(reason), "{infos:?}");
         }
+        let results: ResultsFile = folders.read("backups/copied/copied-results.gz");
+        assert_says(&results.errors.cluster, &format!("volume {} (claim", claims.volume("data")));
         server.api::<VolumeSnapshotLocation>().delete("folders", &DeleteParams::default()).await.unwrap();
         assert_phase(&server.backup("nowhere", claims.spec()).await, &BackupPhase::Completed);
         let infos: Vec<BackupVolumeInfo> = folders.read("backups/nowhere/nowhere-volumeinfo.json.gz");

@@ -52,9 +52,14 @@ impl Folders {
     /// A server with the example plugin, a place for backups, and one for snapshots by a provider.
     pub(crate) async fn serve(&self, cluster: &TestCluster, provider: &str) -> Server {
         let server = Server::start_with(cluster.clone(), self.settings(cluster)).await;
-        server.directory_location("default", &self.all.path().join("backups")).await;
-        server.create(self.location(cluster, "folders", provider)).await;
+        self.locate(&server, provider).await;
         server
+    }
+
+    /// Makes a place for backups, and one for snapshots by a provider.
+    pub(crate) async fn locate(&self, server: &Server, provider: &str) {
+        server.directory_location("default", &self.all.path().join("backups")).await;
+        server.create(self.location(&server.cluster, "folders", provider)).await;
     }
 
     pub(crate) fn location(&self, cluster: &TestCluster, name: &str, provider: &str) -> VolumeSnapshotLocation {

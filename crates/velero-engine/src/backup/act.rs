@@ -1,5 +1,6 @@
 //! Acting on items: hooks, actions, additional items.
 
+use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +16,6 @@ use velero_api::records::{BackupOperation, BackupOperationSpec, OperationPhase, 
 use velero_api::v1::BackupProgress;
 use velero_archive::go_json;
 use velero_plugin::BackupItemOutcome;
-use velero_rules::hooks::HookPhase;
 
 use super::claims::{CsiPart, PendingClaim};
 use super::collect::{CollectedPage, LISTS_AHEAD};
@@ -24,10 +24,10 @@ use super::ledger::Ledger;
 use super::plan::{NAMESPACES, PODS, Plan, PlannedType};
 use super::pool::{Item, Pool, VOLUMES, is_held};
 use super::volumes::{Batch, PendingVolume, Volumes};
-use super::write::{Body, Record, Records};
+use super::write::{self, Archive, Body, Record, Records};
 use super::{BackupError, BackupOutcome, BackupRequest};
 use crate::Journal;
-use crate::hooks::{HookRunner, HookedPod};
+use crate::hooks::{HookRunner, HookedPod, OwedHooks};
 
 /// How many blocks may be ready before their turn comes.
 const BLOCKS_AHEAD: usize = 10;
@@ -40,12 +40,13 @@ pub(super) struct Run {
     pub request: BackupRequest,
     pub plan: Plan,
     pub journal: Journal,
-    pub ledger: Ledger,
+    pub ledger: Arc<Ledger>,
     pub(super) records: Records,
     /// The rank of the type that is being worked on.
     pub(super) position: AtomicUsize,
     pool: Mutex<Pool>,
     hooks: HookRunner,
+    owed_hooks: OwedHooks,
     pub(super) volumes: Volumes,
     /// Whether the data of volumes is dealt with too.
     pub(super) saves_volumes: bool,
@@ -60,16 +61,20 @@ enum Acted {
 }
 
 impl Run {
-    pub(super) fn new(
+    /// Begins a backup, and the archive it fills.
+    pub(super) fn start<W: Write + Send + 'static>(
         request: BackupRequest,
         plan: Plan,
-        journal: Journal,
+        journal: &Journal,
         progress: watch::Sender<BackupProgress>,
-        records: Records,
-    ) -> Self {
-        Self {
-            ledger: Ledger::new(plan.types().len(), progress),
+        sink: W,
+    ) -> (Self, Archive<W>) {
+        let ledger = Arc::new(Ledger::new(plan.types().len(), progress));
+        let (archive, records) = write::start(sink, request.limits, journal, &ledger);
+        let run = Self {
+            ledger,
             hooks: HookRunner::new(request.cluster.clone(), journal.clone()),
+            owed_hooks: request.owed_hooks.clone(),
             volumes: Volumes::new(&request.backup.spec, request.taken.clone()),
             saves_volumes: true,
             position: AtomicUsize::new(0),
@@ -77,9 +82,10 @@ impl Run {
             operations: Mutex::default(),
             request,
             plan,
-            journal,
+            journal: journal.clone(),
             records,
-        }
+        };
+        (run, archive)
     }
 
     /// The items that wait for those they belong to.
@@ -112,7 +118,7 @@ impl Run {
             let (namespace, name) = (item.raw.namespace(), item.raw.name());
             if self.admits(&item, false) && self.ledger.claim(&item.planned, namespace, name) {
                 self.log_item(&item.planned, namespace, name);
-                batch.push(Record { planned: item.planned, body: Body::Raw(item.raw) });
+                batch.push(Record::unchanged(item.planned, item.raw));
             }
         }
         self.records.send(batch).await?;
@@ -156,8 +162,17 @@ impl Run {
         worked
     }
 
-    async fn back_up_block(&self, mut block: ItemBlock) -> Result<(), BackupError> {
+    async fn back_up_block(&self, block: ItemBlock) -> Result<(), BackupError> {
         let hooked = self.run_pre_hooks(&block).await;
+        let stored = self.store_block(block, !hooked.is_empty()).await;
+        // Whatever became of the items: what the hooks before have stopped is to go on.
+        for pod in hooked {
+            self.owed_hooks.run_post(&self.hooks, &pod).await;
+        }
+        stored
+    }
+
+    async fn store_block(&self, mut block: ItemBlock, is_hooked: bool) -> Result<(), BackupError> {
         let mut batch = Batch::default();
         for place in 0..block.len() {
             let Some(block_item) = block.take(place) else {
@@ -169,7 +184,7 @@ impl Run {
             }
             self.back_up_or_tell(block_item, false, &mut block, &mut batch).await;
         }
-        if !hooked.is_empty() {
+        if is_hooked {
             // What the hooks before have stopped must not go on before the snapshots are taken.
             let claimed = self.back_up_claims(std::mem::take(&mut batch.claims)).boxed().await;
             batch.records.extend(claimed.records);
@@ -179,24 +194,22 @@ impl Run {
         self.volumes.defer(batch.volumes, batch.claims);
         self.records.send(batch.records).await?;
         self.ledger.publish();
-        for pod in hooked {
-            // A failure is in the journal already; the pod is stored and nothing is left to stop.
-            let _ = self.hooks.run(&pod, HookPhase::Post).await;
-        }
         Ok(())
     }
 
     /// Runs the pre hooks of the pods of a block; gives those whose post hooks are due. A pod whose hook says that
-    /// failure is final stays out of the backup.
-    async fn run_pre_hooks(&self, block: &ItemBlock) -> Vec<HookedPod> {
+    /// failure is final stays out of the backup, and goes on at once.
+    async fn run_pre_hooks(&self, block: &ItemBlock) -> Vec<Arc<HookedPod>> {
         let mut hooked = Vec::new();
         for BlockItem { item, value } in block.iter().filter(|block_item| block_item.item.planned.name == PODS) {
             let Some(pod) = HookedPod::new(&self.plan.hooks, &item.raw, value.as_ref()) else {
                 continue;
             };
-            match self.hooks.run(&pod, HookPhase::Pre).await {
+            let pod = Arc::new(pod);
+            match self.owed_hooks.run_pre(&self.hooks, &pod).await {
                 Ok(()) => hooked.push(pod),
                 Err(error) => {
+                    self.owed_hooks.run_post_if_owed(&self.hooks, &pod).await;
                     let (namespace, name) = (item.raw.namespace(), item.raw.name());
                     let entry = self.journal.error().object(PODS, namespace, name).error(&error);
                     entry.message("Error running pre hooks for pod");
@@ -225,29 +238,32 @@ impl Run {
             }
             let acted = self.act_on(&item, value, block, batch).await;
             let added = acted.and_then(|acted| self.add(&item, acted, batch));
-            added.inspect_err(|_| self.ledger.fail(&planned, namespace, name))
+            if let Ok(true) = added {
+                self.look_at_pod_volumes(&item).await;
+            }
+            added.map(|_| ()).inspect_err(|_| self.ledger.fail(&planned, namespace, name))
         })
     }
 
-    /// Adds an item to those that go into the archive; the data of a volume comes first.
-    fn add(&self, item: &Item, acted: Acted, batch: &mut Batch) -> ItemResult<()> {
+    /// Adds an item to those that go into the archive, unless an action keeps it out; the data of a volume comes first.
+    fn add(&self, item: &Item, acted: Acted, batch: &mut Batch) -> ItemResult<bool> {
         let (planned, namespace, name) = (Arc::clone(&item.planned), item.raw.namespace(), item.raw.name());
-        let (body, value) = match acted {
-            Acted::Unchanged => (Body::Raw(item.raw.clone()), None),
-            Acted::Changed(value) => (changed_body(&value)?, Some(value)),
+        let (record, value) = match acted {
+            Acted::Unchanged => (Record::unchanged(Arc::clone(&planned), item.raw.clone()), None),
+            Acted::Changed(value) => (changed(item, &value)?, Some(value)),
             Acted::Skipped => {
                 self.ledger.skip(&planned, namespace, name);
-                return Ok(());
+                return Ok(false);
             }
         };
         if planned.name == VOLUMES && self.saves_volumes {
             let value = value.map_or_else(|| item.raw.to_value().map_err(|error| error.to_string()), Ok)?;
-            batch.volumes.push(PendingVolume { record: Record { planned, body }, name: name.to_owned(), value });
-            return Ok(());
+            batch.volumes.push(PendingVolume { record, name: name.to_owned(), value });
+            return Ok(true);
         }
         self.log_item(&planned, namespace, name);
-        batch.records.push(Record { planned, body });
-        Ok(())
+        batch.records.push(record);
+        Ok(true)
     }
 
     /// Runs the actions that apply to an item, each on what the one before made of it.
@@ -296,8 +312,11 @@ impl Run {
             for additional in &outcome.additional_items {
                 self.back_up_additional_item(additional, must_include, block, batch).await?;
             }
-            if let CsiPart::Takes(volume) = part {
+            if let CsiPart::Takes { volume, stays_unmoved } = part {
                 self.volumes.check_csi(&volume)?;
+                if stays_unmoved {
+                    self.tell_of_unmoved(&volume, "its CSI snapshot is kept by the storage system");
+                }
             }
         }
         Ok(value.filter(|_| changed).map_or(Acted::Unchanged, Acted::Changed))
@@ -382,7 +401,14 @@ impl Run {
 
     /// Closes the books.
     pub(super) fn finish(self) -> BackupOutcome {
-        let closing = self.ledger.close(&self.plan);
+        let mut closing = self.ledger.close(&self.plan);
+        for item in &closing.lost {
+            let namespace = Some(item.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+            let resource = item.group_resource();
+            let entry = self.journal.error().object(&resource, namespace, &item.name);
+            entry.message("Error backing up item: it did not get into the archive");
+        }
+        closing.failed.append(&mut closing.lost);
         let count = closing.progress.items_backed_up;
         self.journal.info().field("progress", "").message(&format!("Backed up a total of {count} items"));
         BackupOutcome {
@@ -415,17 +441,19 @@ fn take_must_include(item: &mut Value, changed: &mut bool) -> bool {
     found.is_some_and(|value| value == "true")
 }
 
-/// The content of an item that an action changed. Its name and namespace may have changed too.
-fn changed_body(item: &Value) -> ItemResult<Body> {
-    let text = |pointer: &str| item.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+/// An item that an action changed. Its name and namespace may have changed too.
+fn changed(item: &Item, value: &Value) -> ItemResult<Record> {
+    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let name = text("/metadata/name");
     if name.is_empty() {
         return Err("an action returned an item without a name".to_owned());
     }
-    Ok(Body::Changed {
-        namespace: Some(text("/metadata/namespace")).filter(|namespace| !namespace.is_empty()),
-        name,
-        json: go_json::to_vec(item).map_err(|error| error.to_string())?,
+    let namespace = Some(text("/metadata/namespace")).filter(|namespace| !namespace.is_empty());
+    let before = identity(item);
+    Ok(Record {
+        planned: Arc::clone(&item.planned),
+        renamed_from: (before.0 != namespace || before.1 != name).then_some(before),
+        body: Body::Changed { namespace, name, json: go_json::to_vec(value).map_err(|error| error.to_string())? },
     })
 }
 

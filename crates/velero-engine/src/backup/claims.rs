@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use velero_rules::resource_policies::VolumeData;
-use velero_rules::volume_decision::{VolumeDecision, VolumeRules};
+use velero_rules::volume_decision::VolumeDecision;
 
 use super::act::{ItemResult, Run, identity};
 use super::group::{BlockItem, ItemBlock};
@@ -37,7 +37,11 @@ pub(super) enum CsiPart {
     /// It would take one, but this volume gets none.
     LeftOut,
     /// It takes one of this volume.
-    Takes(Value),
+    Takes {
+        volume: Value,
+        /// Whether the backup wants the data to be moved.
+        stays_unmoved: bool,
+    },
 }
 
 impl Run {
@@ -113,9 +117,9 @@ impl Run {
         let found = found.map_err(|error| format!("error getting volume {volume} of the claim: {error}"))?;
         let found = found.ok_or_else(|| format!("volume {volume} of the claim does not exist"))?;
         match self.decide(&found).await? {
-            VolumeDecision::CsiSnapshot => {
+            VolumeDecision::CsiSnapshot { stays_unmoved } => {
                 self.volumes.note_csi(&found);
-                Ok(CsiPart::Takes(found))
+                Ok(CsiPart::Takes { volume: found, stays_unmoved })
             }
             _ => Ok(CsiPart::LeftOut),
         }
@@ -123,8 +127,7 @@ impl Run {
 
     /// A claim without a volume has no data, which is worth a word unless a policy or the backup wants none of it.
     fn tell_of_unbound(&self, claim: &Value) {
-        let request = &self.request;
-        let rules = VolumeRules::new(&request.backup.spec, request.policies.as_ref(), &request.features);
+        let rules = self.volume_rules();
         let data = VolumeData::default().with_claim(claim);
         if rules.policy_action(&data).is_some() || rules.snapshot_volumes == Some(false) {
             return;

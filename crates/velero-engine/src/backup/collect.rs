@@ -7,7 +7,6 @@ use futures::{FutureExt, StreamExt};
 use serde::Deserialize;
 use tokio_util::task::AbortOnDropHandle;
 use velero_cluster::{Page, RawItem};
-use velero_rules::resource_policies::{NamespaceVerdict, ObjectFilter};
 use velero_rules::selector::SelectorSet;
 
 use super::act::Run;
@@ -123,16 +122,15 @@ fn calls(run: &Run, planned: &Arc<PlannedType>) -> Vec<Call> {
         let own = plan.filters.cluster_scoped(&planned.name);
         return call(&None, own.map_or(&plan.selectors, |filter| &filter.selectors));
     }
-    let namespaces = plan.namespaces.to_list();
-    let of_namespace = |namespace: &Option<String>| {
-        let verdict = namespace.as_deref().map(|name| plan.filters.namespaced(name, &planned.name));
-        match verdict {
-            None | Some(NamespaceVerdict::NotGoverned) => call(namespace, &plan.selectors),
-            Some(NamespaceVerdict::Filtered(filter)) => call(namespace, &filter.selectors),
-            Some(NamespaceVerdict::LeftOut) => Vec::new(),
+    let of_namespace = |namespace: &Option<String>| match namespace {
+        // Namespaces differ in the labels they ask for, so each item is looked at when it has come.
+        None if plan.filters.govern_namespaces() => call(namespace, &SelectorSet::default()),
+        None => call(namespace, &plan.selectors),
+        Some(name) => {
+            plan.selectors_in(name, &planned.name).map(|selectors| call(namespace, selectors)).unwrap_or_default()
         }
     };
-    namespaces.iter().flat_map(of_namespace).collect()
+    plan.namespaces.to_list().iter().flat_map(of_namespace).collect()
 }
 
 /// Begins a list in a task of its own, so that its first page comes while others are worked on.
@@ -188,46 +186,50 @@ fn read<'a>(
     collected.boxed()
 }
 
+/// A namespace on a page.
+struct OnPage<'a> {
+    name: String,
+    /// What labels its items need; `None` when they are not taken.
+    selectors: Option<&'a SelectorSet>,
+    has_items: bool,
+}
+
+/// Leaves out the items that the list brought but the filters do not want.
 fn select(run: &Run, call: &Call, page: Page) -> CollectedPage {
+    let plan = &run.plan;
+    let by_query = SelectorSet::default();
+    let selectors_in = |namespace: &str| match &call.namespace {
+        Some(_) => Some(&by_query),
+        None if !plan.namespaces.includes(namespace) => None,
+        None if plan.filters.govern_namespaces() => plan.selectors_in(namespace, &call.planned.name),
+        None => Some(&by_query),
+    };
     let mut items = page.items;
     let found = items.len();
-    let mut current: Option<(String, bool)> = None;
-    items.retain(|item| match item.namespace() {
-        None => true,
-        Some(namespace) => {
-            // Items come sorted by namespace: one question a namespace is enough.
-            if current.as_ref().is_none_or(|(name, _)| name != namespace) {
-                let taken = call.namespace.is_some() || run.plan.namespaces.includes(namespace);
-                if taken && run.plan.filters.is_empty() {
-                    run.plan.namespaces.saw_item_in(namespace);
-                }
-                current = Some((namespace.to_owned(), taken));
+    let mut current: Option<OnPage<'_>> = None;
+    items.retain(|item| {
+        let Some(namespace) = item.namespace() else { return true };
+        // Items come sorted by namespace: one question a namespace is enough.
+        let current = match current.take().filter(|current| current.name == namespace) {
+            Some(same) => current.insert(same),
+            None => {
+                let selectors = selectors_in(namespace);
+                current.insert(OnPage { name: namespace.to_owned(), selectors, has_items: false })
             }
-            current.as_ref().is_some_and(|(_, taken)| *taken) && passes_policies(run, call, namespace, item)
+        };
+        let taken = current.selectors.is_some_and(|selectors| has_labels(selectors, item));
+        if taken && !current.has_items {
+            current.has_items = true;
+            plan.namespaces.saw_item_in(namespace);
         }
+        taken
     });
     run.ledger.forget(found - items.len());
     CollectedPage { planned: Arc::clone(&call.planned), items }
 }
 
-/// What the filter policies of a namespace say about an item that a list of the whole cluster brought.
-fn passes_policies(run: &Run, call: &Call, namespace: &str, item: &RawItem) -> bool {
-    if run.plan.filters.is_empty() {
-        return true;
-    }
-    let passes = call.namespace.is_some()
-        || match run.plan.filters.namespaced(namespace, &call.planned.name) {
-            NamespaceVerdict::NotGoverned => true,
-            NamespaceVerdict::LeftOut => false,
-            NamespaceVerdict::Filtered(filter) => has_labels(filter, item),
-        };
-    if passes {
-        run.plan.namespaces.saw_item_in(namespace);
-    }
-    passes
-}
-
-fn has_labels(filter: &ObjectFilter, item: &RawItem) -> bool {
+fn has_labels(selectors: &SelectorSet, item: &RawItem) -> bool {
     let pair = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
-    item.metadata().is_ok_and(|metadata| filter.selectors.matches(&metadata.labels().map(pair).collect()))
+    selectors.is_empty()
+        || item.metadata().is_ok_and(|metadata| selectors.matches(&metadata.labels().map(pair).collect()))
 }

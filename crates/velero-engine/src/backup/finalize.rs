@@ -10,14 +10,14 @@ use tokio::sync::watch;
 use velero_api::records::{BackupOperation, ResourceIdentifier, ResourceList};
 use velero_api::v1::BackupProgress;
 use velero_archive::layout::VERSION_PATH;
-use velero_archive::{ArchiveReader, Error as ArchiveError};
+use velero_archive::{ArchiveReader, Error as ArchiveError, Limits};
 
 use super::act::Run;
 use super::collect::LISTS_AHEAD;
 use super::group::ItemBlock;
 use super::pool::Item;
 use super::volumes::Batch;
-use super::{BackupError, BackupRequest, plan, write};
+use super::{BackupError, BackupRequest, plan};
 use crate::Journal;
 use crate::journal::{Level, LogFormat};
 
@@ -44,31 +44,23 @@ pub async fn finalize(
     items: &[ResourceIdentifier],
     journal: &Journal,
 ) -> Result<Finalized, BackupError> {
-    let (archive, records) = write::start(Vec::new(), journal);
-    let read_again = read_again(request, items, journal.clone(), records).await;
-    let (resource_list, operations) = match read_again {
-        Err(BackupError::ArchiveClosed) => return Err(archive.failure().await),
-        outcome => outcome?,
-    };
-    let entries = entries(&archive.finish().await?).map_err(BackupError::Archive)?;
-    Ok(Finalized { entries, resource_list, operations })
-}
-
-async fn read_again(
-    request: BackupRequest,
-    items: &[ResourceIdentifier],
-    journal: Journal,
-    records: write::Records,
-) -> Result<(ResourceList, Vec<BackupOperation>), BackupError> {
     // What there is to say about the plan was said when the backup ran.
     let unheard = Journal::for_backup("", "", LogFormat::Text, Level::Error);
     let plan = plan::prepare(&request, &unheard).boxed().await?;
     let (progress, _) = watch::channel(BackupProgress::default());
-    let mut run = Run::new(request, plan, journal, progress, records);
+    let limits = request.limits;
+    let (mut run, archive) = Run::start(request, plan, journal, progress, Vec::new());
     // Snapshots were taken when the backup ran.
     run.saves_volumes = false;
     // No list is still to come.
     run.position.store(usize::MAX - LISTS_AHEAD, Ordering::Relaxed);
+    let read_again = read_again(&run, items).boxed().await;
+    let entries = entries(&archive.close(read_again).await?, limits).map_err(BackupError::Archive)?;
+    let outcome = run.finish();
+    Ok(Finalized { entries, resource_list: outcome.resource_list, operations: outcome.operations })
+}
+
+async fn read_again(run: &Run, items: &[ResourceIdentifier]) -> Result<(), BackupError> {
     let mut seen = BTreeSet::new();
     let items: Vec<_> = items.iter().filter(|item| seen.insert(item.to_string())).collect();
     // All are read before an action can make one of them go away.
@@ -81,9 +73,7 @@ async fn read_again(
     stream::iter(reads).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
     let done: Vec<Result<(), BackupError>> = stream::iter(again).buffer_unordered(AT_ONCE).collect().await;
     done.into_iter().collect::<Result<(), BackupError>>()?;
-    run.records.flush().await?;
-    let outcome = run.finish();
-    Ok((outcome.resource_list, outcome.operations))
+    run.records.flush().await
 }
 
 impl Run {
@@ -127,9 +117,9 @@ impl Run {
 }
 
 /// The entries of a small archive.
-fn entries(archive: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
+fn entries(archive: &[u8], limits: Limits) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
     let mut entries = BTreeMap::new();
-    ArchiveReader::new(archive).for_each::<ArchiveError, _>(|entry| {
+    ArchiveReader::new(archive).with_limits(limits).for_each::<ArchiveError, _>(|entry| {
         if entry.path != VERSION_PATH {
             entries.insert(entry.path.to_owned(), entry.body.to_vec());
         }
@@ -150,7 +140,8 @@ mod tests {
         writer.append("resources/pods/namespaces/shop/web.json", b"{}").unwrap();
         let archive = writer.finish().unwrap();
         let expected = BTreeMap::from([("resources/pods/namespaces/shop/web.json".to_owned(), b"{}".to_vec())]);
-        assert_eq!(entries(&archive).unwrap(), expected);
-        assert!(entries(&archive[..20]).is_err());
+        let limits = Limits::default();
+        assert_eq!(entries(&archive, limits).unwrap(), expected);
+        assert!(entries(&archive[..20], limits).is_err());
     }
 }

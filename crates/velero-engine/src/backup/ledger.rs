@@ -1,6 +1,6 @@
 //! Which items are done, and how many there are to do.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
@@ -15,8 +15,12 @@ use super::pool::key;
 enum State {
     /// It is part of a group that is being worked on.
     Grouped,
-    /// It is in the archive, or on its way.
-    Done,
+    /// It is on its way into the archive.
+    Claimed,
+    /// It is in the archive.
+    Written,
+    /// It is in the archive, under the name that an action gave it.
+    Renamed,
     /// It should be in the archive but is not.
     Failed,
     /// An action kept it out.
@@ -32,14 +36,21 @@ pub(super) struct Ledger {
 struct LedgerState {
     /// By type, then by `namespace/name`: the key serves both to tell items apart and to list them in the end.
     items: Vec<HashMap<Box<str>, State>>,
+    /// By type, the names that actions gave to items, with those the items had before.
+    renamed: Vec<BTreeMap<Box<str>, Box<str>>>,
     done: i64,
     expected: i64,
 }
 
 impl Ledger {
     pub(super) fn new(types: usize, progress: watch::Sender<BackupProgress>) -> Self {
-        let items = (0..types).map(|_| HashMap::new()).collect();
-        Self { state: Mutex::new(LedgerState { items, done: 0, expected: 0 }), progress }
+        let state = LedgerState {
+            items: vec![HashMap::new(); types],
+            renamed: vec![BTreeMap::new(); types],
+            done: 0,
+            expected: 0,
+        };
+        Self { state: Mutex::new(state), progress }
     }
 
     /// Reserves an item for a group; false when it has been seen before.
@@ -60,14 +71,37 @@ impl Ledger {
         let items = &mut state.items[planned.index];
         let key = key(namespace, name);
         match items.get_mut(key.as_str()) {
-            Some(item @ State::Grouped) => *item = State::Done,
+            Some(item @ State::Grouped) => *item = State::Claimed,
             Some(_) => return false,
             None => {
-                items.insert(key.into_boxed_str(), State::Done);
+                items.insert(key.into_boxed_str(), State::Claimed);
             }
         }
-        state.done += 1;
         true
+    }
+
+    /// The item that has a place in the archive already which another, named `key`, is to get. Only a renamed item can
+    /// get in the way of another, so nothing is remembered of those that keep their names.
+    pub(super) fn occupant(&self, planned: &PlannedType, key: &str, place: &str) -> Option<String> {
+        let state = self.lock();
+        if let Some(renamed) = state.renamed[planned.index].get(place) {
+            return Some(renamed.to_string());
+        }
+        let is_there = key != place && state.items[planned.index].get(place) == Some(&State::Written);
+        is_there.then(|| place.to_owned())
+    }
+
+    /// Records that an item is in the archive, and at which place.
+    pub(super) fn written(&self, planned: &PlannedType, key: &str, place: &str) {
+        let mut state = self.lock();
+        let written = if key == place { State::Written } else { State::Renamed };
+        if written == State::Renamed {
+            state.renamed[planned.index].insert(place.into(), key.into());
+        }
+        if let Some(item) = state.items[planned.index].get_mut(key) {
+            *item = written;
+        }
+        state.done += 1;
     }
 
     /// Whether an item is in a group or settled.
@@ -93,11 +127,7 @@ impl Ledger {
     }
 
     fn settle(&self, planned: &PlannedType, namespace: Option<&str>, name: &str, settled: State) {
-        let mut state = self.lock();
-        let key = key(namespace, name).into_boxed_str();
-        if state.items[planned.index].insert(key, settled) == Some(State::Done) {
-            state.done -= 1;
-        }
+        self.lock().items[planned.index].insert(key(namespace, name).into_boxed_str(), settled);
     }
 
     /// Adds items that are known to come.
@@ -122,23 +152,27 @@ impl Ledger {
         });
     }
 
-    /// Whether any item of a type is in the archive.
+    /// Whether any item of a type is in the archive or on its way.
     pub(super) fn has_any(&self, planned: &PlannedType) -> bool {
-        self.lock().items[planned.index].values().any(|state| *state == State::Done)
+        let is_taken = |state: &State| matches!(state, State::Claimed | State::Written | State::Renamed);
+        self.lock().items[planned.index].values().any(is_taken)
     }
 
     /// Tells that all is done and gives the number of items, the list of them, and those that failed or were skipped.
+    /// The archive must be complete: what is not in it by now will never be.
     pub(super) fn close(&self, plan: &Plan) -> Closing {
         let mut state = self.lock();
         let mut closing = Closing::default();
-        for (planned, items) in plan.types().iter().zip(&mut state.items) {
-            let mut done: Vec<String> = Vec::new();
+        let LedgerState { items, renamed, .. } = &mut *state;
+        for ((planned, items), renamed) in plan.types().iter().zip(items).zip(renamed) {
+            let mut done: Vec<String> = std::mem::take(renamed).into_keys().map(String::from).collect();
             for (key, state) in items.drain() {
                 match state {
-                    State::Done => done.push(key.into_string()),
+                    State::Written => done.push(key.into_string()),
                     State::Failed => closing.failed.push(identifier(planned, &key)),
                     State::Skipped => closing.skipped.push(identifier(planned, &key)),
-                    State::Grouped => {}
+                    State::Claimed => closing.lost.push(identifier(planned, &key)),
+                    State::Grouped | State::Renamed => {}
                 }
             }
             done.sort_unstable();
@@ -164,6 +198,8 @@ pub(super) struct Closing {
     pub resource_list: ResourceList,
     pub failed: Vec<ResourceIdentifier>,
     pub skipped: Vec<ResourceIdentifier>,
+    /// Items that were on their way and never arrived.
+    pub lost: Vec<ResourceIdentifier>,
 }
 
 fn identifier(planned: &PlannedType, key: &str) -> ResourceIdentifier {
@@ -208,6 +244,9 @@ mod tests {
         for name in ["good", "failed", "skipped"] {
             assert!(ledger.claim(&pods, Some("shop"), name));
         }
+        ledger.publish();
+        assert_eq!(receiver.borrow().items_backed_up, 0, "nothing is in the archive yet");
+        ledger.written(&pods, "shop/good", "shop/good");
         ledger.fail(&pods, Some("shop"), "failed");
         ledger.skip(&pods, Some("shop"), "skipped");
         assert!(!ledger.claim(&pods, Some("shop"), "failed") && !ledger.claim(&pods, Some("shop"), "skipped"));
@@ -230,7 +269,24 @@ mod tests {
         assert_eq!(totals(), (0, 2));
         for name in ["a", "b", "c"] {
             ledger.claim(&pods, None, name);
+            ledger.written(&pods, name, name);
         }
         assert_eq!(totals(), (3, 3));
+    }
+
+    #[test]
+    fn only_renamed_items_can_get_in_the_way_of_others() {
+        let (ledger, _) = ledger();
+        let pods = pods();
+        for name in ["a", "b", "c"] {
+            ledger.claim(&pods, None, name);
+        }
+        assert_eq!(ledger.occupant(&pods, "a", "a"), None);
+        ledger.written(&pods, "a", "a");
+        assert_eq!(ledger.occupant(&pods, "b", "a"), Some("a".to_owned()), "a renamed item and one that is there");
+        assert_eq!(ledger.occupant(&pods, "b", "c"), None, "the other has not been written yet");
+        ledger.written(&pods, "b", "c");
+        assert_eq!(ledger.occupant(&pods, "c", "c"), Some("b".to_owned()), "an item whose place was taken");
+        assert_eq!(ledger.occupant(&pods, "c", "b"), None, "the place that the renamed item has left");
     }
 }

@@ -24,9 +24,11 @@ mod error;
 mod finalize;
 mod group;
 mod ledger;
+mod missing_types;
 mod mounts;
 mod namespaces;
 mod plan;
+mod pod_volumes;
 mod pool;
 mod snapshots;
 mod volumes;
@@ -39,7 +41,8 @@ use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
 use velero_api::FeatureFlags;
 use velero_api::records::{BackupOperation, BackupVolumeInfo, ResourceIdentifier, ResourceList, Snapshot};
-use velero_api::v1::{Backup, BackupProgress, HookStatus};
+use velero_api::v1::{Backup, BackupProgress, BackupSpec, HookStatus};
+use velero_archive::Limits;
 use velero_cluster::{Cluster, Discovery};
 use velero_plugin::Actions;
 use velero_rules::resource_policies::ResourcePolicies;
@@ -48,6 +51,8 @@ pub use error::BackupError;
 pub use finalize::{Finalized, finalize};
 pub use snapshots::TakenSnapshots;
 
+pub use crate::hooks::{OwedHooks, OwedPod, run_owed_hooks};
+
 use crate::Journal;
 use crate::backup::act::Run;
 
@@ -55,6 +60,8 @@ use crate::backup::act::Run;
 pub struct BackupRequest {
     /// The backup, its defaults filled in.
     pub backup: Backup,
+    /// What the user wrote, before anything was filled in: filters are judged by it.
+    pub asked: BackupSpec,
     /// The cluster to read from.
     pub cluster: Cluster,
     /// What the cluster serves.
@@ -71,6 +78,10 @@ pub struct BackupRequest {
     pub item_block_workers: usize,
     /// Where the snapshots are noted that are taken of volumes.
     pub taken: TakenSnapshots,
+    /// How much the archive may hold: as much as may be restored.
+    pub limits: Limits,
+    /// Where it is written down in which pods hooks ran whose counterparts are still to run.
+    pub owed_hooks: OwedHooks,
 }
 
 /// What a backup came to. Warnings and errors are in the journal.
@@ -104,34 +115,24 @@ pub async fn run<W: Write + Send + 'static>(
     journal: &Journal,
     progress: watch::Sender<BackupProgress>,
 ) -> Result<(BackupOutcome, W), BackupError> {
-    let (archive, records) = write::start(sink, journal);
-    let outcome = fill(request, journal.clone(), progress, records).await;
-    // Why the archive could not be written matters more than that nobody took the records.
-    match outcome {
-        Err(BackupError::ArchiveClosed) => Err(archive.failure().await),
-        Err(error) => Err(error),
-        Ok(outcome) => Ok((outcome, archive.finish().await?)),
-    }
+    // Boxed here and below, or the compiler does not see that the whole future can move between threads.
+    let plan = plan::prepare(&request, journal).boxed().await?;
+    let (run, archive) = Run::start(request, plan, journal, progress, sink);
+    let filled = fill(&run).boxed().await;
+    let sink = archive.close(filled).await?;
+    Ok((run.finish(), sink))
 }
 
-async fn fill(
-    request: BackupRequest,
-    journal: Journal,
-    progress: watch::Sender<BackupProgress>,
-    records: write::Records,
-) -> Result<BackupOutcome, BackupError> {
-    // Boxed here and below, or the compiler does not see that the whole future can move between threads.
-    let plan = plan::prepare(&request, &journal).boxed().await?;
-    let run = Run::new(request, plan, journal, progress, records);
+async fn fill(run: &Run) -> Result<(), BackupError> {
     let (held, streamed): (Vec<_>, Vec<_>) = run.plan.listed().partition(|planned| pool::is_held(&planned.name));
     let (ordered, streamed): (Vec<_>, Vec<_>) = streamed.into_iter().partition(|planned| !planned.order.is_empty());
 
-    collect::into_pool(&run, &held).await;
-    collect::volumes_of_claims(&run).boxed().await;
+    collect::into_pool(run, &held).await;
+    collect::volumes_of_claims(run).boxed().await;
     for planned in &ordered {
-        run.back_up_items(collect::whole_type(&run, planned).await).await?;
+        run.back_up_items(collect::whole_type(run, planned).await).await?;
     }
-    let mut pages = collect::pages(&run, &streamed);
+    let mut pages = collect::pages(run, &streamed);
     let mut pods_are_done = false;
     while let Some(page) = pages.next().await {
         // Claims and volumes that no pod has taken along come right after the pods.
@@ -143,8 +144,9 @@ async fn fill(
     }
     drop(pages);
     run.back_up_items(run.drain_pool()).await?;
-    run.back_up_items(namespaces::selected(&run)).await?;
-    let definitions = custom_resource_definitions::of_custom_resources(&run).boxed().await;
+    run.back_up_items(namespaces::selected(run)).await?;
+    let definitions = custom_resource_definitions::of_custom_resources(run).boxed().await;
     run.back_up_items(definitions).await?;
-    Ok(run.finish())
+    run.tell_of_volumes_left();
+    Ok(())
 }

@@ -40,9 +40,8 @@ pub(super) async fn read(
     journal: &Journal,
 ) -> Result<Namespaces, BackupError> {
     let items = list(request).await.map_err(BackupError::Namespaces)?;
-    let spec = &request.backup.spec;
     let names: Vec<String> = items.iter().map(|item| item.name().to_owned()).collect();
-    let filter = NamespaceFilter::expand(&spec.included_namespaces, &spec.excluded_namespaces, &names)?;
+    let filter = filter(request, &names)?;
     let included: HashMap<String, bool> =
         names.iter().map(|name| (name.clone(), filter.should_include(name))).collect();
     let mut existing = Vec::with_capacity(items.len());
@@ -63,6 +62,14 @@ pub(super) async fn read(
         });
     }
     Ok(Namespaces { filter, existing, included, with_items: Mutex::default(), listed: false })
+}
+
+/// The lists of the user decide what was asked for; what the server has added to them is left out besides.
+fn filter(request: &BackupRequest, existing: &[String]) -> Result<NamespaceFilter, BackupError> {
+    let (asked, completed) = (&request.asked, &request.backup.spec);
+    let by_label = completed.excluded_namespaces.iter().filter(|name| !asked.excluded_namespaces.contains(name));
+    let filter = NamespaceFilter::expand(&asked.included_namespaces, &asked.excluded_namespaces, existing)?;
+    Ok(filter.without_labelled(by_label.cloned()))
 }
 
 async fn list(request: &BackupRequest) -> velero_cluster::Result<Vec<RawItem>> {
@@ -120,7 +127,7 @@ impl Namespaces {
     pub(super) fn report(&self, journal: &Journal) {
         let lists = self.filter.lists();
         journal.info().message(&format!("Including namespaces: {}", lists.includes_text()));
-        journal.info().message(&format!("Excluding namespaces: {}", lists.excludes_text()));
+        journal.info().message(&format!("Excluding namespaces: {}", self.filter.excludes_text()));
         let managed: Vec<&str> = self
             .existing
             .iter()

@@ -9,11 +9,11 @@ use velero_plugin::{BackupItemAction, ItemBlockAction, Resolved, resolve};
 use velero_rules::hooks::HookRules;
 use velero_rules::ordering::{Cohabitation, ordered_names, sort_for_collection};
 use velero_rules::resource_filter::{self, ResourceFilter};
-use velero_rules::resource_policies::FilterPolicies;
+use velero_rules::resource_policies::{FilterPolicies, NamespaceVerdict};
 use velero_rules::selector::SelectorSet;
 
 use super::namespaces::{self, Namespaces};
-use super::{BackupError, BackupRequest};
+use super::{BackupError, BackupRequest, missing_types};
 use crate::Journal;
 
 pub(super) const PODS: &str = "pods";
@@ -85,6 +85,16 @@ impl Plan {
         &self.types
     }
 
+    /// The label selectors that count for a type in a namespace; `None` when nothing of it is taken. Those of a filter
+    /// policy take the place of the backup's.
+    pub(super) fn selectors_in(&self, namespace: &str, type_name: &str) -> Option<&SelectorSet> {
+        match self.filters.namespaced(namespace, type_name) {
+            NamespaceVerdict::NotGoverned => Some(&self.selectors),
+            NamespaceVerdict::LeftOut => None,
+            NamespaceVerdict::Filtered(filter) => Some(&filter.selectors),
+        }
+    }
+
     /// A type by `plural.group`, in the version the server prefers.
     pub(super) fn preferred(&self, name: &str) -> Option<&Arc<PlannedType>> {
         self.preferred.get(name).map(|index| &self.types[*index])
@@ -97,6 +107,7 @@ pub(super) async fn prepare(request: &BackupRequest, journal: &Journal) -> Resul
     let namespaces = namespaces::read(request, &selectors, journal).await?;
     let (backup_actions, block_actions) = resolve_actions(request).await?;
     let filter = resource_filter(request, &namespaces)?;
+    missing_types::report(request, &filter, journal);
     let mut plan = Plan {
         namespaces,
         selectors,
@@ -134,7 +145,12 @@ fn filter_policies(request: &BackupRequest) -> FilterPolicies {
 
 /// `plural.group` of a type, whatever name it is given by.
 fn type_name(request: &BackupRequest, name: &str) -> Option<String> {
-    request.discovery.resolve(name).map(ResourceType::group_resource)
+    any_type(request, name).map(ResourceType::group_resource)
+}
+
+/// A type by any of its names, also one that is out of reach: what was asked for must be known to be missing.
+fn any_type<'a>(request: &'a BackupRequest, name: &str) -> Option<&'a ResourceType> {
+    request.discovery.resolve(name).or_else(|| request.discovery.resolve_lost(name))
 }
 
 type BackupActions = Vec<Resolved<Arc<dyn BackupItemAction>>>;
@@ -157,12 +173,10 @@ async fn resolve_actions(request: &BackupRequest) -> Result<(BackupActions, Bloc
 
 fn resource_filter(request: &BackupRequest, namespaces: &Namespaces) -> Result<ResourceFilter, BackupError> {
     let resolve = |name: &str| {
-        request
-            .discovery
-            .resolve(name)
+        any_type(request, name)
             .map(|found| resource_filter::ResourceType { name: found.group_resource(), namespaced: found.namespaced })
     };
-    let mut filter = ResourceFilter::from_backup_spec(&request.backup.spec, &namespaces.filter, resolve);
+    let mut filter = ResourceFilter::from_backup_spec(&request.asked, &namespaces.filter, resolve);
     if let Some(policy) = request.policies.as_ref().and_then(|policies| policies.include_exclude.as_ref()) {
         filter.merge_policy(policy, resolve)?;
     }
@@ -178,7 +192,7 @@ fn plan_types(plan: &mut Plan, request: &BackupRequest, filter: &ResourceFilter)
         let included = filter.should_include(&name, found.namespaced);
         let version_counts = found.preferred || every_version;
         let listed =
-            included && version_counts && is_backupable(found) && cohabitation.admit(&found.group, &found.plural);
+            included && version_counts && found.can_be_backed_up() && cohabitation.admit(&found.group, &found.plural);
         let (backup_actions, block_actions) = actions_for(plan, &name);
         let index = plan.types.len();
         let rank = plan.listed().count();
@@ -205,10 +219,6 @@ fn in_order(discovery: &Discovery) -> Vec<&ResourceType> {
     let mut types: Vec<&ResourceType> = discovery.all_versions().collect();
     sort_for_collection(&mut types, |found| (found.group.as_str(), found.plural.as_str()));
     types
-}
-
-fn is_backupable(found: &ResourceType) -> bool {
-    ["list", "create", "get", "delete"].into_iter().all(|verb| found.supports(verb))
 }
 
 /// `spec.orderedResources` names types by their plural.

@@ -16,6 +16,7 @@ use velero_rules::volume_decision::{VolumeDecision, VolumeRules};
 use super::act::{ItemResult, Run};
 use super::claims::PendingClaim;
 use super::mounts::Mounts;
+use super::pod_volumes::{self, PodVolumesAsked};
 use super::pool::{CLAIMS, VOLUMES};
 use super::snapshots::{SnapshotLocations, TakenSnapshots};
 use super::write::Record;
@@ -50,6 +51,7 @@ pub(super) struct Volumes {
     pub(super) locations: SnapshotLocations,
     pub(super) taken: TakenSnapshots,
     mounts: Mounts,
+    pub(super) pods: PodVolumesAsked,
     deferred: Mutex<(Vec<PendingVolume>, Vec<PendingClaim>)>,
     pub(super) infos: Mutex<BTreeMap<String, BackupVolumeInfo>>,
 }
@@ -60,6 +62,7 @@ impl Volumes {
             locations: SnapshotLocations::new(&spec.volume_snapshot_locations),
             taken,
             mounts: Mounts::default(),
+            pods: PodVolumesAsked::default(),
             deferred: Mutex::default(),
             infos: Mutex::default(),
         }
@@ -130,14 +133,12 @@ impl Run {
     async fn save_data(&self, name: &str, volume: &Value) -> ItemResult<()> {
         let entry = || self.journal.info().object(VOLUMES, None, name);
         match self.decide(volume).await? {
-            VolumeDecision::CsiSnapshot => {
+            VolumeDecision::CsiSnapshot { .. } => {
                 entry().message("The snapshot of the volume is left to the CSI actions on its claim");
             }
             VolumeDecision::FsBackup => {
-                let reason = "this server does not copy volumes through the file systems of pods yet";
-                let warning = self.journal.warning().object(VOLUMES, None, name);
-                warning.message(&format!("The data of the volume is not backed up: {reason}"));
-                self.volumes.note_skipped(volume, BY_POD, reason);
+                self.volumes.note_skipped(volume, BY_POD, pod_volumes::NOT_YET);
+                self.volumes.pods.note_asked(name, claim_of(volume));
             }
             VolumeDecision::Skip(reason) => {
                 entry().message(&format!("The data of the volume is not backed up: {}", reason.as_str()));
@@ -148,6 +149,12 @@ impl Run {
                     let reason = "no applicable volumesnapshotter found";
                     entry().message(&format!("No snapshot of the volume is taken: {reason}"));
                     self.volumes.note_skipped(volume, BY_SNAPSHOT, reason);
+                    if stays_unmoved && volume["spec"]["csi"].is_object() {
+                        self.tell_of_unmoved(
+                            volume,
+                            "no snapshot of it is taken either (the server lacks --features=EnableCSI)",
+                        );
+                    }
                 } else if stays_unmoved {
                     let warning = self.journal.warning().object(VOLUMES, None, name);
                     warning
@@ -158,15 +165,35 @@ impl Run {
         Ok(())
     }
 
-    pub(super) async fn decide(&self, volume: &Value) -> ItemResult<VolumeDecision> {
+    /// What the backup says about volumes.
+    pub(super) fn volume_rules(&self) -> VolumeRules<'_> {
         let request = &self.request;
-        let rules = VolumeRules::new(&request.backup.spec, request.policies.as_ref(), &request.features);
+        VolumeRules {
+            claims_are_left_out: self.plan.preferred(CLAIMS).is_none_or(|claims| !claims.included),
+            ..VolumeRules::new(&request.backup.spec, request.policies.as_ref(), &request.features)
+        }
+    }
+
+    /// Says that the data of a volume is not moved, which the backup asks for.
+    pub(super) fn tell_of_unmoved(&self, volume: &Value, where_it_is: &str) {
+        let name = volume["metadata"]["name"].as_str().unwrap_or_default();
+        let of_claim = claim_of(volume).map(|(namespace, claim)| format!(" (claim {namespace}/{claim})"));
+        let message = format!(
+            "The data of volume {name}{} is not moved, which snapshotMoveData of the backup asks for and this server cannot do \
+             yet; {where_it_is}. Back it up without snapshotMoveData, or leave it out with a volume policy",
+            of_claim.unwrap_or_default()
+        );
+        self.journal.error().object(VOLUMES, None, name).message(&message);
+    }
+
+    pub(super) async fn decide(&self, volume: &Value) -> ItemResult<VolumeDecision> {
+        let rules = self.volume_rules();
         let mut data = VolumeData::of_persistent_volume(volume);
         let Some((namespace, claim)) = claim_of(volume) else {
             return Ok(rules.decide(&data, &[]));
         };
         if let Some(claims) = self.plan.preferred(CLAIMS).filter(|_| rules.ask_for_claims()) {
-            let found = request.cluster.get(&claims.resource_type, Some(namespace), claim).await;
+            let found = self.request.cluster.get(&claims.resource_type, Some(namespace), claim).await;
             let found =
                 found.map_err(|error| format!("error getting claim {namespace}/{claim} of the volume: {error}"))?;
             if let Some(claim) = found {

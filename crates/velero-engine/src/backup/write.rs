@@ -1,19 +1,21 @@
 //! The one thread that fills the archive.
 //!
-//! Records come through a short channel: when the archive cannot keep up, the whole pipeline waits.
+//! Records come through a short channel: when the archive cannot keep up, the whole pipeline waits. An item is done when
+//! it is in the archive, and not before: this thread enters it into the ledger.
 
-use std::fmt::Write as _;
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use velero_archive::{ArchiveWriter, ItemPath};
+use velero_archive::{ArchiveWriter, Error, ItemPath, Limits};
 use velero_cluster::RawItem;
 
 use super::BackupError;
+use super::ledger::Ledger;
 use super::plan::PlannedType;
+use super::pool::key;
 use crate::Journal;
 
 /// How many batches may wait. Each may hold a page of a list in memory.
@@ -26,10 +28,33 @@ const BATCH_RECORDS: usize = 256;
 /// An item for the archive.
 pub(super) struct Record {
     pub planned: Arc<PlannedType>,
+    /// The namespace and name it has in the cluster, where an action has given it others.
+    pub renamed_from: Option<(Option<String>, String)>,
     pub body: Body,
 }
 
 impl Record {
+    /// An item as it came.
+    pub(super) fn unchanged(planned: Arc<PlannedType>, raw: RawItem) -> Self {
+        Self { planned, renamed_from: None, body: Body::Raw(raw) }
+    }
+
+    /// Where the item goes: its namespace and name in the archive.
+    fn place(&self) -> (Option<&str>, &str) {
+        match &self.body {
+            Body::Raw(raw) => (raw.namespace(), raw.name()),
+            Body::Changed { namespace, name, .. } => (namespace.as_deref(), name),
+        }
+    }
+
+    /// What the item is: its namespace and name in the cluster.
+    fn identity(&self) -> (Option<&str>, &str) {
+        match &self.renamed_from {
+            Some((namespace, name)) => (namespace.as_deref(), name),
+            None => self.place(),
+        }
+    }
+
     fn size(&self) -> usize {
         match &self.body {
             Body::Raw(raw) => raw.as_bytes().len(),
@@ -97,24 +122,42 @@ pub(super) struct Archive<W> {
 }
 
 /// Starts the thread.
-pub(super) fn start<W: Write + Send + 'static>(sink: W, journal: &Journal) -> (Archive<W>, Records) {
+pub(super) fn start<W: Write + Send + 'static>(
+    sink: W,
+    limits: Limits,
+    journal: &Journal,
+    ledger: &Arc<Ledger>,
+) -> (Archive<W>, Records) {
     let (sender, receiver) = mpsc::channel(WAITING_BATCHES);
-    let journal = journal.clone();
-    let task = tokio::task::spawn_blocking(move || write_all(sink, receiver, &journal));
+    let (journal, ledger) = (journal.clone(), Arc::clone(ledger));
+    let task = tokio::task::spawn_blocking(move || {
+        let modified = u64::try_from(Timestamp::now().as_second()).unwrap_or_default();
+        let archive = ArchiveWriter::with_limits(sink, modified, limits).map_err(BackupError::Archive)?;
+        Writer { archive, journal, ledger, paths: Vec::new(), body: Vec::new() }.write_all(receiver)
+    });
     let records = Records { sender: sender.clone(), gathered: Mutex::default() };
     (Archive { sender, task }, records)
 }
 
 impl<W> Archive<W> {
-    /// Ends the archive and gives the sink back.
-    pub(super) async fn finish(self) -> Result<W, BackupError> {
+    /// Ends the archive of a backup that did what it could, and gives the sink back. Why the archive could not be written
+    /// matters more than that nobody took the records.
+    pub(super) async fn close(self, filled: Result<(), BackupError>) -> Result<W, BackupError> {
+        match filled {
+            Ok(()) => self.finish().await,
+            Err(BackupError::ArchiveClosed) => Err(self.failure().await),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn finish(self) -> Result<W, BackupError> {
         // A thread that has stopped already says why below.
         let _ = self.sender.send(Message::End).await;
         self.task.await.unwrap_or(Err(BackupError::ArchiveClosed))
     }
 
     /// Why the archive takes no more records.
-    pub(super) async fn failure(self) -> BackupError {
+    async fn failure(self) -> BackupError {
         drop(self.sender);
         match self.task.await {
             Ok(Err(error)) => error,
@@ -123,64 +166,94 @@ impl<W> Archive<W> {
     }
 }
 
-fn write_all<W: Write>(sink: W, mut receiver: mpsc::Receiver<Message>, journal: &Journal) -> Result<W, BackupError> {
-    let modified = u64::try_from(Timestamp::now().as_second()).unwrap_or_default();
-    let archive = ArchiveWriter::new(sink, modified).map_err(BackupError::Archive)?;
-    let mut writer = Writer { archive, path: String::new(), body: Vec::new() };
-    while let Some(message) = receiver.blocking_recv() {
-        match message {
-            Message::Batch(batch) => {
-                for record in &batch {
-                    writer.write(record, journal)?;
-                }
-            }
-            Message::End => return writer.archive.finish().map_err(BackupError::Archive),
-        }
-    }
-    // All senders are gone without an end: the backup was given up. A writer dropped unfinished leaves no whole archive.
-    Err(BackupError::ArchiveClosed)
-}
-
 struct Writer<W: Write> {
     archive: ArchiveWriter<W>,
-    path: String,
+    journal: Journal,
+    ledger: Arc<Ledger>,
+    paths: Vec<String>,
     body: Vec<u8>,
 }
 
+/// Why an item is not written.
+enum Refused {
+    /// For a reason of its own: all others go on.
+    Item(String),
+    /// Nothing more can be written.
+    Archive(Error),
+}
+
 impl<W: Write> Writer<W> {
-    fn write(&mut self, record: &Record, journal: &Journal) -> Result<(), BackupError> {
-        let (namespace, name, body) = match &record.body {
-            Body::Raw(raw) => {
-                self.body.clear();
-                if let Err(error) = raw.write_to(&mut self.body) {
-                    journal
-                        .error()
-                        .object(&record.planned.name, raw.namespace(), raw.name())
-                        .error(&error)
-                        .message("Error backing up item");
-                    return Ok(());
+    fn write_all(mut self, mut receiver: mpsc::Receiver<Message>) -> Result<W, BackupError> {
+        while let Some(message) = receiver.blocking_recv() {
+            match message {
+                Message::Batch(batch) => {
+                    for record in &batch {
+                        self.write_or_tell(record)?;
+                    }
+                    self.ledger.publish();
                 }
-                (raw.namespace(), raw.name(), self.body.as_slice())
-            }
-            Body::Changed { namespace, name, json } => (namespace.as_deref(), name.as_str(), json.as_slice()),
-        };
-        let path = ItemPath { group_resource: &record.planned.name, version: None, namespace, name };
-        let resource_type = &record.planned.resource_type;
-        for copy in path.copies(&resource_type.version, resource_type.preferred) {
-            self.path.clear();
-            // Writing to a string cannot fail.
-            let _ = write!(self.path, "{copy}");
-            match self.archive.append(&self.path, body) {
-                Err(error @ velero_archive::Error::UnsafePath { .. }) => {
-                    journal
-                        .error()
-                        .object(&record.planned.name, namespace, name)
-                        .error(&error)
-                        .message("Error backing up item");
-                }
-                result => result.map_err(BackupError::Archive)?,
+                Message::End => return self.archive.finish().map_err(BackupError::Archive),
             }
         }
+        // All senders are gone without an end: the backup was given up. A writer dropped unfinished leaves no whole archive.
+        Err(BackupError::ArchiveClosed)
+    }
+
+    fn write_or_tell(&mut self, record: &Record) -> Result<(), BackupError> {
+        match self.write(record) {
+            Ok(()) => Ok(()),
+            Err(Refused::Archive(error)) => Err(BackupError::Archive(error)),
+            Err(Refused::Item(problem)) => {
+                let (namespace, name) = record.identity();
+                let entry = self.journal.error().object(&record.planned.name, namespace, name);
+                entry.error(&problem).message("Error backing up item");
+                self.ledger.fail(&record.planned, namespace, name);
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes all copies of an item or none.
+    fn write(&mut self, record: &Record) -> Result<(), Refused> {
+        let planned = &record.planned;
+        let identity = record.identity();
+        let (namespace, name) = record.place();
+        let (from, to) = (key(identity.0, identity.1), key(namespace, name));
+        if let Some(other) = self.ledger.occupant(planned, &from, &to) {
+            return Err(Refused::Item(taken(&planned.name, &from, &to, &other)));
+        }
+        let body = match &record.body {
+            Body::Raw(raw) => {
+                self.body.clear();
+                raw.write_to(&mut self.body).map_err(|error| Refused::Item(error.to_string()))?;
+                self.body.as_slice()
+            }
+            Body::Changed { json, .. } => json.as_slice(),
+        };
+        let path = ItemPath { group_resource: &planned.name, version: None, namespace, name };
+        let resource_type = &planned.resource_type;
+        let copies = path.copies(&resource_type.version, resource_type.preferred);
+        self.paths.clear();
+        self.paths.extend(copies.map(|copy| copy.to_string()));
+        for path in &self.paths {
+            self.archive.check(path, body).map_err(|error| Refused::Item(error.to_string()))?;
+        }
+        for path in &self.paths {
+            self.archive.append(path, body).map_err(Refused::Archive)?;
+        }
+        self.ledger.written(planned, &from, &to);
         Ok(())
     }
 }
+
+/// Why an item has no place: an action has renamed it, or the one that has its place.
+fn taken(resource: &str, from: &str, to: &str, other: &str) -> String {
+    match from == to {
+        true => format!("an action has renamed {resource} {other} to {to}, whose place in the archive is taken by it"),
+        false => format!("an action has renamed it to {to}, which is in the archive already (as {resource} {other})"),
+    }
+}
+
+#[cfg(test)]
+#[path = "write_tests.rs"]
+mod tests;

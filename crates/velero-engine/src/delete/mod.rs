@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use velero_api::v1::Backup;
-use velero_archive::{ArchiveReader, ItemPath};
+use velero_archive::{ArchiveReader, ItemPath, Limits};
 use velero_cluster::Discovery;
 use velero_plugin::{Actions, DeleteItemAction, Resolved, resolve};
 
@@ -36,7 +36,7 @@ type Action = Resolved<Arc<dyn DeleteItemAction>>;
 /// not keep others from running. Without actions the archive is not read.
 pub async fn run<R: Read + Send + 'static>(
     backup: &Backup,
-    archive: R,
+    (archive, limits): (R, Limits),
     actions: &Actions,
     discovery: &Discovery,
     journal: &Journal,
@@ -52,7 +52,7 @@ pub async fn run<R: Read + Send + 'static>(
     let resolved = Arc::new(resolved);
     let (sender, mut items) = mpsc::channel(WAITING_ITEMS);
     let wanted = Arc::clone(&resolved);
-    let reading = tokio::task::spawn_blocking(move || read(archive, &wanted, &sender));
+    let reading = tokio::task::spawn_blocking(move || read(archive, limits, &wanted, &sender));
     while let Some(item) = items.recv().await {
         item.act(&resolved, backup, journal).await;
     }
@@ -90,8 +90,13 @@ impl ArchivedItem {
 }
 
 /// Reads the archive and passes on the items of types that some action applies to, each once.
-fn read<R: Read>(archive: R, actions: &[Action], sender: &mpsc::Sender<ArchivedItem>) -> Result<(), DeleteError> {
-    ArchiveReader::new(archive).for_each(|entry| {
+fn read<R: Read>(
+    archive: R,
+    limits: Limits,
+    actions: &[Action],
+    sender: &mpsc::Sender<ArchivedItem>,
+) -> Result<(), DeleteError> {
+    ArchiveReader::new(archive).with_limits(limits).for_each(|entry| {
         let item = ItemPath::parse(entry.path).filter(|path| path.version.is_none());
         let Some(path) = item.filter(|path| actions.iter().any(|one| one.applies_to_type(path.group_resource))) else {
             return Ok(());

@@ -1,5 +1,8 @@
 //! Commands in pods, before and after they are stored.
 
+mod owed;
+
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use serde_json::Value;
@@ -8,6 +11,8 @@ use velero_api::v1::HookStatus;
 use velero_cluster::{Cluster, Error, ExecOutput, ExecReason, ExecRequest, RawItem};
 use velero_rules::hooks::{HookPhase, HookRules, HookSource, PodHook, PodHooks, has_ended};
 
+pub use owed::{OwedHooks, OwedPod, run_owed_hooks};
+
 use crate::Journal;
 use crate::journal::Entry;
 
@@ -15,6 +20,7 @@ use crate::journal::Entry;
 pub(crate) struct HookedPod {
     namespace: String,
     name: String,
+    uid: String,
     has_ended: bool,
     pre: PodHooks,
     post: PodHooks,
@@ -33,6 +39,7 @@ impl HookedPod {
         any.then(|| Self {
             namespace: raw.namespace().unwrap_or_default().to_owned(),
             name: raw.name().to_owned(),
+            uid: pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
             has_ended: has_ended(pod),
             pre,
             post,
@@ -40,58 +47,92 @@ impl HookedPod {
     }
 }
 
-/// Runs hooks and counts them.
+/// Why a hook failed.
+struct HookFailure {
+    reason: String,
+    /// Whether its command was not run to an end, so that another try may help.
+    may_pass: bool,
+}
+
+/// How the hooks of a pod went.
+#[derive(Default)]
+struct Ran {
+    failures: Vec<HookFailure>,
+    /// Whether the last failure is final for its pod.
+    is_final: bool,
+}
+
+impl Ran {
+    fn outcome(mut self) -> Result<(), String> {
+        match self.failures.pop() {
+            Some(failure) if self.is_final => Err(failure.reason),
+            _ => Ok(()),
+        }
+    }
+
+    /// Why a command was not run to an end, if one was not.
+    fn unreached(&self) -> Option<String> {
+        self.failures.iter().find(|failure| failure.may_pass).map(|failure| failure.reason.clone())
+    }
+}
+
+/// Runs hooks and counts them. Clones share the counts.
+#[derive(Clone)]
 pub(crate) struct HookRunner {
     cluster: Cluster,
     journal: Journal,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
     attempted: AtomicI64,
     failed: AtomicI64,
 }
 
 impl HookRunner {
     pub(crate) fn new(cluster: Cluster, journal: Journal) -> Self {
-        Self { cluster, journal, attempted: AtomicI64::new(0), failed: AtomicI64::new(0) }
+        Self { cluster, journal, counts: Arc::default() }
     }
 
     /// How the hooks went so far.
     pub(crate) fn status(&self) -> HookStatus {
         HookStatus {
-            hooks_attempted: self.attempted.load(Ordering::Relaxed),
-            hooks_failed: self.failed.load(Ordering::Relaxed),
+            hooks_attempted: self.counts.attempted.load(Ordering::Relaxed),
+            hooks_failed: self.counts.failed.load(Ordering::Relaxed),
             ..HookStatus::default()
         }
     }
 
     /// Runs the hooks of a pod one after the other. Every failure is recorded; only one whose hook says so ends the
-    /// row and is given back. Hooks after it count as attempted.
-    pub(crate) async fn run(&self, pod: &HookedPod, phase: HookPhase) -> Result<(), String> {
+    /// row. Hooks after it count as attempted.
+    async fn run(&self, pod: &HookedPod, phase: HookPhase) -> Ran {
         let chosen = if phase == HookPhase::Pre { &pod.pre } else { &pod.post };
         for warning in &chosen.warnings {
             self.entry_about(pod, self.journal.warning()).message(warning);
         }
-        let mut outcome = Ok(());
+        let mut ran = Ran::default();
         for hook in &chosen.hooks {
-            self.attempted.fetch_add(1, Ordering::Relaxed);
-            if outcome.is_err() {
+            self.counts.attempted.fetch_add(1, Ordering::Relaxed);
+            if ran.is_final {
                 continue;
             }
-            let Err(error) = self.run_one(pod, hook).await else {
+            let Err(failure) = self.run_one(pod, hook).await else {
                 continue;
             };
-            self.failed.fetch_add(1, Ordering::Relaxed);
+            self.counts.failed.fetch_add(1, Ordering::Relaxed);
             let entry = self.entry_about(pod, self.journal.error()).field("hookSource", source_text(hook.source));
             let entry = entry.field("hookType", "exec").field("hookPhase", phase_text(phase));
-            entry.field("hookName", hook.name.as_str()).error(&error).message("Error executing hook");
-            if hook.stops_on_failure() {
-                outcome = Err(error);
-            }
+            entry.field("hookName", hook.name.as_str()).error(&failure.reason).message("Error executing hook");
+            ran.is_final = hook.stops_on_failure();
+            ran.failures.push(failure);
         }
-        outcome
+        ran
     }
 
-    async fn run_one(&self, pod: &HookedPod, hook: &PodHook) -> Result<(), String> {
+    async fn run_one(&self, pod: &HookedPod, hook: &PodHook) -> Result<(), HookFailure> {
         if let Some(refusal) = &hook.refusal {
-            return Err(refusal.to_string());
+            return Err(HookFailure { reason: refusal.to_string(), may_pass: false });
         }
         let about = || {
             let entry = self.entry_about(pod, self.journal.info()).field("hookName", hook.name.as_str());
@@ -109,7 +150,7 @@ impl HookRunner {
             command: hook.command.clone(),
             timeout: (hook.timeout > GoDuration::ZERO).then(|| hook.timeout.to_std()),
         };
-        let (output, outcome) = execute(&self.cluster, &request).await;
+        let (output, outcome) = attempt(&self.cluster, &request).await;
         about().message(&format!("stdout: {}", output.stdout));
         about().message(&format!("stderr: {}", output.stderr));
         outcome
@@ -122,17 +163,22 @@ impl HookRunner {
 
 /// Runs a command in a pod; gives what it wrote, and why it failed if it did.
 pub(crate) async fn execute(cluster: &Cluster, request: &ExecRequest) -> (ExecOutput, Result<(), String>) {
+    let (output, outcome) = attempt(cluster, request).await;
+    (output, outcome.map_err(|failure| failure.reason))
+}
+
+async fn attempt(cluster: &Cluster, request: &ExecRequest) -> (ExecOutput, Result<(), HookFailure>) {
     match cluster.exec(request).await {
         Ok(output) => (output, Ok(())),
         Err(Error::Exec(failure)) => {
-            let reason = match failure.reason {
-                ExecReason::TimedOut(limit) => format!("timed out after {}", GoDuration::from(limit)),
-                ExecReason::ExitCode(code) => format!("command terminated with exit code {code}"),
-                ExecReason::Failed(_) => failure.to_string(),
+            let (reason, may_pass) = match failure.reason {
+                ExecReason::TimedOut(limit) => (format!("timed out after {}", GoDuration::from(limit)), false),
+                ExecReason::ExitCode(code) => (format!("command terminated with exit code {code}"), false),
+                ExecReason::Failed(_) => (failure.to_string(), true),
             };
-            (failure.output, Err(reason))
+            (failure.output, Err(HookFailure { reason, may_pass }))
         }
-        Err(error) => (ExecOutput::default(), Err(error.to_string())),
+        Err(error) => (ExecOutput::default(), Err(HookFailure { reason: error.to_string(), may_pass: true })),
     }
 }
 

@@ -45,6 +45,7 @@ impl Item {
 }
 
 /// An item ready to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub object: Value,
     pub status: Option<Value>,
@@ -66,39 +67,30 @@ impl Run {
             if let Claim::Handled { exists } = self.ledger.claim(&key, row).await {
                 return exists;
             }
-            let ended = match self.handle(&item, row).await {
-                Ok(ended) => ended,
-                Err(trouble) => self.end_with(&item, trouble),
-            };
-            self.log_end(&item, &ended);
-            self.ledger.close(
-                &key,
-                ended.kind.as_deref(),
-                ended.name.as_deref().unwrap_or(&item.name),
-                ended.done,
-                ended.exists,
-            );
-            ended.exists
+            let result = self.handle(&item, row).await;
+            self.conclude(item, result, row)
         }
         .boxed()
     }
 
-    async fn handle(&self, item: &Item, row: Row) -> ItemResult {
+    /// Brings one item from the archive into the cluster.
+    pub(super) async fn handle(&self, item: &Item, row: Row) -> ItemResult {
         let from_backup = self.read(item)?;
         let kind = kind_key(&from_backup);
         if let (Some(original), Some(target)) = (item.original.as_deref(), item.target.as_deref()) {
             let ready = self.ensure_namespace(original, target).await;
-            ready.map_err(|error| Trouble::velero(error).about(kind.clone()))?;
+            ready.map_err(|trouble| trouble.about(kind.clone()))?;
         }
-        let handled = self.handle_object(item, from_backup, row).await;
         // Whatever becomes of it, it is listed under the kind it has in the backup.
-        match handled {
-            Ok(ended) => Ok(Ended { kind: Some(kind), ..ended }),
+        match self.prepare(item, from_backup, row).await {
+            Ok(Prepared::Ended(ended)) => Ok(Ended { kind: Some(kind), ..ended }),
+            Ok(Prepared::ToWrite(wanted)) => self.write_as(item, kind, *wanted).await,
             Err(trouble) => Err(trouble.about(kind)),
         }
     }
 
-    fn read(&self, item: &Item) -> Result<Value, Trouble> {
+    /// The object of an item as it is in the archive.
+    pub(super) fn read(&self, item: &Item) -> Result<Value, Trouble> {
         let object = self
             .contents
             .read(item.stored)
@@ -115,22 +107,24 @@ impl Run {
         )))
     }
 
-    async fn handle_object(&self, item: &Item, from_backup: Value, row: Row) -> ItemResult {
+    /// Makes of an item what is to be written.
+    async fn prepare(&self, item: &Item, from_backup: Value, row: Row) -> Result<Prepared, Trouble> {
+        let skip = |reason: &str| Ok(Prepared::Ended(self.skip(item, reason)));
         if object::is_mirror_pod(&item.resource, &from_backup) {
-            return Ok(self.skip(item, "it is a mirror pod: the kubelet makes it from a file"));
+            return skip("it is a mirror pod: the kubelet makes it from a file");
         }
         let mut object = from_backup.clone();
         if &*item.resource == "persistentvolumes"
             && let Some(ended) = self.handle_volume(item, &mut object).await?
         {
-            return Ok(ended);
+            return Ok(Prepared::Ended(ended));
         }
         let status = object::strip(&mut object);
         for resolved in &self.actions {
             let applies = resolved.applies_to_type(&item.resource)
                 && resolved.applies_to_item(item.target.as_deref(), || labels_of(&object));
             if applies && self.act(&*resolved.action, item, &mut object, &from_backup, row).await? == Act::Skip {
-                return Ok(self.skip(item, &format!("the action {} keeps it out", resolved.action.name())));
+                return skip(&format!("the action {} keeps it out", resolved.action.name()));
             }
         }
         if &*item.resource == "persistentvolumeclaims" {
@@ -138,13 +132,17 @@ impl Run {
             self.volumes.note_claim(&object, &namespace(&item.original), &namespace(&item.target));
             self.volumes.free_claim(&mut object);
         }
+        if Selection::is_work(&item.resource) {
+            self.tell_of_upload(&from_backup);
+            return skip("it is work of Velero that was done, and must not be done again");
+        }
         self.modify(item, &mut object);
         if let Some(target) = &item.target {
             object::set_namespace(&mut object, target);
         }
         object::add_labels(&mut object, &self.restore_name, &self.request.restore.spec.backup_name);
         let managed_fields = object::take_managed_fields(&mut object);
-        self.write(item, Wanted { object, status, managed_fields }).await
+        Ok(Prepared::ToWrite(Box::new(Wanted { object, status, managed_fields })))
     }
 
     /// Decides about a volume; gives the end if it is not made.
@@ -254,6 +252,12 @@ impl Run {
         };
         path.to_string()
     }
+}
+
+/// What an item came to before it is written.
+enum Prepared {
+    ToWrite(Box<Wanted>),
+    Ended(Ended),
 }
 
 #[derive(PartialEq, Eq)]

@@ -1,27 +1,23 @@
 //! Writing an item: create it, and look only if it is there already.
 
-use std::time::{Duration, Instant};
-
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use velero_api::v1::ExistingResourcePolicy;
+use velero_api::{dry_run, labels};
 use velero_archive::go_json;
 use velero_cluster::{Error, RawItem};
 
 use super::act::{Item, Wanted};
+use super::again::{Sent, misses_webhook};
 use super::existing::{self, Verdict};
 use super::ledger::Done;
 use super::object::{self, Owners};
 use super::outcome::PreviewAction;
-use super::plan::DEFINITIONS;
+use super::plan::{DEFINITIONS, is_admission};
 use super::run::{Mode, Run};
 use super::trouble::{Ended, ItemResult, Trouble};
 use super::types::Served;
 
-/// How long the server may take to serve a type whose definition it has accepted.
-const NEW_TYPE: Duration = Duration::from_secs(30);
-const NEW_TYPE_POLL: Duration = Duration::from_millis(200);
-/// How long the server's admission may take to learn of an object that was made a moment ago.
-const NEW_REFERENCE: Duration = Duration::from_secs(2);
 const PORT_TAKEN: &str = "provided port is already allocated";
 
 /// An object and where it goes.
@@ -40,20 +36,16 @@ impl Target<'_> {
 
 impl Run {
     /// Writes an item, or says what writing it would do.
-    pub(super) async fn write(&self, item: &Item, wanted: Wanted) -> ItemResult {
+    pub(super) async fn write(&self, item: &Item, wanted: &Wanted) -> ItemResult {
         let Some(served) = self.types.of(&wanted.object) else {
-            let kind = super::act::kind_key(&wanted.object);
-            return Err(Trouble::error(format!(
-                "error restoring {}: the server could not find the requested resource: the cluster does not serve {kind}; \
-                 install what brings this type and restore again",
-                item.id()
-            )));
+            let why = self.types.unserved(&wanted.object);
+            return Err(Trouble::error(format!("error restoring {}: {why}", item.id())));
         };
         let name = object::text(&wanted.object, "/metadata/name").to_owned();
         let target = Target { item, served, name, namespace: item.target.as_deref().map(str::to_owned) };
         let ended = match self.mode {
-            Mode::Write => self.create(&target, &wanted).await?,
-            Mode::Preview => self.look(&target, &wanted).await?,
+            Mode::Write => self.create(&target, wanted).await?,
+            Mode::Preview => self.look(&target, wanted).await?,
         };
         if &*item.resource == DEFINITIONS && ended.done != Done::Failed {
             self.types.define(&wanted.object);
@@ -63,56 +55,57 @@ impl Run {
 
     async fn create(&self, target: &Target<'_>, wanted: &Wanted) -> ItemResult {
         let owners = object::owners(&wanted.managed_fields);
-        match self.send_create(target, &wanted.object, &owners).await {
-            Ok(created) => {
-                self.complete(target, wanted, &owners, created).await;
-                Ok(Ended::new(Done::Created, true))
+        let sent = self.send_create(target, &wanted.object, &owners).await;
+        let error = match sent.result {
+            Ok(created) => return Ok(self.complete(target, wanted, &owners, created).await),
+            Err(error) => error,
+        };
+        let is_taken = is_taken(&error, &wanted.object);
+        if !is_taken && !sent.unsure {
+            return Err(failed(target, &error));
+        }
+        match self.find(target).await {
+            // Whatever the last answer says: an earlier try was carried out, and only its answer was lost.
+            Ok(Some(found)) if sent.unsure && self.is_ours(&found, &wanted.object) => {
+                Ok(self.complete(target, wanted, &owners, found).await)
             }
-            Err(error) if is_taken(&error, &wanted.object) => match self.live(target).await {
-                Ok(Some(live)) => self.compare(target, wanted, live).await,
-                Ok(None) => Err(failed(target, &error)),
-                Err(unread) => Err(Trouble::warning(format!(
-                    "{} exists already, but it cannot be read, so it was not compared with the backup: {unread}",
-                    target.item.id()
-                ))),
-            },
-            Err(error) => Err(failed(target, &error)),
+            Ok(Some(found)) if is_taken => self.compare(target, wanted, stripped(&found)).await,
+            Err(unread) if is_taken => Err(Trouble::warning(format!(
+                "{} exists already, but it cannot be read, so it was not compared with the backup: {unread}",
+                target.item.id()
+            ))),
+            _ => Err(failed(target, &error)),
         }
     }
 
-    async fn send_create(&self, target: &Target<'_>, object: &Value, owners: &Owners) -> Result<RawItem, Error> {
-        let cluster = &self.request.cluster;
+    async fn send_create(&self, target: &Target<'_>, object: &Value, owners: &Owners) -> Sent<RawItem> {
         let manager = match owners {
             Owners::One(manager) => Some(manager.as_str()),
             Owners::None | Owners::Several => None,
         };
-        let start = Instant::now();
-        loop {
-            // As Go writes it: a ControllerRevision is compared byte for byte with what its controller would write.
-            let body = go_json::to_vec(object).unwrap_or_default();
-            let kind = &target.served.resource_type;
-            let request = cluster.create_raw(kind, target.namespace(), &target.name, body, manager);
-            match self.pace.send(cluster, request).await {
-                Err(Error::NotFound(_)) if target.served.is_new && start.elapsed() < NEW_TYPE => {
-                    tokio::time::sleep(NEW_TYPE_POLL).await;
-                }
-                Err(error) if misses_reference(&error) && start.elapsed() < NEW_REFERENCE => {
-                    tokio::time::sleep(NEW_TYPE_POLL).await;
-                }
-                answer => return answer,
-            }
-        }
+        // As Go writes it: a ControllerRevision is compared byte for byte with what its controller would write.
+        let body = go_json::to_vec(object).unwrap_or_default();
+        let (cluster, kind) = (&self.request.cluster, &target.served.resource_type);
+        let create = || cluster.create_raw(kind, target.namespace(), &target.name, body.clone(), manager);
+        self.send(&target.item.resource, target.served.is_new, create).await
     }
 
-    async fn live(&self, target: &Target<'_>) -> Result<Option<Value>, Error> {
-        let cluster = &self.request.cluster;
-        let kind = &target.served.resource_type;
-        let live = self.pace.send(cluster, cluster.get(kind, target.namespace(), &target.name)).await?;
-        Ok(live.map(|mut live| {
-            object::strip(&mut live);
-            object::take_managed_fields(&mut live);
-            live
-        }))
+    /// Whether an object in the cluster is the one that this restore sent: it carries its name, and is no older.
+    fn is_ours(&self, found: &RawItem, sent: &Value) -> bool {
+        let Ok(found) = found.to_value() else { return false };
+        let same = |key: &str| {
+            let value = |object: &Value| object["metadata"]["labels"][key].as_str().map(str::to_owned);
+            value(&found).is_some() && value(&found) == value(sent)
+        };
+        let begin = self.request.restore.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let made: Option<Timestamp> = object::text(&found, "/metadata/creationTimestamp").parse().ok();
+        same(labels::RESTORE_NAME) && same(labels::BACKUP_NAME) && begin.is_none_or(|begin| made >= Some(begin))
+    }
+
+    /// The object in the cluster.
+    async fn find(&self, target: &Target<'_>) -> Result<Option<RawItem>, Error> {
+        let (cluster, kind) = (&self.request.cluster, &target.served.resource_type);
+        self.pace.send(cluster, cluster.get_raw(kind, target.namespace(), &target.name)).await
     }
 
     /// Deals with an object that is there already.
@@ -128,6 +121,7 @@ impl Run {
             Verdict::Differs => Err(Trouble::warning(differs(wanted, policy)).but_exists()),
             Verdict::Patch { patch, labels_only } => match self.patch(target, &patch).await {
                 Ok(()) => Ok(Ended::new(Done::Updated, true)),
+                Err(error) if misses_webhook(&error) => Err(failed(target, &error).but_exists()),
                 Err(error) => {
                     if let Some(labels) = labels_only {
                         self.patch(target, &labels).await.map_err(|error| failed(target, &error).but_exists())?;
@@ -140,9 +134,9 @@ impl Run {
     }
 
     pub(super) async fn patch(&self, target: &Target<'_>, patch: &Value) -> Result<(), Error> {
-        let cluster = &self.request.cluster;
-        let kind = &target.served.resource_type;
-        self.pace.send(cluster, cluster.merge_patch(kind, target.namespace(), &target.name, patch)).await.map(drop)
+        let (cluster, kind) = (&self.request.cluster, &target.served.resource_type);
+        let change = || cluster.merge_patch(kind, target.namespace(), &target.name, patch);
+        self.send(&target.item.resource, false, change).await.result.map(drop)
     }
 
     /// Writes back who owns the fields, where more than one did.
@@ -173,14 +167,11 @@ impl Run {
         let (cluster, kind) = (&self.request.cluster, &target.served.resource_type);
         let live = match target.served.is_new {
             true => None,
-            false => self.live(target).await.map_err(|error| failed(target, &error))?,
+            false => self.find(target).await.map_err(|error| failed(target, &error))?,
         };
-        let Some(live) = live else {
-            let asked = !target.served.is_new && self.is_namespace_there(target.namespace());
-            if asked && let Err(error) = cluster.try_create(kind, target.namespace(), &wanted.object).await {
-                refusal_of_object(&error).map_or(Ok(()), |_| Err(failed(target, &error)))?;
-            }
-            self.preview(item, PreviewAction::Create, "", Vec::new());
+        let Some(live) = live.as_ref().map(stripped) else {
+            let reason = self.look_at_creation(target, wanted).await?;
+            self.preview(item, PreviewAction::Create, &reason, Vec::new());
             return Ok(Ended::new(Done::Created, true));
         };
         let policy = self.request.restore.spec.existing_resource_policy.as_ref();
@@ -192,7 +183,7 @@ impl Run {
             Verdict::Differs => (PreviewAction::Conflict, "it exists, differs, and would stay as it is".to_owned()),
             Verdict::Patch { patch, .. } => {
                 let answer = cluster.try_merge_patch(kind, target.namespace(), &target.name, &patch).await;
-                match answer.err().as_ref().and_then(refusal_of_object) {
+                match answer.err().as_ref().and_then(|error| self.refusal_of_object(error)) {
                     None => (PreviewAction::Update, "it exists and differs".to_owned()),
                     Some(refusal) => (PreviewAction::Conflict, format!("it differs, and cannot be updated: {refusal}")),
                 }
@@ -205,17 +196,47 @@ impl Run {
         self.preview(item, action, &reason, changes);
         Ok(Ended::new(Done::Skipped, true))
     }
+
+    /// Asks the server whether it would take a new object; what is to be said about it.
+    async fn look_at_creation(&self, target: &Target<'_>, wanted: &Wanted) -> Result<String, Trouble> {
+        let (cluster, kind) = (&self.request.cluster, &target.served.resource_type);
+        if !target.served.is_new && self.is_namespace_there(target.namespace()) {
+            match cluster.try_create(kind, target.namespace(), &wanted.object).await {
+                Err(error) if misses_webhook(&error) => {
+                    let timeout = self.request.resource_timeout;
+                    return Ok(format!(
+                        "refused for now, tried again at the end for up to {timeout:?}: {}",
+                        message(&error)
+                    ));
+                }
+                Err(error) if self.refusal_of_object(&error).is_some() => return Err(failed(target, &error)),
+                _ => {}
+            }
+        }
+        let last = "last of all, after everything it could refuse";
+        Ok(if is_admission(&target.item.resource) { last.to_owned() } else { String::new() })
+    }
+
+    /// Why the server would not take an object. What it says about the one who asks counts only where the account that
+    /// restores is asking.
+    fn refusal_of_object<'a>(&self, error: &'a Error) -> Option<&'a str> {
+        let message = error.refusal()?.message.as_str();
+        let by_server = dry_run::is_asked(&self.request.restore);
+        match error {
+            Error::Invalid(_) if message.contains("does not support dry run") => None,
+            Error::Invalid(_) => Some(message),
+            Error::Forbidden(_) if by_server || !message.contains("cannot") => Some(message),
+            _ => None,
+        }
+    }
 }
 
-/// Why the server would not take an object. What it says about the one who asks does not count: another account restores.
-fn refusal_of_object(error: &Error) -> Option<&str> {
-    let message = error.refusal()?.message.as_str();
-    match error {
-        Error::Invalid(_) if message.contains("does not support dry run") => None,
-        Error::Invalid(_) => Some(message),
-        Error::Forbidden(_) if !message.contains("cannot") => Some(message),
-        _ => None,
-    }
+/// An object without what only this cluster knows of it.
+fn stripped(found: &RawItem) -> Value {
+    let mut live = found.to_value().unwrap_or_default();
+    object::strip(&mut live);
+    object::take_managed_fields(&mut live);
+    live
 }
 
 fn differs(wanted: &Wanted, policy: Option<&ExistingResourcePolicy>) -> String {
@@ -227,19 +248,12 @@ fn differs(wanted: &Wanted, policy: Option<&ExistingResourcePolicy>) -> String {
 }
 
 fn failed(target: &Target<'_>, error: &Error) -> Trouble {
-    Trouble::error(format!("error restoring {}: {}", target.item.id(), message(error)))
+    Trouble::error(format!("error restoring {}: {}", target.item.id(), message(error))).passing(misses_webhook(error))
 }
 
 /// The server's own sentence where there is one: the rest is in front of it already.
 fn message(error: &Error) -> String {
     error.refusal().map_or_else(|| error.to_string(), |refusal| refusal.message.clone())
-}
-
-/// Whether the server refused a pod for something that it may not know yet: it looks these up in caches.
-fn misses_reference(error: &Error) -> bool {
-    let Error::Forbidden(refusal) = error else { return false };
-    let pieces = ["no PriorityClass with name", "error looking up service account", "pod rejected: RuntimeClass"];
-    pieces.iter().any(|piece| refusal.message.contains(piece))
 }
 
 /// Whether a create was refused because the object is there. A service whose node port is taken may be taken by itself.

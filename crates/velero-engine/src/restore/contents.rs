@@ -8,6 +8,7 @@ use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use serde_json::Value;
+use velero_archive::Error;
 
 /// Items are compressed together until a chunk has this size: large enough to compress well, small enough to unpack for
 /// the sake of one item.
@@ -100,10 +101,12 @@ impl Contents {
 }
 
 /// Fills [`Contents`] from an archive that is being read.
-#[derive(Default)]
 pub(super) struct Collector {
     contents: Contents,
     open: Vec<u8>,
+    /// The size of all chunks, and how large it may become.
+    packed: u64,
+    limit: u64,
 }
 
 /// An item to store.
@@ -118,8 +121,13 @@ pub(super) struct NewItem<'a> {
 }
 
 impl Collector {
+    /// Takes no more than `limit` compressed bytes.
+    pub(super) fn new(limit: u64) -> Self {
+        Self { contents: Contents::default(), open: Vec::new(), packed: 0, limit }
+    }
+
     /// Stores an item.
-    pub(super) fn add(&mut self, item: NewItem<'_>) -> std::io::Result<()> {
+    pub(super) fn add(&mut self, item: NewItem<'_>) -> Result<(), Error> {
         let stored = Stored {
             chunk: u32::try_from(self.contents.chunks.len()).unwrap_or(u32::MAX),
             offset: u32::try_from(self.open.len()).unwrap_or(u32::MAX),
@@ -134,10 +142,14 @@ impl Collector {
         if self.open.len() >= CHUNK_SIZE { self.close_chunk() } else { Ok(()) }
     }
 
-    fn close_chunk(&mut self) -> std::io::Result<()> {
+    fn close_chunk(&mut self) -> Result<(), Error> {
         let mut encoder = DeflateEncoder::new(Vec::with_capacity(CHUNK_SIZE / 6), Compression::fast());
-        encoder.write_all(&self.open)?;
-        self.contents.chunks.push(encoder.finish()?.into_boxed_slice());
+        let packed = encoder.write_all(&self.open).and_then(|()| encoder.finish()).map_err(Error::Damaged)?;
+        self.packed += packed.len() as u64;
+        if self.packed > self.limit {
+            return Err(Error::CompressedTooLarge { limit: self.limit });
+        }
+        self.contents.chunks.push(packed.into_boxed_slice());
         self.open.clear();
         // A single huge item must not keep its room for the rest of the archive.
         self.open.shrink_to(2 * CHUNK_SIZE);
@@ -145,7 +157,7 @@ impl Collector {
     }
 
     /// The contents, complete.
-    pub(super) fn finish(mut self) -> std::io::Result<Contents> {
+    pub(super) fn finish(mut self) -> Result<Contents, Error> {
         self.close_chunk()?;
         Ok(self.contents)
     }
@@ -169,7 +181,7 @@ mod tests {
 
     #[test]
     fn every_item_comes_back_whatever_chunk_it_lies_in() {
-        let mut collector = Collector::default();
+        let mut collector = Collector::new(u64::MAX);
         for index in 0..450 {
             add(&mut collector, Some("shop"), &format!("p{index}"), None, &object(&format!("p{index}"), index * 20));
         }
@@ -189,8 +201,30 @@ mod tests {
     }
 
     #[test]
+    fn no_more_is_kept_than_the_limit_allows() {
+        let mut collector = Collector::new(10_000);
+        // Content that does not compress.
+        let mut seed = 1u64;
+        let noise = |length: usize, seed: &mut u64| -> Vec<u8> {
+            let step = |seed: &mut u64| {
+                *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (*seed >> 56) as u8
+            };
+            (0..length).map(|_| step(seed)).collect()
+        };
+        let mut add = |name: &str, body: &[u8]| {
+            let (resource, namespace) = ("pods", None);
+            let item = NewItem { resource, version: None, namespace, name, body, selected: true, completed: false };
+            collector.add(item)
+        };
+        add("small", &noise(5_000, &mut seed)).unwrap();
+        let error = add("large", &noise(CHUNK_SIZE, &mut seed)).unwrap_err();
+        assert!(matches!(error, Error::CompressedTooLarge { limit: 10_000 }), "{error}");
+    }
+
+    #[test]
     fn what_is_no_object_is_an_error_of_that_item_alone() {
-        let mut collector = Collector::default();
+        let mut collector = Collector::new(u64::MAX);
         add(&mut collector, None, "list", None, b"[1]");
         add(&mut collector, None, "broken", None, b"{");
         add(&mut collector, None, "good", None, &object("good", 0));
@@ -202,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_chosen_version_takes_the_default_place() {
-        let mut collector = Collector::default();
+        let mut collector = Collector::new(u64::MAX);
         add(&mut collector, None, "a", None, &object("default", 0));
         add(&mut collector, None, "a", Some("v2"), &object("chosen", 0));
         let mut contents = collector.finish().unwrap();

@@ -121,6 +121,15 @@ impl Ledger {
         }
     }
 
+    /// Lets go of an item that is tried again at the end: until it is closed, it does not exist for those who want it.
+    pub(super) fn postpone(&self, key: &ItemKey) {
+        let mut books = self.books();
+        books.items.insert(key.clone(), State::Handled { exists: false });
+        if !books.waits.is_empty() {
+            self.handled.notify_waiters();
+        }
+    }
+
     /// Closes an item. `kind` is its `<apiVersion>/<Kind>`; without it the item is counted, but not listed.
     pub(super) fn close(&self, key: &ItemKey, kind: Option<&str>, name: &str, done: Done, exists: bool) {
         let mut books = self.books();

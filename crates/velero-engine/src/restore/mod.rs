@@ -9,21 +9,25 @@
 //! ```
 //!
 //! Types follow each other in the order of the priorities; the items of one type go out at the same time, as many as
-//! the API server takes well. [`preview`] walks the same path with a last step that looks instead of writing.
+//! the API server takes well. `again` decides which writes are sent once more. What was refused for want of a webhook or
+//! a namespace is `postponed` to the end; what could refuse others, admission, comes last of all. [`preview`] walks the same path with a last step that looks instead of writing.
 
 mod act;
+mod again;
 mod apply;
 mod contents;
 mod error;
 mod existing;
 mod hooks;
 mod ledger;
+mod missing_types;
 mod namespaces;
 mod new_volumes;
 mod object;
 mod outcome;
 mod pace;
 mod plan;
+mod postponed;
 mod read;
 mod run;
 mod selection;
@@ -32,6 +36,7 @@ mod snapshots;
 mod trouble;
 mod types;
 mod versions;
+mod volume_infos;
 mod volumes;
 
 use std::io::Read;
@@ -50,7 +55,7 @@ use velero_rules::resource_modifiers::ResourceModifiers;
 use velero_rules::resource_policies::ResourcePolicies;
 
 pub use error::RestoreError;
-pub use outcome::{Change, ItemPreview, Preview, PreviewAction, RestoreOutcome, RunningHooks};
+pub use outcome::{Change, HIDDEN, ItemPreview, Preview, PreviewAction, RestoreOutcome, RunningHooks};
 
 use crate::Journal;
 use crate::restore::plan::Plan;
@@ -134,5 +139,6 @@ async fn prepare<R: Read + Send + 'static>(
         contents.choose_versions(|resource, found| versions::choose(resource, found, &request));
     }
     let plan = Plan::new(&contents, &selection, spec, &request.priorities, discovery)?;
+    missing_types::report(&request, &contents, &selection, journal);
     Run::new(request, mode, (plan, contents, selection), journal.clone(), progress).await
 }

@@ -1,6 +1,6 @@
 //! The namespaces items go to: made once each, before anything is put into them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use futures::{StreamExt, stream};
@@ -8,27 +8,31 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use velero_cluster::{Error, ResourceType};
 
-use super::ledger::{Claim, Done};
+use super::ledger::Done;
 use super::object::text;
 use super::outcome::{ItemPreview, PreviewAction};
 use super::plan::NAMESPACES;
 use super::run::{Mode, Run, lock, namespace_key};
+use super::trouble::Trouble;
 
 const AT_ONCE: usize = 32;
 const GOING_AWAY: &str = "its namespace is being deleted; the restore would wait for the end of that";
 
-/// Whether a namespace can be used; made sure of once.
-type Readiness = Arc<OnceCell<Result<(), String>>>;
+/// Whether a namespace can be used. What may pass is not kept: the next item asks again.
+type Readiness = Arc<OnceCell<Result<(), Trouble>>>;
 
 /// The namespaces that were asked for so far.
 #[derive(Default)]
 pub(super) struct Namespaces {
     ready: Mutex<HashMap<String, Readiness>>,
+    /// Why those that could not be made are not there yet.
+    missing: Mutex<BTreeMap<String, String>>,
     /// Those a preview found to be there.
     there: Mutex<HashSet<String>>,
 }
 
 /// What was found when a namespace was made sure of.
+#[derive(Clone, Copy)]
 enum Found {
     Created,
     Existing,
@@ -45,75 +49,111 @@ impl Run {
             .await;
     }
 
-    /// Makes sure that a namespace exists and is not going away.
-    pub(super) async fn ensure_namespace(&self, original: &str, target: &str) -> Result<(), String> {
-        let ready = Arc::clone(lock(&self.namespaces.ready).entry(target.to_owned()).or_default());
-        ready.get_or_init(|| self.prepare_namespace(original, target)).await.clone()
+    /// Whether a namespace could not be made yet.
+    pub(super) fn misses_namespaces(&self) -> bool {
+        !lock(&self.namespaces.missing).is_empty()
     }
 
-    async fn prepare_namespace(&self, original: &str, target: &str) -> Result<(), String> {
-        let key = namespace_key(target);
-        if let Claim::Handled { .. } = self.ledger.claim(&key, self.next_row()).await {
-            return Ok(());
-        }
+    /// Makes sure that a namespace exists and is not going away.
+    pub(super) async fn ensure_namespace(&self, original: &str, target: &str) -> Result<(), Trouble> {
+        let ready = Arc::clone(lock(&self.namespaces.ready).entry(target.to_owned()).or_default());
+        ready.get_or_try_init(|| self.prepare_namespace(original, target)).await?.clone()
+    }
+
+    /// Makes a namespace. The outer error may pass; the inner one is how it ended.
+    async fn prepare_namespace(&self, original: &str, target: &str) -> Result<Result<(), Trouble>, Trouble> {
         let kind = ResourceType::new("v1", "Namespace", NAMESPACES, false);
         let found = match self.mode {
             Mode::Write => self.make_namespace(&kind, original, target).await,
             Mode::Preview => self.look_at_namespace(&kind, target).await,
         };
-        let (listed, done) = match &found {
-            Ok(Found::Created) => (Some("v1/Namespace"), Done::Created),
-            Ok(Found::Existing) => (None, Done::Skipped),
-            Err(_) => (Some("v1/Namespace"), Done::Failed),
-        };
-        self.ledger.close(&key, listed, target, done, found.is_ok());
-        if let (Err(error), Mode::Write) = (&found, self.mode) {
-            self.journal.error().resource(NAMESPACES).name(target).message(error);
+        match found {
+            Ok(found) => {
+                lock(&self.namespaces.missing).remove(target);
+                self.close_namespace(target, Some(found)).await;
+                Ok(Ok(()))
+            }
+            Err(trouble) if trouble.may_pass => {
+                lock(&self.namespaces.missing).insert(target.to_owned(), trouble.message.clone());
+                Err(trouble)
+            }
+            Err(trouble) => {
+                self.fail_namespace(target, &trouble.message).await;
+                Ok(Err(trouble))
+            }
         }
-        found.map(drop)
     }
 
-    async fn make_namespace(&self, kind: &ResourceType, original: &str, target: &str) -> Result<Found, String> {
+    /// Closes the books of namespaces that could not be made in all the time.
+    pub(super) async fn give_up_namespaces(&self) {
+        let missing = std::mem::take(&mut *lock(&self.namespaces.missing));
+        for (target, message) in missing {
+            self.fail_namespace(&target, &message).await;
+        }
+    }
+
+    async fn fail_namespace(&self, target: &str, message: &str) {
+        if self.mode == Mode::Write {
+            self.journal.error().resource(NAMESPACES).name(target).message(message);
+        }
+        self.close_namespace(target, None).await;
+    }
+
+    async fn close_namespace(&self, target: &str, found: Option<Found>) {
+        let key = namespace_key(target);
+        let (listed, done) = match found {
+            Some(Found::Created) => (Some("v1/Namespace"), Done::Created),
+            Some(Found::Existing) => (None, Done::Skipped),
+            None => (Some("v1/Namespace"), Done::Failed),
+        };
+        // Nobody else works on it: each namespace is made sure of by one at a time.
+        self.ledger.claim(&key, self.next_row()).await;
+        self.ledger.close(&key, listed, target, done, found.is_some());
+    }
+
+    async fn make_namespace(&self, kind: &ResourceType, original: &str, target: &str) -> Result<Found, Trouble> {
         let object = self.namespace_object(original, target);
         let cluster = &self.request.cluster;
         for _ in 0..2 {
-            match self.pace.send(cluster, cluster.create(kind, None, &object)).await {
+            let sent = self.send(NAMESPACES, false, || cluster.create(kind, None, &object)).await;
+            match sent.result {
                 Ok(_) => {
                     self.journal.info().resource(NAMESPACES).name(target).message("Created namespace");
                     return Ok(Found::Created);
                 }
                 Err(Error::AlreadyExists(_)) => {}
-                Err(error) => return Err(format!("error creating namespace {target}: {error}")),
+                Err(error) => return Err(unmade("creating", target, &error)),
             }
-            let live = cluster.get(kind, None, target).await;
-            let live = live.map_err(|error| format!("error getting namespace {target}: {error}"))?;
-            match live {
+            match cluster.get(kind, None, target).await.map_err(|error| unmade("getting", target, &error))? {
                 Some(live) if is_going_away(&live) => self.wait_for_end(kind, target).await?,
+                // An earlier try was carried out, and only its answer was lost.
+                Some(live) if sent.unsure && carries(&live, &object) => return Ok(Found::Created),
                 Some(_) => return Ok(Found::Existing),
                 None => {}
             }
         }
-        Err(format!(
+        Err(Trouble::velero(format!(
             "namespace {target} exists at one moment and does not at the next; restore again when it is settled"
-        ))
+        )))
     }
 
-    async fn wait_for_end(&self, kind: &ResourceType, target: &str) -> Result<(), String> {
+    async fn wait_for_end(&self, kind: &ResourceType, target: &str) -> Result<(), Trouble> {
         let timeout = self.request.terminating_timeout;
         self.journal.info().resource(NAMESPACES).name(target).message("The namespace is being deleted, waiting");
         let gone = self.request.cluster.wait_until(kind, None, target, timeout, |live| live.is_none()).await;
         match gone {
             Ok(_) => Ok(()),
-            Err(Error::TimedOut { .. }) => Err(format!(
+            Err(Error::TimedOut { .. }) => Err(Trouble::velero(format!(
                 "timed out waiting for terminating namespace {target} to disappear before restoring; \
                  see what keeps it (its finalizers and status.conditions) and restore again"
-            )),
-            Err(error) => Err(format!("error waiting for terminating namespace {target}: {error}")),
+            ))),
+            Err(error) => Err(unmade("waiting for terminating", target, &error)),
         }
     }
 
-    async fn look_at_namespace(&self, kind: &ResourceType, target: &str) -> Result<Found, String> {
-        let live = self.request.cluster.get(kind, None, target).await.map_err(|error| error.to_string())?;
+    async fn look_at_namespace(&self, kind: &ResourceType, target: &str) -> Result<Found, Trouble> {
+        let live = self.request.cluster.get(kind, None, target).await;
+        let live = live.map_err(|error| Trouble::velero(error.to_string()))?;
         let (action, reason) = match &live {
             None => (PreviewAction::Create, ""),
             Some(live) if is_going_away(live) => (PreviewAction::Conflict, GOING_AWAY),
@@ -136,7 +176,7 @@ impl Run {
         };
         self.add_preview(namespace_key(target), preview);
         match action {
-            PreviewAction::Conflict => Err(GOING_AWAY.to_owned()),
+            PreviewAction::Conflict => Err(Trouble::velero(GOING_AWAY.to_owned())),
             _ => Ok(Found::Created),
         }
     }
@@ -161,6 +201,18 @@ impl Run {
         }
         object
     }
+}
+
+fn unmade(doing: &str, target: &str, error: &Error) -> Trouble {
+    Trouble::velero(format!("error {doing} namespace {target}: {error}")).passing(error.is_retryable())
+}
+
+/// Whether a namespace has the labels and annotations of another.
+fn carries(live: &Value, sent: &Value) -> bool {
+    ["labels", "annotations"].into_iter().all(|field| {
+        let sent = sent["metadata"][field].as_object();
+        sent.into_iter().flatten().all(|(key, value)| live["metadata"][field][key] == *value)
+    })
 }
 
 fn is_going_away(namespace: &Value) -> bool {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use velero_api::records::PvInfo;
-use velero_api::v1::HookStatus;
 use velero_cluster::{Cluster, Error, RawItem, ResourceType};
 
 use super::apply::Target;
@@ -41,18 +40,17 @@ impl Run {
             old,
             patience: self.request.resource_timeout,
         };
-        lock(&self.hooks).spawn(expected.follow(class.unwrap_or_default()));
+        lock(&self.new_volumes).spawn(expected.follow(class.unwrap_or_default()));
     }
 }
 
 impl Expected {
-    async fn follow(self, class: String) -> HookStatus {
+    async fn follow(self, class: String) {
         if let Err(problem) = self.give_back(&class).await {
             let entry = self.journal.warning().namespace(Some(&self.namespace));
             let claim = format!("{}/{}", self.namespace, self.claim);
             entry.message(&format!("the new volume of claim {claim} does not have what the old one had: {problem}"));
         }
-        HookStatus::default()
     }
 
     async fn give_back(&self, class: &str) -> Result<(), Error> {

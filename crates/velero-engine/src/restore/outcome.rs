@@ -1,6 +1,6 @@
 //! What a restore came to, and what one would come to.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::task::JoinSet;
 use velero_api::records::{ResourceList, RestoreOperation, RestoreVolumeInfo};
@@ -19,21 +19,34 @@ pub struct RestoreOutcome {
     pub volumes: Vec<RestoreVolumeInfo>,
 }
 
-/// The hooks that still run in restored pods. Dropping it ends them.
+/// What still goes on after the last object: hooks in restored pods, and claims whose new volumes are awaited. Dropping
+/// it ends both.
 #[derive(Debug, Default)]
 pub struct RunningHooks {
     pub(crate) pods: JoinSet<HookStatus>,
+    pub(crate) volumes: JoinSet<()>,
 }
 
 impl RunningHooks {
-    /// Whether no pod has hooks.
+    /// Whether nothing goes on.
     pub fn is_empty(&self) -> bool {
-        self.pods.is_empty()
+        !self.has_hooks() && !self.has_volumes()
     }
 
-    /// Waits until all hooks have ended; what went wrong is in the journal then.
+    /// Whether pods have hooks.
+    pub fn has_hooks(&self) -> bool {
+        !self.pods.is_empty()
+    }
+
+    /// Whether new volumes are awaited.
+    pub fn has_volumes(&self) -> bool {
+        !self.volumes.is_empty()
+    }
+
+    /// Waits until all has ended; what went wrong is in the journal then.
     pub async fn wait(mut self) -> HookStatus {
         let mut all = HookStatus::default();
+        while self.volumes.join_next().await.is_some() {}
         while let Some(pod) = self.pods.join_next().await {
             let pod = pod.unwrap_or_default();
             all.hooks_attempted += pod.hooks_attempted;
@@ -44,14 +57,14 @@ impl RunningHooks {
 }
 
 /// What a restore would do to each object.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Preview {
     /// One entry an object, in the order they would be written.
     pub items: Vec<ItemPreview>,
 }
 
 /// What a restore would do to one object.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ItemPreview {
     /// What would happen.
@@ -71,15 +84,15 @@ pub struct ItemPreview {
     /// Its name.
     pub name: String,
     /// Why, in words.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// What would change in, or differs from, the object in the cluster.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
 }
 
 /// What would happen to an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PreviewAction {
     /// It would be made.
@@ -95,7 +108,7 @@ pub enum PreviewAction {
 }
 
 /// One place where the object in the cluster and the one to restore differ.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// Where, as a JSON pointer.
     pub path: String,
@@ -105,4 +118,39 @@ pub struct Change {
     /// What the backup has; none when it has nothing there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Value>,
+}
+
+/// What stands for a value that must not be seen.
+pub const HIDDEN: &str = "<hidden>";
+/// The annotation in which `kubectl apply` keeps the whole object.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io~1last-applied-configuration";
+
+impl ItemPreview {
+    /// Shows of a Secret that it differs and where, but nothing that may hold its content.
+    pub fn hide_secrets(&mut self) {
+        if self.kind != "Secret" || self.api_version != "v1" {
+            return;
+        }
+        for change in self.changes.iter_mut().filter(|change| !is_harmless(&change.path)) {
+            for value in [&mut change.from, &mut change.to].into_iter().flatten() {
+                *value = HIDDEN.into();
+            }
+        }
+    }
+}
+
+fn is_harmless(path: &str) -> bool {
+    let annotation = path.strip_prefix("/metadata/annotations/");
+    path == "/type"
+        || path == "/immutable"
+        || path.starts_with("/metadata/labels")
+        || annotation.is_some_and(|annotation| annotation != LAST_APPLIED)
+}
+
+impl Change {
+    /// About how many bytes it takes to tell it.
+    pub(super) fn size(&self) -> usize {
+        let value = |value: &Option<Value>| value.as_ref().map_or(0, |value| value.to_string().len());
+        self.path.len() + value(&self.from) + value(&self.to)
+    }
 }

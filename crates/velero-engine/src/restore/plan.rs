@@ -15,6 +15,21 @@ use super::selection::Selection;
 pub(super) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 pub(super) const NAMESPACES: &str = "namespaces";
 
+/// The types that make the API server ask somebody, or apply rules, before it takes an object.
+const ADMISSION: [&str; 6] = [
+    "validatingadmissionpolicies.admissionregistration.k8s.io",
+    "mutatingadmissionpolicies.admissionregistration.k8s.io",
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
+];
+
+/// Whether objects of a type can make the API server refuse others.
+pub(super) fn is_admission(resource: &str) -> bool {
+    ADMISSION.contains(&resource)
+}
+
 /// All that a restore will do, as far as the archive can tell.
 pub(super) struct Plan {
     /// Types in the order they are restored; namespaces are not among them.
@@ -59,7 +74,7 @@ impl Plan {
         let mut plan = Self { steps: Vec::new(), namespaces: BTreeMap::new(), completed: Vec::new(), scope };
         let resolve = |name: &str| discovery.resolve(name).map(|found| found.group_resource());
         let types = contents.types().keys().map(AsRef::as_ref);
-        for resource in definitions_first(priorities.order(types, resolve)) {
+        for resource in admission_last(definitions_first(priorities.order(types, resolve))) {
             let taken = contents.types().get(resource.as_str()).and_then(|versions| versions.get(&None));
             if let Some(items) = taken.filter(|_| selection.takes_type(&resource)) {
                 plan.add_type(&resource.into(), items);
@@ -105,6 +120,15 @@ fn definitions_first(mut order: Vec<String>) -> Vec<String> {
     if let Some(position) = order.iter().position(|resource| resource == DEFINITIONS) {
         order[..=position].rotate_right(1);
     }
+    order
+}
+
+/// Admission comes last whatever the priorities say: its webhooks are served by pods that come with the restore, and
+/// until these run it refuses what it guards.
+fn admission_last(order: Vec<String>) -> Vec<String> {
+    let (admission, mut order): (Vec<_>, Vec<_>) = order.into_iter().partition(|resource| is_admission(resource));
+    let last = ADMISSION.into_iter().filter(|resource| admission.iter().any(|found| found == resource));
+    order.extend(last.map(str::to_owned));
     order
 }
 

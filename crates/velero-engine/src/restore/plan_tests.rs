@@ -6,7 +6,7 @@ use super::super::contents::{Collector, NewItem};
 use super::*;
 
 fn contents(items: &[(&str, &str, &str)]) -> Contents {
-    let mut collector = Collector::default();
+    let mut collector = Collector::new(u64::MAX);
     for (resource, namespace, name) in items {
         let namespace = Some(*namespace).filter(|namespace| !namespace.is_empty());
         let completed = name.starts_with("done");
@@ -116,6 +116,30 @@ fn what_is_completed_is_not_planned_but_its_namespace_is() {
 fn definitions_come_first_whatever_the_priorities_say() {
     let order = ["pods", "secrets", DEFINITIONS, "services"].map(str::to_owned).to_vec();
     assert_eq!(definitions_first(order), [DEFINITIONS, "pods", "secrets", "services"]);
+}
+
+#[test]
+fn admission_comes_last_whatever_the_priorities_say() {
+    let [validating, mutating] = ["validating", "mutating"];
+    let hook = |kind: &str| format!("{kind}webhookconfigurations.admissionregistration.k8s.io");
+    let policy = |part: &str| format!("validatingadmission{part}.admissionregistration.k8s.io");
+    let order = vec![
+        hook(validating),
+        "pods".to_owned(),
+        policy("policybindings"),
+        policy("policies"),
+        hook(mutating),
+        "z".to_owned(),
+    ];
+    let expected = [
+        "pods".to_owned(),
+        "z".to_owned(),
+        policy("policies"),
+        policy("policybindings"),
+        hook(mutating),
+        hook(validating),
+    ];
+    assert_eq!(admission_last(order), expected);
 }
 
 #[test]

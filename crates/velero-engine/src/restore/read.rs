@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use velero_archive::{ArchiveReader, Error, ItemPath, Limits};
+use velero_archive::{ArchiveReader, ItemPath, Limits};
 
 use super::RestoreError;
 use super::contents::{Collector, Contents, NewItem, Version};
@@ -28,7 +28,7 @@ fn collect<R: Read>(
     all_versions: bool,
     selection: &Selection,
 ) -> Result<Contents, RestoreError> {
-    let mut collector = Collector::default();
+    let mut collector = Collector::new(limits.compressed_size);
     ArchiveReader::new(archive).with_limits(limits).for_each(|entry| -> Result<(), RestoreError> {
         let Some(path) = ItemPath::parse(entry.path) else {
             return Ok(());
@@ -41,7 +41,7 @@ fn collect<R: Read>(
             path.version.map(|version| Version { name: version.version.to_owned(), preferred: version.preferred });
         let (resource, namespace, name) = (path.group_resource, path.namespace, path.name);
         let item = NewItem { resource, version, namespace, name, body: entry.body, selected, completed };
-        collector.add(item).map_err(|error| RestoreError::Archive(Error::Damaged(error)))
+        Ok(collector.add(item)?)
     })?;
-    collector.finish().map_err(|error| RestoreError::Archive(Error::Damaged(error)))
+    Ok(collector.finish()?)
 }

@@ -1,7 +1,7 @@
 //! A restore under way: everything the steps share.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::{StreamExt, stream};
@@ -18,12 +18,14 @@ use velero_rules::includes_excludes::IncludesExcludes;
 use velero_rules::restore_hooks::RestoreHookRules;
 
 use super::act::Item;
+use super::again::Outages;
 use super::contents::Contents;
 use super::ledger::{Done, ItemKey, Ledger, Row};
 use super::namespaces::Namespaces;
 use super::outcome::{Change, ItemPreview, Preview, PreviewAction, RestoreOutcome, RunningHooks};
 use super::pace::Pace;
-use super::plan::{DEFINITIONS, NAMESPACES, Plan, Step};
+use super::plan::{DEFINITIONS, NAMESPACES, Plan, Step, is_admission};
+use super::postponed::Postponed;
 use super::selection::Selection;
 use super::trouble::{Ended, Heading, Trouble, Weight};
 use super::types::Types;
@@ -32,7 +34,10 @@ use super::{RestoreError, RestoreRequest};
 use crate::Journal;
 
 /// The most items of a type that are worked on at the same time; how many requests go out is up to [`Pace`].
-const ROWS: usize = 128;
+pub(super) const ROWS: usize = 128;
+
+/// How many bytes of differences a preview tells; a report that nobody can read helps nobody.
+const MOST_CHANGES: usize = 64 << 20;
 
 /// Whether a restore writes, or only says what it would write.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,14 +59,19 @@ pub(super) struct Run {
     pub actions: Vec<Resolved<Arc<dyn RestoreItemAction>>>,
     pub types: Types,
     pub pace: Pace,
+    pub outages: Outages,
+    pub postponed: Mutex<Vec<Postponed>>,
     pub volumes: Volumes,
     pub namespaces: Namespaces,
     pub hook_rules: RestoreHookRules,
     pub status_types: Option<IncludesExcludes>,
     pub hooks: Mutex<JoinSet<HookStatus>>,
+    pub new_volumes: Mutex<JoinSet<()>>,
     rows: AtomicU64,
     operations: Mutex<Vec<RestoreOperation>>,
     previews: Mutex<HashMap<ItemKey, (Row, ItemPreview)>>,
+    /// How many bytes of differences were told so far.
+    told: AtomicUsize,
 }
 
 impl Run {
@@ -101,10 +111,14 @@ impl Run {
             ),
             namespaces: Namespaces::default(),
             pace: Pace::new(),
+            outages: Outages::default(),
+            postponed: Mutex::default(),
             hooks: Mutex::default(),
+            new_volumes: Mutex::default(),
             rows: AtomicU64::new(0),
             operations: Mutex::default(),
             previews: Mutex::default(),
+            told: AtomicUsize::new(0),
             request,
             mode,
             plan,
@@ -119,6 +133,7 @@ impl Run {
         self.tell_plan();
         let (definitions, others): (Vec<_>, Vec<_>) =
             self.plan.steps.iter().partition(|step| &*step.resource == DEFINITIONS);
+        let (admission, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|step| is_admission(&step.resource));
         for step in definitions {
             self.restore_type(step).await;
             self.learn_new_types().await;
@@ -127,6 +142,13 @@ impl Run {
         for step in others {
             self.restore_type(step).await;
         }
+        self.restore_postponed().await;
+        for step in admission {
+            self.restore_type(step).await;
+        }
+        // Only what an action asks for can still be waiting here.
+        self.restore_postponed().await;
+        self.give_up_namespaces().await;
     }
 
     async fn restore_type(&self, step: &Step) {
@@ -220,7 +242,13 @@ impl Run {
             return;
         }
         let kind = self.contents.read(item.stored).unwrap_or_default();
-        let preview = ItemPreview {
+        let size: usize = changes.iter().map(Change::size).sum();
+        let is_full = self.told.fetch_add(size, Ordering::Relaxed) + size > MOST_CHANGES;
+        let (changes, reason) = match is_full && !changes.is_empty() {
+            true => (Vec::new(), format!("{reason}; what differs is not told, the report is full")),
+            false => (changes, reason.to_owned()),
+        };
+        let mut preview = ItemPreview {
             action,
             api_version: super::object::text(&kind, "/apiVersion").to_owned(),
             kind: super::object::text(&kind, "/kind").to_owned(),
@@ -228,9 +256,10 @@ impl Run {
             namespace: item.target.as_deref().map(str::to_owned),
             original_namespace: item.original.as_deref().filter(|_| item.original != item.target).map(str::to_owned),
             name: item.name.to_string(),
-            reason: reason.to_owned(),
+            reason,
             changes,
         };
+        preview.hide_secrets();
         self.add_preview(item.key(), preview);
     }
 
@@ -246,7 +275,8 @@ impl Run {
         let operations = self.operations.into_inner().unwrap_or_else(PoisonError::into_inner);
         let volumes = self.volumes.restored();
         let pods = self.hooks.into_inner().unwrap_or_else(PoisonError::into_inner);
-        (RestoreOutcome { progress, resource_list, operations, volumes }, RunningHooks { pods })
+        let new_volumes = self.new_volumes.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (RestoreOutcome { progress, resource_list, operations, volumes }, RunningHooks { pods, volumes: new_volumes })
     }
 
     /// Closes the books of a preview.

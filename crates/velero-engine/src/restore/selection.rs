@@ -14,6 +14,18 @@ use super::RestoreError;
 /// Types that pass every filter: the data of volumes depends on them.
 const ALWAYS: [&str; 2] = ["datauploads.velero.io", "volumesnapshotcontents.snapshot.storage.k8s.io"];
 
+/// Work and requests of Velero itself. Made again they would be new ones: a node agent or a server would do them again,
+/// and a backup could be deleted a second time.
+const WORK: [&str; 7] = [
+    "datauploads.velero.io",
+    "datadownloads.velero.io",
+    "podvolumebackups.velero.io",
+    "podvolumerestores.velero.io",
+    "deletebackuprequests.velero.io",
+    "downloadrequests.velero.io",
+    "serverstatusrequests.velero.io",
+];
+
 /// The filters on types, labels and names; namespaces are in the plan, for they depend on what the archive holds.
 pub(super) struct Selection {
     resources: IncludesExcludes,
@@ -50,7 +62,10 @@ impl Selection {
         policies: Option<&ResourcePolicies>,
         discovery: &Discovery,
     ) -> Result<Self, RestoreError> {
-        let resolve = |name: &str| discovery.resolve(name).map(|found| found.group_resource());
+        // A type that is out of reach may be in the archive: its items then say what is wrong.
+        let resolve = |name: &str| {
+            discovery.resolve(name).or_else(|| discovery.resolve_lost(name)).map(|found| found.group_resource())
+        };
         let selectors = SelectorSet::new(spec.label_selector.as_ref(), &spec.or_label_selectors);
         Ok(Self {
             resources: IncludesExcludes::of_resources(&spec.included_resources, &spec.excluded_resources, resolve),
@@ -64,9 +79,19 @@ impl Selection {
         self.resources.should_include(resource) || Self::always_takes(resource)
     }
 
+    /// Whether a type is left out by name.
+    pub(super) fn excludes_type(&self, resource: &str) -> bool {
+        self.resources.excludes.matches(resource) && !Self::always_takes(resource)
+    }
+
     /// Whether a type is taken from every namespace and whatever its labels.
     pub(super) fn always_takes(resource: &str) -> bool {
         ALWAYS.contains(&resource)
+    }
+
+    /// Whether the items of a type are work of Velero itself, which is never made again.
+    pub(super) fn is_work(resource: &str) -> bool {
+        WORK.contains(&resource)
     }
 
     /// Whether labels and names of an item are right, and whether the work of the item is done. What cannot be read is

@@ -11,16 +11,24 @@ use velero_plugin::{RestoreItemAction, RestoreItemOutcome};
 use super::act::{Item, Wanted};
 use super::apply::Target;
 use super::hooks::RestoredPod;
+use super::ledger::Done;
 use super::object::{self, Owners};
 use super::plan::DEFINITIONS;
 use super::run::{Mode, Run, lock};
+use super::trouble::Ended;
 
 const POLL: Duration = Duration::from_secs(1);
 const STATUS_TRIES: usize = 5;
 
 impl Run {
     /// Completes an object that was made.
-    pub(super) async fn complete(&self, target: &Target<'_>, wanted: &Wanted, owners: &Owners, created: RawItem) {
+    pub(super) async fn complete(
+        &self,
+        target: &Target<'_>,
+        wanted: &Wanted,
+        owners: &Owners,
+        created: RawItem,
+    ) -> Ended {
         if object::restores_status(&wanted.object, &target.item.resource, self.status_types.as_ref())
             && let Some(status) = &wanted.status
         {
@@ -33,6 +41,7 @@ impl Run {
             DEFINITIONS => self.wait_for_definition(target).await,
             _ => {}
         }
+        Ended::new(Done::Created, true)
     }
 
     async fn restore_status(&self, target: &Target<'_>, wanted: &Wanted, status: &Value, created: &RawItem) {
@@ -44,8 +53,8 @@ impl Run {
         let mut refused = None;
         for _ in 0..STATUS_TRIES {
             object["metadata"]["resourceVersion"] = version.take();
-            let update = cluster.update_status(kind, target.namespace(), &object);
-            match self.pace.send(cluster, update).await {
+            let update = || cluster.update_status(kind, target.namespace(), &object);
+            match self.send(&target.item.resource, false, update).await.result {
                 Ok(_) => return,
                 Err(error @ Error::Conflict(_)) => {
                     refused = Some(error);

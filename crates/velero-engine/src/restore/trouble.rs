@@ -1,5 +1,6 @@
 //! How the work on an item ends.
 
+use super::act::Wanted;
 use super::ledger::Done;
 
 /// What became of an item, or why it could not be restored.
@@ -51,11 +52,15 @@ pub(super) struct Trouble {
     pub exists: bool,
     /// The `<apiVersion>/<Kind>` of the item, once it is known.
     pub kind: Option<String>,
+    /// Whether it may be gone at the end of the restore.
+    pub may_pass: bool,
+    /// What was to be written, where that can be tried again.
+    pub wanted: Option<Box<Wanted>>,
 }
 
 impl Trouble {
     fn new(message: String, weight: Weight, heading: Heading) -> Self {
-        Self { message, weight, heading, exists: false, kind: None }
+        Self { message, weight, heading, exists: false, kind: None, may_pass: false, wanted: None }
     }
 
     /// An error of the item.
@@ -81,5 +86,16 @@ impl Trouble {
     /// Says what kind the item is of.
     pub(super) fn about(self, kind: String) -> Self {
         Self { kind: Some(kind), ..self }
+    }
+
+    /// Says whether it may be gone at the end of the restore.
+    pub(super) fn passing(self, may_pass: bool) -> Self {
+        Self { may_pass, ..self }
+    }
+
+    /// Keeps what was to be written for another try, if there will be one.
+    pub(super) fn keeping(self, wanted: Wanted) -> Self {
+        let wanted = self.may_pass.then(|| Box::new(wanted));
+        Self { wanted, ..self }
     }
 }

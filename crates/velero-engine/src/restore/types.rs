@@ -42,6 +42,21 @@ impl Types {
         served.or(defined).map(|resource_type| Served { resource_type, is_new })
     }
 
+    /// Why an object cannot be written that has no type here, and what to do.
+    pub(super) fn unserved(&self, object: &Value) -> String {
+        let (api_version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let of_group = || known.discovery.unanswered().iter().filter(|silent| silent.group == group);
+        match of_group().find(|silent| silent.version == version).or_else(|| of_group().next()) {
+            Some(silent) => format!("{silent}; repair the APIService and restore again"),
+            None => format!(
+                "the server could not find the requested resource: the cluster does not serve {api_version}/{kind}; \
+                 install what brings this type and restore again"
+            ),
+        }
+    }
+
     /// Adds the types of a definition that was restored, or would be.
     pub(super) fn define(&self, definition: &Value) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
@@ -96,6 +111,7 @@ fn defined_types(definition: &Value) -> Vec<ResourceType> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use velero_cluster::UnansweredGroup;
 
     use super::*;
 
@@ -116,6 +132,16 @@ mod tests {
         assert!(found.is_new && !found.resource_type.namespaced);
         assert_eq!(found.resource_type.group_resource(), "gadgets.example.com");
         assert_eq!(types.of(&object("v1alpha1")), None);
+    }
+
+    #[test]
+    fn why_a_type_is_not_served_names_the_api_service_that_does_not_answer() {
+        let silent = UnansweredGroup::new("gone.example.com", "v1", None);
+        let types = Types::new(Arc::new(Discovery::new(Vec::new(), vec![silent])));
+        let why = |api_version: &str| types.unserved(&json!({"apiVersion": api_version, "kind": "Thing"}));
+        assert!(why("gone.example.com/v1").contains("APIService v1.gone.example.com"));
+        assert!(why("gone.example.com/v2").contains("APIService v1.gone.example.com"));
+        assert!(why("other.example.com/v1").contains("does not serve other.example.com/v1/Thing"));
     }
 
     #[test]

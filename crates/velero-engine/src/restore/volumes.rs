@@ -4,12 +4,15 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 
 use serde_json::Value;
-use velero_api::FeatureFlags;
-use velero_api::records::{BackupVolumeInfo, CsiSnapshotInfo, PvInfo, RestoreVolumeInfo, Snapshot, VolumeMethod};
+use velero_api::records::{
+    BackupVolumeInfo, CsiSnapshotInfo, PvInfo, RestoreVolumeInfo, Snapshot, VolumeMethod, VolumeResult,
+};
 use velero_api::v1::RestoreSpec;
+use velero_api::{FeatureFlags, annotations};
 
-use super::object::{reset_binding, text};
+use super::object::{annotation, reset_binding, text};
 use super::run::lock;
+use super::volume_infos::Infos;
 
 /// What is done with a volume of the backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,9 +27,11 @@ pub(super) enum VolumeVerdict {
     FromSnapshot,
 }
 
+const NEEDS_CSI: &str = "a CSI snapshot, which needs a server with --features=EnableCSI";
+
 /// The volumes of a restore.
 pub(super) struct Volumes {
-    infos: BTreeMap<String, BackupVolumeInfo>,
+    infos: Infos,
     snapshots: BTreeMap<String, Snapshot>,
     restore_data: bool,
     /// Whether the actions on claims restore CSI snapshots.
@@ -49,7 +54,7 @@ impl Volumes {
     ) -> Self {
         let by_volume = |snapshot: Snapshot| (snapshot.spec.persistent_volume_name.clone(), snapshot);
         Self {
-            infos: infos.into_iter().map(|info| (info.pv_name.clone(), info)).collect(),
+            infos: Infos::new(infos),
             snapshots: snapshots.into_iter().map(by_volume).collect(),
             restore_data: spec.restore_pvs != Some(false),
             csi: features.csi(),
@@ -77,37 +82,82 @@ impl Volumes {
         verdict
     }
 
-    fn decide(&self, name: &str, volume: &Value) -> VolumeVerdict {
-        // Backups of old have no file about volumes, but the one about snapshots.
-        let by_snapshot = || self.snapshots.get(name).map(|_| &VolumeMethod::NativeSnapshot);
-        let method = match self.infos.get(name) {
-            Some(info) => info.backup_method.as_ref(),
-            None => by_snapshot(),
+    /// What is known of a volume by its name, or else by its claim.
+    fn known(&self, name: &str, volume: &Value) -> Option<(usize, &BackupVolumeInfo)> {
+        let by_claim = || {
+            let of = |pointer| text(volume, pointer);
+            let mut known = self.infos.of_claim(of("/spec/claimRef/namespace"), of("/spec/claimRef/name"));
+            known.find(|(_, info)| info.pv_name.is_empty())
         };
+        self.infos.of_volume(name).or_else(by_claim)
+    }
+
+    fn decide(&self, name: &str, volume: &Value) -> VolumeVerdict {
+        let known = self.known(name, volume);
+        // Backups of old have no file about volumes, but the one about snapshots.
+        let has_snapshot = self.snapshots.contains_key(name) && self.infos.of_volume(name).is_none();
+        let method = match known {
+            _ if has_snapshot => Some(&VolumeMethod::NativeSnapshot),
+            Some((_, info)) => info.backup_method.as_ref(),
+            None => None,
+        };
+        if let Some((index, what)) = known.filter(|_| !has_snapshot).and_then(|(at, info)| Some((at, self.lost(info)?)))
+        {
+            self.infos.tell(index);
+            return VolumeVerdict::AnewWithData(what);
+        }
         match method {
             Some(VolumeMethod::NativeSnapshot) if self.restore_data => VolumeVerdict::FromSnapshot,
             Some(VolumeMethod::NativeSnapshot) => VolumeVerdict::AsItWas,
-            Some(VolumeMethod::PodVolumeBackup) => {
-                self.anew_with_data("a pod volume backup, which this version cannot restore")
-            }
-            Some(VolumeMethod::CsiSnapshot) if self.is_moved(name) => {
-                self.anew_with_data("a data mover's repository, which this version cannot restore")
-            }
-            Some(VolumeMethod::CsiSnapshot) if self.csi => VolumeVerdict::Anew,
-            Some(VolumeMethod::CsiSnapshot) => {
-                self.anew_with_data("a CSI snapshot, which needs a server with --features=EnableCSI")
-            }
+            Some(VolumeMethod::PodVolumeBackup | VolumeMethod::CsiSnapshot) => VolumeVerdict::Anew,
             _ if text(volume, "/spec/persistentVolumeReclaimPolicy") == "Delete" => VolumeVerdict::Anew,
             _ => VolumeVerdict::AsItWas,
         }
     }
 
-    fn is_moved(&self, name: &str) -> bool {
-        self.infos.get(name).is_some_and(|info| info.snapshot_data_moved)
+    /// Where the data of a volume is that is wanted and cannot be brought back.
+    fn lost(&self, info: &BackupVolumeInfo) -> Option<&'static str> {
+        // A copy without a snapshot is that of an empty volume.
+        let has_copy = || info.pvb_info.as_ref().is_none_or(|copy| !copy.snapshot_handle.is_empty());
+        match info.backup_method {
+            _ if !self.restore_data => None,
+            Some(VolumeMethod::PodVolumeBackup) if has_copy() || info.result == Some(VolumeResult::Failed) => {
+                Some("a pod volume backup, which this version cannot restore")
+            }
+            Some(VolumeMethod::CsiSnapshot) if info.snapshot_data_moved => {
+                Some("a data mover's repository, which this version cannot restore")
+            }
+            Some(VolumeMethod::CsiSnapshot) if !self.csi => Some(NEEDS_CSI),
+            _ => None,
+        }
     }
 
-    fn anew_with_data(&self, what: &'static str) -> VolumeVerdict {
-        if self.restore_data { VolumeVerdict::AnewWithData(what) } else { VolumeVerdict::Anew }
+    /// Where the data of a claim is that does not come back with it, unless that was told already.
+    pub(super) fn left_of_claim(&self, namespace: &str, claim: &Value) -> Option<&'static str> {
+        let mut known = self.infos.of_claim(namespace, text(claim, "/metadata/name")).peekable();
+        if known.peek().is_none() {
+            // Backups of old have no file about volumes, but their claims name their snapshots.
+            let has_snapshot = annotation(claim, annotations::VOLUME_SNAPSHOT_NAME).is_some();
+            return (self.infos.is_without_volumes() && has_snapshot && !self.csi && self.restore_data)
+                .then_some(NEEDS_CSI);
+        }
+        let lost: Vec<_> = known.filter_map(|(index, info)| Some((index, self.lost(info)?))).collect();
+        lost.into_iter().filter(|(index, _)| self.infos.tell(*index)).map(|(_, what)| what).next()
+    }
+
+    /// The volumes of a pod whose data does not come back with it, unless that was told already, and where it is.
+    pub(super) fn left_of_pod(&self, namespace: &str, pod: &str) -> Vec<(String, &'static str)> {
+        let lost = self.infos.of_pod(namespace, pod).filter_map(|(index, info)| Some((index, info, self.lost(info)?)));
+        let untold = lost.filter(|(index, ..)| self.infos.tell(*index));
+        let volume = |info: &BackupVolumeInfo| info.pvb_info.as_ref().map(|copy| copy.volume_name.clone());
+        untold.map(|(_, info, what)| (volume(info).unwrap_or_default(), what)).collect()
+    }
+
+    /// The claim whose data an upload of a data mover holds, if nothing else tells of it.
+    pub(super) fn left_of_upload<'u>(&self, upload: &'u Value) -> Option<(&'u str, &'u str)> {
+        let claim = (text(upload, "/spec/sourceNamespace"), text(upload, "/spec/sourcePVC"));
+        let is_known = self.infos.of_claim(claim.0, claim.1).next().is_some();
+        (self.restore_data && !claim.1.is_empty() && !is_known).then_some(claim)
     }
 
     /// The snapshot of a volume.
@@ -169,7 +219,7 @@ impl Volumes {
 
     /// What is known of the volumes that a claim had.
     fn of_claim(&self, namespace: &str, claim: &str) -> impl Iterator<Item = &BackupVolumeInfo> {
-        self.infos.values().filter(move |info| info.pvc_name == claim && info.pvc_namespace == namespace)
+        self.infos.of_claim(namespace, claim).map(|(_, info)| info)
     }
 
     /// The volumes that were made from a snapshot, by name.
@@ -215,114 +265,5 @@ impl Volumes {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn volumes(method: Option<VolumeMethod>, restore_pvs: Option<bool>) -> Volumes {
-        let info =
-            BackupVolumeInfo { pv_name: "pv-1".to_owned(), backup_method: method, ..BackupVolumeInfo::default() };
-        let mapping = BTreeMap::from([("shop".to_owned(), "shop-2".to_owned())]);
-        let spec = RestoreSpec { restore_pvs, namespace_mapping: mapping, ..RestoreSpec::default() };
-        Volumes::new(vec![info], Vec::new(), &spec, &FeatureFlags::default())
-    }
-
-    fn volume(policy: &str) -> Value {
-        let claim = json!({"namespace": "shop", "name": "data", "uid": "1", "resourceVersion": "2"});
-        json!({"metadata": {"name": "pv-1"}, "spec": {"persistentVolumeReclaimPolicy": policy, "claimRef": claim}})
-    }
-
-    #[test]
-    fn the_way_it_was_backed_up_decides_then_the_reclaim_policy() {
-        use VolumeMethod::{CsiSnapshot, NativeSnapshot, PodVolumeBackup};
-        for (method, restore_pvs, policy, expected) in [
-            (Some(NativeSnapshot), None, "Delete", VolumeVerdict::FromSnapshot),
-            (Some(NativeSnapshot), Some(false), "Delete", VolumeVerdict::AsItWas),
-            (
-                Some(PodVolumeBackup),
-                None,
-                "Retain",
-                VolumeVerdict::AnewWithData("a pod volume backup, which this version cannot restore"),
-            ),
-            (Some(PodVolumeBackup), Some(false), "Retain", VolumeVerdict::Anew),
-            (
-                Some(CsiSnapshot),
-                Some(true),
-                "Retain",
-                VolumeVerdict::AnewWithData("a CSI snapshot, which needs a server with --features=EnableCSI"),
-            ),
-            (None, None, "Delete", VolumeVerdict::Anew),
-            (None, None, "Retain", VolumeVerdict::AsItWas),
-            (None, None, "", VolumeVerdict::AsItWas),
-        ] {
-            let verdict = volumes(method.clone(), restore_pvs).handle(&mut volume(policy));
-            assert_eq!(verdict, expected, "{method:?} {restore_pvs:?} {policy}");
-        }
-    }
-
-    #[test]
-    fn with_the_feature_a_csi_snapshot_is_left_to_the_actions_on_the_claim_and_told_of() {
-        let info = BackupVolumeInfo {
-            pv_name: "pv-1".to_owned(),
-            pvc_namespace: "shop".to_owned(),
-            pvc_name: "data".to_owned(),
-            backup_method: Some(VolumeMethod::CsiSnapshot),
-            csi_snapshot_info: Some(CsiSnapshotInfo { snapshot_handle: "h".to_owned(), ..CsiSnapshotInfo::default() }),
-            ..BackupVolumeInfo::default()
-        };
-        let moved = BackupVolumeInfo { pv_name: "pv-2".to_owned(), snapshot_data_moved: true, ..info.clone() };
-        let features = ["EnableCSI"].into_iter().collect();
-        let volumes = Volumes::new(vec![info, moved], Vec::new(), &RestoreSpec::default(), &features);
-        assert_eq!(volumes.handle(&mut volume("Retain")), VolumeVerdict::Anew);
-        let mut other = volume("Retain");
-        other["metadata"]["name"] = json!("pv-2");
-        assert!(matches!(volumes.handle(&mut other), VolumeVerdict::AnewWithData(_)));
-        let source = json!({"kind": "VolumeSnapshot", "name": "new"});
-        volumes.note_claim(&json!({"metadata": {"name": "data"}, "spec": {}}), "shop", "shop-2");
-        volumes.note_claim(&json!({"metadata": {"name": "data"}, "spec": {"dataSource": source}}), "shop", "shop-2");
-        let [restored] = &volumes.restored()[..] else { panic!("one claim") };
-        assert_eq!((restored.pvc_namespace.as_str(), restored.pvc_name.as_str()), ("shop-2", "data"));
-        let csi = restored.csi_snapshot_info.as_ref().unwrap();
-        assert_eq!((csi.snapshot_handle.as_str(), csi.vsc_name.as_str()), ("h", "new"));
-    }
-
-    #[test]
-    fn a_kept_volume_waits_for_its_claim_in_the_new_namespace() {
-        let volumes = volumes(None, None);
-        let mut kept = volume("Retain");
-        volumes.handle(&mut kept);
-        assert_eq!(kept["spec"]["claimRef"], json!({"namespace": "shop-2", "name": "data"}));
-        let mut claim = json!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "pv-1"}});
-        volumes.free_claim(&mut claim);
-        assert_eq!(claim, json!({"metadata": {"annotations": {}}, "spec": {"volumeName": "pv-1"}}));
-    }
-
-    #[test]
-    fn a_claim_whose_volume_is_not_made_again_gets_a_new_one() {
-        let volumes = volumes(None, None);
-        volumes.handle(&mut volume("Delete"));
-        let mut claim = json!({"metadata": {}, "spec": {"volumeName": "pv-1", "accessModes": []}});
-        volumes.free_claim(&mut claim);
-        assert_eq!(claim["spec"], json!({"accessModes": []}));
-    }
-
-    #[test]
-    fn a_backup_without_a_file_about_volumes_is_judged_by_its_snapshots() {
-        let mut snapshot = Snapshot::default();
-        snapshot.spec.persistent_volume_name = "pv-1".to_owned();
-        let volumes = Volumes::new(Vec::new(), vec![snapshot], &RestoreSpec::default(), &FeatureFlags::default());
-        assert_eq!(volumes.handle(&mut volume("Delete")), VolumeVerdict::FromSnapshot);
-        assert!(volumes.snapshot("pv-1").is_some() && volumes.snapshot("pv-2").is_none());
-    }
-
-    #[test]
-    fn a_claim_follows_its_volume_to_another_name() {
-        let volumes = volumes(None, None);
-        assert!(volumes.moves_claim(&volume("Retain")));
-        volumes.rename("pv-1", "velero-clone-1");
-        let mut claim = json!({"metadata": {}, "spec": {"volumeName": "pv-1"}});
-        volumes.free_claim(&mut claim);
-        assert_eq!(claim["spec"]["volumeName"], "velero-clone-1");
-    }
-}
+#[path = "volumes_tests.rs"]
+mod tests;

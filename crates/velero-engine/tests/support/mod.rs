@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
+pub mod lossy_api;
 pub mod restore;
 
 use std::collections::BTreeMap;
@@ -70,7 +71,7 @@ impl Scene {
     }
 
     pub fn request(&self, spec: BackupSpec) -> BackupRequest {
-        let mut backup = Backup::new("velero", "b1", spec);
+        let mut backup = Backup::new("velero", "b1", spec.clone());
         let problems = velero_rules::resource_filter::validate_and_complete(&mut backup.spec);
         assert!(problems.is_empty(), "{problems:?}");
         let mut actions =
@@ -78,6 +79,7 @@ impl Scene {
         actions.append(self.extra_actions.clone()).unwrap();
         BackupRequest {
             backup,
+            asked: spec,
             cluster: self.cluster.clone(),
             discovery: Arc::clone(&self.discovery),
             actions,
@@ -86,6 +88,8 @@ impl Scene {
             page_size: self.page_size,
             item_block_workers: 1,
             taken: Default::default(),
+            limits: Default::default(),
+            owed_hooks: Default::default(),
         }
     }
 

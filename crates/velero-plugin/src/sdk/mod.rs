@@ -29,11 +29,14 @@
 //! }
 //! ```
 //!
+//! Called as `PLUGIN install FOLDER` the binary copies itself there, as the image for `velero plugin add` must.
+//!
 //! The host asks a binary what it brings before there is anything to do: connect to clusters and stores when first
 //! called, not when made. Log with `tracing`; the host adds the lines to the log of the backup or restore.
 
 mod config;
 mod guard;
+mod install;
 mod listener;
 mod logs;
 mod plugins;

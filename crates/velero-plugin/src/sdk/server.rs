@@ -12,6 +12,7 @@ use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::transport::Server;
 use tonic::transport::server::Router;
 
+use super::install;
 use super::listener::Listener;
 use super::logs;
 use super::plugins::Plugins;
@@ -45,6 +46,9 @@ const LOOK_FOR_HOST: Duration = Duration::from_secs(2);
 pub async fn serve(plugins: Plugins) -> ExitCode {
     let (cookie, value) = ENVIRONMENT[0];
     if std::env::var(cookie).as_deref() != Ok(value) {
+        if let Some(done) = install::run(&std::env::args().skip(1).collect::<Vec<_>>()) {
+            return done;
+        }
         eprintln!(
             "This binary is a plugin. These are not meant to be executed directly.\n\
              Please execute the program that consumes these plugins, which will\n\

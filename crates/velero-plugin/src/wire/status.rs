@@ -24,7 +24,10 @@ pub(crate) fn operation_error(status: &Status, action: &str, operation_id: &str)
     if status.message() == NOT_SUPPORTED {
         return Some(Error::AsyncOperationsNotSupported { action: action.to_owned() });
     }
-    let invalid = status.message() == format!("operation ID {operation_id} is invalid");
+    // Plugins in the field write the sentence with a capital letter and a full stop as well.
+    let said = status.message().trim_end_matches('.');
+    let invalid =
+        said.strip_prefix(['o', 'O']).is_some_and(|rest| rest == format!("peration ID {operation_id} is invalid"));
     invalid.then(|| Error::InvalidOperationId { action: action.to_owned(), operation_id: operation_id.to_owned() })
 }
 
@@ -50,6 +53,20 @@ mod tests {
             assert_eq!(found.to_string(), error.to_string());
         }
         assert!(operation_error(&Status::unknown("boom"), "example.com/mover", "op-1").is_none());
+    }
+
+    #[test]
+    fn an_unknown_operation_is_understood_in_the_words_of_old_plugins() {
+        for (message, expected) in [
+            ("operation ID op-1 is invalid", true),
+            ("Operation ID op-1 is invalid.", true),
+            ("Operation ID op-1 is invalid", true),
+            ("Operation ID op-2 is invalid.", false),
+            ("the name of operation ID op-1 is invalid.", false),
+        ] {
+            let found = operation_error(&Status::unknown(message), "example.com/mover", "op-1");
+            assert_eq!(matches!(found, Some(Error::InvalidOperationId { .. })), expected, "{message}");
+        }
     }
 
     #[test]

@@ -33,11 +33,15 @@ fn resolve(name: &str) -> Option<ResourceType> {
 }
 
 fn filter(spec: &BackupSpec) -> ResourceFilter {
-    let mut spec = spec.clone();
-    assert!(validate_and_complete(&mut spec).is_empty());
+    filter_beside(spec, &[])
+}
+
+fn filter_beside(spec: &BackupSpec, labelled_out: &[&str]) -> ResourceFilter {
+    assert!(validate_and_complete(&mut spec.clone()).is_empty());
     let existing = strings(&["default", "app"]);
     let namespaces = NamespaceFilter::expand(&spec.included_namespaces, &spec.excluded_namespaces, &existing).unwrap();
-    ResourceFilter::from_backup_spec(&spec, &namespaces, resolve)
+    let namespaces = namespaces.without_labelled(strings(labelled_out));
+    ResourceFilter::from_backup_spec(spec, &namespaces, resolve)
 }
 
 fn listed(spec: &BackupSpec) -> Vec<&'static str> {
@@ -72,6 +76,50 @@ fn a_namespace_filter_leaves_out_cluster_scoped_types() {
     assert_eq!(listed(&without), NAMESPACED);
     let each = BackupSpec { included_namespaces: strings(&["app", "default"]), ..Default::default() };
     assert_eq!(listed(&each), ALL);
+}
+
+#[test]
+fn a_namespace_that_a_label_leaves_out_is_no_filter_of_the_user() {
+    let roles = "clusterroles.rbac.authorization.k8s.io";
+    let old = BackupSpec { included_resources: strings(&["*"]), ..Default::default() };
+    for spec in [BackupSpec::default(), old] {
+        assert!(filter_beside(&spec, &["app"]).should_include(roles, false), "{spec:?}");
+    }
+    let chosen = BackupSpec { excluded_namespaces: strings(&["app"]), ..Default::default() };
+    assert!(!filter_beside(&chosen, &["app"]).should_include(roles, false));
+}
+
+#[test]
+fn asking_for_snapshots_alone_does_not_ask_for_everything() {
+    let (snapshots, contents) = (ALWAYS_EXCLUDED_NAMESPACED, ALWAYS_EXCLUDED_CLUSTER_SCOPED);
+    let old = BackupSpec { included_resources: strings(&[snapshots]), ..Default::default() };
+    assert_eq!(listed(&old), Vec::<&str>::new());
+    let cluster = BackupSpec { included_cluster_scoped_resources: strings(&[contents]), ..Default::default() };
+    assert_eq!(listed(&cluster), NAMESPACED);
+    let namespaced = BackupSpec { included_namespace_scoped_resources: strings(&[snapshots]), ..Default::default() };
+    assert_eq!(listed(&namespaced), ["namespaces"]);
+}
+
+#[test]
+fn a_completed_backup_that_is_created_again_means_the_same() {
+    for spec in [BackupSpec::default(), BackupSpec { included_resources: strings(&["*"]), ..Default::default() }] {
+        let mut completed = spec.clone();
+        validate_and_complete(&mut completed);
+        assert_eq!(listed(&completed), listed(&spec));
+    }
+}
+
+#[test]
+fn a_group_is_excluded_by_a_pattern_over_all_its_types() {
+    let old = |excluded: &str| BackupSpec { excluded_resources: strings(&[excluded]), ..Default::default() };
+    for (excluded, expected) in
+        [("*.gone.example.com", true), ("*.example.com", true), ("things.gone.example.com", false), ("*.apps", false)]
+    {
+        assert_eq!(filter(&old(excluded)).excludes_group("gone.example.com"), expected, "{excluded}");
+    }
+    let one_scope =
+        BackupSpec { excluded_namespace_scoped_resources: strings(&["*.gone.example.com"]), ..Default::default() };
+    assert!(!filter(&one_scope).excludes_group("gone.example.com"));
 }
 
 #[test]

@@ -122,6 +122,17 @@ impl FilterPolicies {
         self
     }
 
+    /// Says whether some namespaces have filters of their own.
+    pub fn govern_namespaces(&self) -> bool {
+        !self.namespaced.is_empty()
+    }
+
+    /// Gives the names of cluster-scoped types and then of namespaced ones, as the user wrote them.
+    pub fn kinds(&self) -> [Vec<&str>; 2] {
+        let namespaced = self.namespaced.iter().flat_map(|policy| policy.filters.by_kind.keys());
+        [self.cluster_scoped.by_kind.keys().map(String::as_str).collect(), namespaced.map(String::as_str).collect()]
+    }
+
     /// Gives the filter for a cluster-scoped type. Without one the filters of the backup or restore count.
     pub fn cluster_scoped(&self, type_name: &str) -> Option<&ObjectFilter> {
         self.cluster_scoped.by_kind.get(type_name)

@@ -29,6 +29,26 @@ fn a_plain_backup_is_valid_and_gets_its_filters() {
 }
 
 #[test]
+fn a_namespace_that_is_asked_for_and_labelled_out_is_refused_with_the_reason() {
+    let labelled = strings(&["scratch"]);
+    let facts = BackupFacts { namespaces_labelled_out: &labelled, ..facts() };
+    let mut spec = BackupSpec { included_namespaces: strings(&["scratch"]), ..Default::default() };
+    let problems = complete_and_validate(&mut spec, &facts);
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(
+        problems[0].contains("includes list: scratch: its label velero.io/exclude-from-backup=true"),
+        "{problems:?}"
+    );
+    let mut by_user = BackupSpec {
+        included_namespaces: strings(&["scratch"]),
+        excluded_namespaces: strings(&["scratch"]),
+        ..Default::default()
+    };
+    let problems = complete_and_validate(&mut by_user, &facts);
+    assert!(problems[0].ends_with("includes list: scratch"), "{problems:?}");
+}
+
+#[test]
 fn the_storage_location_must_be_usable() {
     let table = [
         (

@@ -1,5 +1,6 @@
 use serde_json::{Value, json};
 
+use super::pods::PodVolumes;
 use super::*;
 
 /// What the policy says and of which volumes, what the pods say, `defaultVolumesToFsBackup`, `snapshotVolumes`,
@@ -25,7 +26,7 @@ const MATRIX: &str = "
 -- the CSI feature takes CSI volumes and no others
 -             none  no  unset no  csi      on  Bound    csi
 -             none  no  true  no  csi      on  Bound    csi
--             none  no  unset yes csi      on  Bound    csi
+-             none  no  unset yes csi      on  Bound    csi-unmoved
 -             none  no  unset no  nfs      on  Bound    snapshot
 -             none  no  unset yes nfs      on  Bound    unmoved
 -             none  no  unset yes csi      off Bound    unmoved
@@ -63,7 +64,7 @@ snapshot-all  in    no  unset no  hostPath off Bound    snapshot
 snapshot-all  plain yes unset no  hostPath off Bound    snapshot
 snapshot-all  none  no  false no  csi      on  Bound    csi
 snapshot-all  none  no  unset yes hostPath off Bound    unmoved
-snapshot-all  none  no  unset yes csi      on  Bound    csi
+snapshot-all  none  no  unset yes csi      on  Bound    csi-unmoved
 copy-all      none  no  unset no  hostPath off Bound    copy
 copy-all      out   yes true  no  hostPath off Bound    copy
 copy-all      none  no  false no  csi      on  Bound    copy
@@ -98,16 +99,17 @@ fn policies(name: &str) -> Option<ResourcePolicies> {
     Some(ResourcePolicies::parse(&document).unwrap())
 }
 
-fn pod(annotations: &Value) -> Vec<PodMount> {
+fn pod(annotations: &Value) -> Vec<PodVolume> {
     let volumes = json!([
         {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
         {"name": "scratch", "emptyDir": {}},
     ]);
     let pod = json!({"metadata": {"annotations": annotations}, "spec": {"volumes": volumes}});
-    PodMount::of_pod(pod.to_string().as_bytes()).unwrap()
+    let volumes = PodVolumes::read(pod.to_string().as_bytes()).unwrap().volumes;
+    volumes.into_iter().filter(|volume| volume.claim.is_some()).collect()
 }
 
-fn mounts(pods: &str) -> Vec<PodMount> {
+fn mounts(pods: &str) -> Vec<PodVolume> {
     let (include, exclude) = ("backup.velero.io/backup-volumes", "backup.velero.io/backup-volumes-excludes");
     match pods {
         "none" => Vec::new(),
@@ -132,7 +134,8 @@ fn decision(name: &str) -> VolumeDecision {
     match name {
         "snapshot" => VolumeDecision::Snapshot { stays_unmoved: false },
         "unmoved" => VolumeDecision::Snapshot { stays_unmoved: true },
-        "csi" => VolumeDecision::CsiSnapshot,
+        "csi" => VolumeDecision::CsiSnapshot { stays_unmoved: false },
+        "csi-unmoved" => VolumeDecision::CsiSnapshot { stays_unmoved: true },
         "copy" => VolumeDecision::FsBackup,
         "skip" => VolumeDecision::Skip(SkipReason::Policy),
         "custom" => VolumeDecision::Skip(SkipReason::Custom),
@@ -157,17 +160,10 @@ fn every_volume_is_treated_as_the_matrix_says() {
             snapshot_move_data: moves == "yes",
             fs_backup_by_default: by_default == "yes",
             csi: csi == "on",
+            claims_are_left_out: false,
         };
         assert_eq!(rules.decide(&volume(kind, phase), &mounts(pods)), decision(expected), "{row}");
     }
-}
-
-#[test]
-fn only_claims_of_a_pod_count_and_a_name_must_match_as_a_whole() {
-    let found = pod(&json!({"backup.velero.io/backup-volumes": "database,scratch"}));
-    assert_eq!(found, [PodMount { claim: "data".to_owned(), opted_in: false, opted_out: false }]);
-    assert_eq!(PodMount::of_pod(b"{}").unwrap(), []);
-    assert!(PodMount::of_pod(b"[").is_err());
 }
 
 #[test]

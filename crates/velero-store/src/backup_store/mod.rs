@@ -1,8 +1,11 @@
 //! The files of backups and restores in a location.
 //!
-//! A backup exists once its metadata does. It is therefore written last, once, and removed first.
+//! A backup exists once its metadata does. It is therefore written last, once, and removed first. Until then a claim says
+//! whose backup is being written.
 
+mod claim;
 mod download;
+mod replace;
 mod restore;
 #[cfg(test)]
 mod tests;
@@ -13,6 +16,7 @@ use velero_api::v1::Backup;
 use velero_archive::keys::TOP_LEVEL_FOLDERS;
 use velero_archive::{BackupFile, ObjectKeys, gzjson};
 
+pub use claim::BackupClaim;
 pub use download::DOWNLOAD_URL_LIFETIME;
 
 use crate::{ByteStream, Error, ObjectStoreHandle, Result, read_all};
@@ -103,15 +107,27 @@ impl BackupStore {
         self.put_file(backup, file, gzjson::encode(value)?.into()).await
     }
 
-    /// Writes the metadata, which makes the backup exist; to be called last, and refused a second time.
+    /// Writes the metadata, which makes the backup exist; to be called last, and refused a second time. The claim has
+    /// served its purpose then; that of another backup is respected.
     pub async fn put_metadata(&self, backup: &Backup) -> Result<()> {
         let name = backup.metadata.name.as_deref().unwrap_or_default();
+        let uid = backup.metadata.uid.as_deref().unwrap_or_default();
         let key = self.keys.backup_file(name, BackupFile::Metadata)?;
         if self.store.exists(&key).await? {
             return Err(Error::AlreadyExists { key });
         }
+        self.refuse_foreign(name, uid).await?;
         let document = serde_json::to_vec_pretty(backup).map_err(velero_archive::Error::Json)?;
-        self.store.put(&key, document.into()).await
+        let written = self.store.put(&key, document.into()).await;
+        if let Err(Error::Damaged { .. }) = &written {
+            // There were none before, and half of them must not make a backup exist.
+            self.store.delete_object(&key).await?;
+        }
+        written?;
+        if let Err(error) = self.release(name, uid).await {
+            tracing::warn!(backup = name, %error, "The claim of a complete backup is left in its folder");
+        }
+        Ok(())
     }
 
     /// Reads the metadata of a backup.
@@ -138,16 +154,23 @@ impl BackupStore {
 
     /// Removes everything below the backup's folder and nothing else.
     ///
-    /// The metadata goes first: a deletion that stops halfway leaves an orphan, never a backup that looks whole.
+    /// The metadata goes first: a deletion that stops halfway leaves an orphan, never a backup that looks whole. A claim
+    /// goes last, so that nobody takes the name before.
     pub async fn delete_backup(&self, backup: &str) -> Result<()> {
-        self.store.delete_object(&self.keys.backup_file(backup, BackupFile::Metadata)?).await?;
-        self.delete_folder(&self.keys.backup_folder(backup)?).await
+        self.delete_all_but_claim(backup).await?;
+        self.store.delete_object(&self.keys.backup_file(backup, BackupFile::Claim)?).await
     }
 
-    async fn delete_folder(&self, folder: &str) -> Result<()> {
+    async fn delete_all_but_claim(&self, backup: &str) -> Result<()> {
+        self.store.delete_object(&self.keys.backup_file(backup, BackupFile::Metadata)?).await?;
+        let claim = self.keys.backup_file(backup, BackupFile::Claim)?;
+        self.delete_folder(&self.keys.backup_folder(backup)?, |key| key != claim).await
+    }
+
+    async fn delete_folder(&self, folder: &str, goes: impl Fn(&str) -> bool) -> Result<()> {
         let mut found = self.store.list_objects(folder).await?;
         // A store that lists by prefix in its own way must not make us delete what belongs to another.
-        found.retain(|key| key.starts_with(folder));
+        found.retain(|key| key.starts_with(folder) && goes(key));
         self.store.delete_objects(&found).await
     }
 

@@ -41,6 +41,6 @@ impl BackupStore {
 
     /// Removes everything below the restore's folder and nothing else.
     pub async fn delete_restore(&self, restore: &str) -> Result<()> {
-        self.delete_folder(&self.keys.restore_folder(restore)?).await
+        self.delete_folder(&self.keys.restore_folder(restore)?, |_| true).await
     }
 }

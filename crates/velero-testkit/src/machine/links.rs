@@ -2,17 +2,26 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use super::Machine;
-use super::processes::output_of;
+use super::processes::{output_of, wait_until};
 
 /// The most boxes that can stand side by side.
 pub const MOST_BOXES: u8 = 16;
 
+/// How long a machine that goes away may hold on to its ports.
+pub const GIVING_UP: Duration = Duration::from_secs(15);
+
 /// A locally administered address.
 const HUB_HARDWARE_ADDRESS: &str = "02:00:00:00:00:01";
+
+/// The port of the API server of the box with that number.
+pub fn host_port(number: u8) -> u16 {
+    26443 + u16::from(number)
+}
 
 impl Machine {
     /// The address of the node itself.
@@ -37,7 +46,7 @@ impl Machine {
 
     /// The port of the API server, the same inside and, through the door, on this host's loopback.
     pub fn host_port(&self) -> u16 {
-        26443 + u16::from(self.number)
+        host_port(self.number)
     }
 
     /// Gives the machine its node interface (a bridge: not every kernel has a dummy device).
@@ -83,7 +92,7 @@ impl Machine {
 
     /// Opens a door: connections to a port of this host's loopback reach the address inside the machine.
     pub fn open_door(&self, name: &str, port: u16, inside: &str) -> Result<()> {
-        ensure_free(port)?;
+        wait_until_free(port, GIVING_UP)?;
         let socket = self.state().join(format!("{name}.socket")).display().to_string();
         self.start(&format!("{name}-inner"), "socat", [format!("UNIX-LISTEN:{socket},fork"), format!("TCP:{inside}")])?;
         self.start_command(
@@ -95,9 +104,37 @@ impl Machine {
     }
 }
 
-/// Fails with the remedy when something on this host listens on the port.
-pub fn ensure_free(port: u16) -> Result<()> {
-    TcpListener::bind(("127.0.0.1", port)).map(drop).with_context(|| {
-        format!("port {port} on 127.0.0.1 is taken, the box needs it: end what listens there (`ss -ltnp sport = :{port}` names it)")
+/// Whether nothing on this host listens on the port.
+pub fn is_free(port: u16) -> bool {
+    TcpListener::bind(("127.0.0.1", port)).is_ok()
+}
+
+/// Waits for a port that another machine may be giving up just now; fails with the remedy when it is not.
+pub fn wait_until_free(port: u16, patience: Duration) -> Result<()> {
+    wait_until(&format!("port {port}"), patience, || {
+        TcpListener::bind(("127.0.0.1", port)).map(drop).with_context(|| {
+            format!("port {port} on 127.0.0.1 is taken, the box needs it: end what listens there (`ss -ltnp sport = :{port}` names it)")
+        })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_just_given_up_is_waited_for_and_one_that_is_kept_is_named() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let refusal = format!("{:#}", wait_until_free(port, Duration::ZERO).unwrap_err());
+        assert!(refusal.contains(&format!("port {port} on 127.0.0.1 is taken")), "{refusal}");
+        let going = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(200));
+            drop(listener);
+        });
+        wait_until_free(port, GIVING_UP).unwrap();
+        going.join().unwrap();
+    }
 }

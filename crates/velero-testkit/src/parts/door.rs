@@ -18,9 +18,9 @@ impl Door {
         Self { name, port, inside }
     }
 
-    /// Fails with the remedy when the port is taken on this host.
-    pub fn ensure_free(&self) -> Result<()> {
-        links::ensure_free(self.port)
+    /// Waits until the port is free on this host; fails with the remedy when it stays taken.
+    pub fn wait_until_free(&self) -> Result<()> {
+        links::wait_until_free(self.port, links::GIVING_UP)
     }
 }
 

@@ -1,5 +1,5 @@
 //! The registry of an OpenShift cluster: in the box, for its pods, its node and whoever copies images. It speaks plain
-//! HTTP, serves everybody, and tells the stand-in of every push.
+//! HTTP, serves those who bring the token of the box, and tells the stand-in of every push.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{Containerd, OpenShiftStandin, Part, answers};
 use crate::install;
 use crate::machine::Machine;
-use crate::registry::{Guard, configuration};
+use crate::registry::{Guard, PASSWORD_FILE, REGISTRY_PASSWORD, REGISTRY_USER, configuration};
 
 const PORT: u16 = 5000;
 
@@ -43,7 +43,7 @@ impl Part for InternalRegistry {
     fn start(&self, machine: &Machine) -> Result<()> {
         Self::tell_containerd(machine)?;
         let folder = machine.folder(self.name())?;
-        let mut settings = configuration(&format!("0.0.0.0:{PORT}"), &folder, Guard::Open, false);
+        let mut settings = configuration(&format!("0.0.0.0:{PORT}"), &folder, Guard::Password, false);
         settings["notifications"] = json!({"endpoints": [{
             "name": "openshift",
             "url": OpenShiftStandin::events_url(),
@@ -52,12 +52,13 @@ impl Part for InternalRegistry {
             "backoff": "1s",
             "ignoredmediatypes": ["application/octet-stream"],
         }]});
+        fs::write(folder.join("passwords"), PASSWORD_FILE)?;
         let file = folder.join("config.yml");
         fs::write(&file, settings.to_string())?;
         machine.start(self.name(), "docker-registry", ["serve".into(), file.display().to_string()])
     }
 
     fn check(&self, machine: &Machine) -> Result<()> {
-        answers(machine, &format!("http://{}/v2/", Self::host(machine)))
+        answers(machine, &format!("http://{REGISTRY_USER}:{REGISTRY_PASSWORD}@{}/v2/", Self::host(machine)))
     }
 }

@@ -10,6 +10,7 @@ use velero_openshift_standin::{GROUP, VERSION};
 use super::{Certificates, InternalRegistry, Part};
 use crate::install;
 use crate::machine::Machine;
+use crate::registry::{REGISTRY_PASSWORD, REGISTRY_USER};
 
 const PACKAGE: &str = "velero-openshift-standin";
 /// The ports on the loopback of the box.
@@ -58,6 +59,9 @@ impl Part for OpenShiftStandin {
                 format!("--certificate={}", certificates.join("apiserver.crt").display()),
                 format!("--key={}", certificates.join("apiserver.key").display()),
                 format!("--registry={}", InternalRegistry::host(machine)),
+                format!("--registry-user={REGISTRY_USER}"),
+                format!("--registry-password={REGISTRY_PASSWORD}"),
+                format!("--kubeconfig={}", Certificates::kubeconfig(machine).display()),
             ],
         )?;
         machine.apply(&json!({"apiVersion": "v1", "kind": "List", "items": objects()}).to_string())
@@ -70,7 +74,7 @@ impl Part for OpenShiftStandin {
 }
 
 /// The API server asks the stand-in by a service that is nothing but the name `localhost`.
-fn objects() -> [Value; 4] {
+fn objects() -> [Value; 5] {
     let service = json!({"name": "image-api", "namespace": NAMESPACE});
     let mut reached_by = service.clone();
     reached_by["port"] = PORT.into();
@@ -89,17 +93,21 @@ fn objects() -> [Value; 4] {
             },
         }),
         cluster_version(),
+        json!({
+            "apiVersion": "imageregistry.operator.openshift.io/v1", "kind": "Config", "metadata": {"name": "cluster"},
+            "spec": {"managementState": "Managed"},
+        }),
     ]
 }
 
-/// It does not claim the capability `ImageRegistry`: nobody makes pull secrets here, and nobody is to wait for them.
+/// With the capability `ImageRegistry` it says that pull secrets are made, so that restores wait for them.
 fn cluster_version() -> Value {
     json!({
         "apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version"},
         "spec": {"clusterID": "velero-box"},
         "status": {
             "desired": {"version": "4.16.0"},
-            "capabilities": {"enabledCapabilities": ["Build", "DeploymentConfig"]},
+            "capabilities": {"enabledCapabilities": ["Build", "DeploymentConfig", "ImageRegistry"]},
         },
     })
 }

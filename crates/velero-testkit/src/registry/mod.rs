@@ -24,7 +24,7 @@ pub const REGISTRY_USER: &str = "ignored";
 /// The user's password.
 pub const REGISTRY_PASSWORD: &str = "velero-box-token";
 /// The same in the form the registry keeps: bcrypt.
-const PASSWORD_FILE: &str = "ignored:$2b$05$velerorustvelerorustvePXGIU7w5v2ihHkjXrJT6kpd0xADS6jC\n";
+pub(crate) const PASSWORD_FILE: &str = "ignored:$2b$05$velerorustvelerorustvePXGIU7w5v2ihHkjXrJT6kpd0xADS6jC\n";
 /// What the registry is called where tokens are made.
 const SERVICE: &str = "velero-box-registry";
 

@@ -34,10 +34,11 @@ pub(crate) struct GlobalArguments {
     pub(crate) logging: LoggingArguments,
 }
 
-/// Flags of the logging library the original uses. All but the verbosity are accepted and mean nothing here.
+/// Flags of the logging library the original uses. All but the verbosity are accepted and mean nothing here; the server
+/// says so.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct LoggingArguments {
-    /// Number for the log level verbosity
+    /// From 6 on, tells of each request to the API server; the server has --log-level instead
     #[arg(short, long = "v", global = true, value_name = "LEVEL")]
     pub(crate) verbosity: Option<i32>,
 
@@ -82,4 +83,28 @@ pub(crate) struct LoggingArguments {
 
     #[arg(long, global = true, hide = true)]
     vmodule: Option<String>,
+}
+
+impl LoggingArguments {
+    /// Those that were given, by their names.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        let flags = [
+            ("v", self.verbosity.is_some()),
+            ("add_dir_header", self.add_dir_header),
+            ("alsologtostderr", self.alsologtostderr),
+            ("alsologtostderrthreshold", self.alsologtostderrthreshold.is_some()),
+            ("legacy_stderr_threshold_behavior", self.legacy_stderr_threshold_behavior),
+            ("log_backtrace_at", self.log_backtrace_at.is_some()),
+            ("log_dir", self.log_dir.is_some()),
+            ("log_file", self.log_file.is_some()),
+            ("log_file_max_size", self.log_file_max_size.is_some()),
+            ("logtostderr", self.logtostderr),
+            ("one_output", self.one_output),
+            ("skip_headers", self.skip_headers),
+            ("skip_log_headers", self.skip_log_headers),
+            ("stderrthreshold", self.stderrthreshold.is_some()),
+            ("vmodule", self.vmodule.is_some()),
+        ];
+        flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect()
+    }
 }

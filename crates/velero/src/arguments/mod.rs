@@ -19,7 +19,7 @@ pub(crate) use backup::{
     BackupCommand, BackupContent, BackupCreateArguments, BackupDescribeArguments, BackupDownloadArguments,
 };
 pub(crate) use debug::DebugArguments;
-pub(crate) use global::GlobalArguments;
+pub(crate) use global::{GlobalArguments, LoggingArguments};
 pub(crate) use go_flags::with_go_flags;
 pub(crate) use install::{InstallArguments, ServerFlagArguments, StorageArguments};
 pub(crate) use locations::{
@@ -28,7 +28,7 @@ pub(crate) use locations::{
 };
 pub(crate) use restore::{RestoreCommand, RestoreCreateArguments};
 pub(crate) use schedule::{ScheduleCommand, ScheduleCreateArguments, SchedulePauseArguments};
-pub(crate) use server::{ServerArguments, ServerCommand, ServerStatusArguments};
+pub(crate) use server::{FlagsWithoutEffect, ServerArguments, ServerCommand, ServerStatusArguments};
 pub(crate) use shared::{
     DeleteArguments, DescribeArguments, DownloadArguments, GetArguments, ListArguments, LogsArguments, OutputArguments,
     SelectArguments, StatusArguments,

@@ -39,10 +39,6 @@ pub(crate) struct ServerArguments {
     #[arg(long, default_value = "1m0s")]
     pub(crate) backup_sync_period: GoDuration,
 
-    /// How long pod volume file system backups and restores may run
-    #[arg(long, default_value = "4h0m0s")]
-    pub(crate) fs_backup_timeout: GoDuration,
-
     /// Deprecated: only restores are allowed. Use read-only backup storage locations
     #[arg(long)]
     pub(crate) restore_only: bool,
@@ -75,16 +71,12 @@ pub(crate) struct ServerArguments {
     #[arg(long, default_value = "500")]
     pub(crate) client_page_size: u32,
 
-    /// The address to expose profiles
-    #[arg(long, default_value = "localhost:6060")]
-    pub(crate) profiler_address: String,
-
     /// How long a restore waits for volumes and namespaces to terminate
     #[arg(long, default_value = "10m0s")]
     pub(crate) terminating_resource_timeout: GoDuration,
 
-    /// The most entries the archive of a backup may have to be restored; two for each object
-    #[arg(long, default_value = "900000")]
+    /// The most entries the archive of a backup may have, two for each object: more are neither backed up nor restored
+    #[arg(long, default_value = "4000000")]
     pub(crate) max_archive_entries: u64,
 
     /// How long backups are kept by default
@@ -94,10 +86,6 @@ pub(crate) struct ServerArguments {
     /// Label key for grouping PVCs into VolumeGroupSnapshot
     #[arg(long, default_value = "velero.io/volume-group")]
     pub(crate) volume_group_snapshot_label_key: String,
-
-    /// How often backup repositories are maintained by default
-    #[arg(long, default_value = "0s")]
-    pub(crate) default_repo_maintain_frequency: GoDuration,
 
     /// How often garbage collection is run for expired backups
     #[arg(long, default_value = "0s")]
@@ -123,17 +111,9 @@ pub(crate) struct ServerArguments {
     #[arg(long, default_value = "10m0s")]
     pub(crate) resource_timeout: GoDuration,
 
-    /// Max concurrent connections to the Kubernetes API; accepted and not needed
-    #[arg(long = "max-concurrent-k8s-connections", default_value = "30")]
-    pub(crate) max_concurrent_k8s_connections: u32,
-
     /// Move data by default for all snapshots supporting data movement
     #[arg(long)]
     pub(crate) default_snapshot_move_data: bool,
-
-    /// Disable informer cache for Get calls on restore
-    #[arg(long)]
-    pub(crate) disable_informer_cache: bool,
 
     /// Skip the first scheduled backup immediately after creating a schedule
     #[arg(long)]
@@ -142,14 +122,6 @@ pub(crate) struct ServerArguments {
     /// Default volume snapshot location of each provider: provider1:location-01,provider2:location-02
     #[arg(long, action = ArgAction::Append)]
     pub(crate) default_volume_snapshot_locations: Vec<Mappings>,
-
-    /// ConfigMap with backup repository configurations
-    #[arg(long, default_value = "", hide_default_value = true)]
-    pub(crate) backup_repository_configmap: String,
-
-    /// ConfigMap with repository maintenance Job configurations
-    #[arg(long, default_value = "", hide_default_value = true)]
-    pub(crate) repo_maintenance_job_configmap: String,
 
     /// Number of workers to process ItemBlocks
     #[arg(long, default_value = "1")]
@@ -162,6 +134,61 @@ pub(crate) struct ServerArguments {
     /// ConfigMap with volume policies that are merged into every backup
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) global_backup_volume_policies_configmap: String,
+
+    #[command(flatten)]
+    pub(crate) without_effect: FlagsWithoutEffect,
+}
+
+/// Flags of Velero that are accepted, so that its Deployments start, and do nothing here.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct FlagsWithoutEffect {
+    /// How long pod volume file system backups and restores may run; without effect
+    #[arg(long)]
+    pub(crate) fs_backup_timeout: Option<GoDuration>,
+
+    /// How often backup repositories are maintained by default; without effect
+    #[arg(long)]
+    pub(crate) default_repo_maintain_frequency: Option<GoDuration>,
+
+    /// ConfigMap with backup repository configurations; without effect
+    #[arg(long)]
+    pub(crate) backup_repository_configmap: Option<String>,
+
+    /// ConfigMap with repository maintenance Job configurations; without effect
+    #[arg(long)]
+    pub(crate) repo_maintenance_job_configmap: Option<String>,
+
+    /// The address to expose profiles; without effect
+    #[arg(long)]
+    pub(crate) profiler_address: Option<String>,
+
+    /// Max concurrent connections to the Kubernetes API; without effect, the server finds out how many it takes
+    #[arg(long = "max-concurrent-k8s-connections")]
+    pub(crate) max_concurrent_k8s_connections: Option<u32>,
+
+    /// Disable informer cache for Get calls on restore; without effect, nothing is cached
+    #[arg(long)]
+    pub(crate) disable_informer_cache: bool,
+}
+
+impl FlagsWithoutEffect {
+    /// Those that were given.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        let flags = [
+            ("fs-backup-timeout", self.fs_backup_timeout.is_some()),
+            ("default-repo-maintain-frequency", self.default_repo_maintain_frequency.is_some()),
+            ("backup-repository-configmap", is_set(self.backup_repository_configmap.as_deref())),
+            ("repo-maintenance-job-configmap", is_set(self.repo_maintenance_job_configmap.as_deref())),
+            ("profiler-address", is_set(self.profiler_address.as_deref())),
+            ("max-concurrent-k8s-connections", self.max_concurrent_k8s_connections.is_some()),
+            ("disable-informer-cache", self.disable_informer_cache),
+        ];
+        flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect()
+    }
+}
+
+fn is_set(value: Option<&str>) -> bool {
+    value.is_some_and(|value| !value.is_empty())
 }
 
 /// `velero server …`

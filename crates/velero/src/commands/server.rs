@@ -1,15 +1,13 @@
 //! `velero server`
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, anyhow};
 use velero_controllers::server::{self, Settings as ServerSettings};
 
-use crate::arguments::ServerArguments;
+use crate::arguments::{FlagsWithoutEffect, LoggingArguments, ServerArguments};
 use crate::settings::Settings;
 
 /// Runs the server until it is told to end.
 pub(super) async fn server(arguments: ServerArguments, settings: Settings) -> Result<()> {
-    let unsupported = &arguments.global_backup_volume_policies_configmap;
-    ensure!(unsupported.is_empty(), "--global-backup-volume-policies-configmap {unsupported} is not supported yet");
     server::run(server_settings(arguments, settings)?).await?;
     Ok(())
 }
@@ -27,9 +25,7 @@ fn server_settings(arguments: ServerArguments, settings: Settings) -> Result<Ser
         plugin_dir: arguments.plugin_dir,
         openshift: arguments.openshift.parse().map_err(|problem| anyhow!("--openshift: {problem}"))?,
         metrics_address: arguments.metrics_address,
-        profiler_address: arguments.profiler_address,
         backup_sync_period: arguments.backup_sync_period,
-        fs_backup_timeout: arguments.fs_backup_timeout,
         restore_only: arguments.restore_only,
         disabled_controllers: arguments.disable_controllers.into_iter().collect(),
         restore_resource_priorities: arguments.restore_resource_priorities,
@@ -42,24 +38,26 @@ fn server_settings(arguments: ServerArguments, settings: Settings) -> Result<Ser
         max_archive_entries: arguments.max_archive_entries,
         default_backup_ttl: arguments.default_backup_ttl,
         volume_group_snapshot_label_key: arguments.volume_group_snapshot_label_key,
-        default_repo_maintain_frequency: arguments.default_repo_maintain_frequency,
         garbage_collection_frequency: arguments.garbage_collection_frequency,
         item_operation_sync_frequency: arguments.item_operation_sync_frequency,
         default_volumes_to_fs_backup: arguments.default_volumes_to_fs_backup,
         uploader_type: arguments.uploader_type,
         default_item_operation_timeout: arguments.default_item_operation_timeout,
         resource_timeout: arguments.resource_timeout,
-        max_concurrent_k8s_connections: arguments.max_concurrent_k8s_connections,
         default_snapshot_move_data: arguments.default_snapshot_move_data,
-        disable_informer_cache: arguments.disable_informer_cache,
         schedule_skip_immediately: arguments.schedule_skip_immediately,
         default_volume_snapshot_locations: locations,
-        backup_repository_configmap: arguments.backup_repository_configmap,
-        repo_maintenance_job_configmap: arguments.repo_maintenance_job_configmap,
+        global_backup_volume_policies_configmap: arguments.global_backup_volume_policies_configmap,
         item_block_worker_count: arguments.item_block_worker_count,
         concurrent_backups: arguments.concurrent_backups,
+        flags_without_effect: without_effect(&arguments.without_effect, &settings.logging),
         server_version: crate::version::VERSION.to_owned(),
     })
+}
+
+/// The flags that were given and do nothing.
+fn without_effect(server: &FlagsWithoutEffect, logging: &LoggingArguments) -> Vec<String> {
+    server.given().into_iter().chain(logging.given()).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -67,15 +65,14 @@ mod tests {
     use clap::{CommandFactory, FromArgMatches};
 
     use super::*;
-    use crate::arguments::{Cli, Command, GlobalArguments, with_go_flags};
+    use crate::arguments::{Cli, Command, with_go_flags};
     use crate::client_config::ClientConfig;
 
     fn parsed(flags: &[&str]) -> ServerSettings {
         let matches = with_go_flags(Cli::command()).get_matches_from(["velero", "server"].iter().chain(flags));
-        let Command::Server(arguments) = Cli::from_arg_matches(&matches).unwrap().command else {
-            panic!("not the server")
-        };
-        server_settings(*arguments, Settings::resolve(GlobalArguments::default(), &ClientConfig::default())).unwrap()
+        let cli = Cli::from_arg_matches(&matches).unwrap();
+        let Command::Server(arguments) = cli.command else { panic!("not the server") };
+        server_settings(*arguments, Settings::resolve(cli.global, &ClientConfig::default())).unwrap()
     }
 
     #[test]
@@ -97,5 +94,29 @@ mod tests {
         assert_eq!(settings.default_backup_ttl.to_string(), "1h0m0s");
         assert_eq!(settings.client_qps, Some(5.0));
         assert!(settings.restore_only && settings.disabled_controllers.contains("gc"));
+    }
+
+    #[test]
+    fn flags_that_do_nothing_are_told_of_when_they_are_given() {
+        assert!(parsed(&[]).flags_without_effect.is_empty());
+        let flags = [
+            "--fs-backup-timeout=1h",
+            "--default-repo-maintain-frequency=1h",
+            "--backup-repository-configmap=a",
+            "--repo-maintenance-job-configmap=b",
+            "--profiler-address=:6060",
+            "--max-concurrent-k8s-connections=5",
+            "--disable-informer-cache",
+            "-v=4",
+            "--vmodule=a=1",
+            "--logtostderr",
+        ];
+        let told = parsed(&flags).flags_without_effect;
+        for flag in flags {
+            let name = flag.trim_start_matches('-').split('=').next().unwrap();
+            assert!(told.iter().any(|told| told == name), "{name} is not told of: {told:?}");
+        }
+        assert_eq!(told.len(), flags.len(), "{told:?}");
+        assert!(parsed(&["--disable-informer-cache=false"]).flags_without_effect.is_empty());
     }
 }

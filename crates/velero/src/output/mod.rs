@@ -3,6 +3,7 @@
 pub(crate) mod clock;
 pub(crate) mod describe;
 mod document;
+mod ending;
 mod preview;
 mod server_details;
 mod server_report;
@@ -20,6 +21,7 @@ use crate::printer::Printer;
 use crate::session::Listed;
 pub(crate) use clock::Clock;
 pub(crate) use document::Document;
+pub(crate) use ending::ending;
 pub(crate) use preview::RestorePreview;
 pub(crate) use server_details::{Availability, LocationDetails, Part, ServerDetails, Work, WorkOverview};
 pub(crate) use server_report::ServerReport;

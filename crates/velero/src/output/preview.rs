@@ -2,19 +2,15 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use velero_api::records::{Results, ResultsFile};
-use velero_engine::restore::{Change, ItemPreview, Preview, PreviewAction};
+use velero_api::records::Results;
+use velero_engine::restore::{Change, HIDDEN, ItemPreview, Preview, PreviewAction};
 
 use super::table::Table;
 
-/// What stands for a value that must not be seen.
-const HIDDEN: &str = "<hidden>";
 /// What stands for nothing.
 const NOTHING: &str = "<none>";
 /// How much of a value a table shows.
 const LONGEST_VALUE: usize = 120;
-/// The annotation in which `kubectl apply` keeps the whole object.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io~1last-applied-configuration";
 
 /// What a restore would do.
 #[derive(Clone, Debug, Serialize)]
@@ -43,10 +39,9 @@ struct Summary {
 
 impl RestorePreview {
     /// Puts together what is shown; values of Secrets are left out.
-    pub(crate) fn new(backup: &str, preview: Preview, results: ResultsFile) -> Self {
+    pub(crate) fn new(backup: &str, preview: Preview, (warnings, errors): (Results, Results)) -> Self {
         let mut items = preview.items;
-        items.iter_mut().for_each(hide_secrets);
-        let (warnings, errors) = (results.warnings, results.errors);
+        items.iter_mut().for_each(ItemPreview::hide_secrets);
         Self { backup: backup.to_owned(), summary: Summary::of(&items), items, warnings, errors }
     }
 
@@ -133,31 +128,13 @@ fn shortened(value: &Value) -> String {
     }
 }
 
-/// Shows of a Secret that it differs and where, but nothing that may hold its content.
-fn hide_secrets(item: &mut ItemPreview) {
-    if item.kind != "Secret" || item.api_version != "v1" {
-        return;
-    }
-    for change in item.changes.iter_mut().filter(|change| !is_harmless(&change.path)) {
-        for value in [&mut change.from, &mut change.to].into_iter().flatten() {
-            *value = HIDDEN.into();
-        }
-    }
-}
-
-fn is_harmless(path: &str) -> bool {
-    let annotation = path.strip_prefix("/metadata/annotations/");
-    path == "/type"
-        || path == "/immutable"
-        || path.starts_with("/metadata/labels")
-        || annotation.is_some_and(|annotation| annotation != LAST_APPLIED)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    const LAST_APPLIED: &str = "kubectl.kubernetes.io~1last-applied-configuration";
 
     fn item(action: PreviewAction, kind: &str, namespace: Option<&str>, changes: Vec<Change>) -> ItemPreview {
         ItemPreview {
@@ -178,7 +155,7 @@ mod tests {
     }
 
     fn shown(items: Vec<ItemPreview>) -> RestorePreview {
-        RestorePreview::new("b", Preview { items }, ResultsFile::default())
+        RestorePreview::new("b", Preview { items }, Default::default())
     }
 
     #[test]
@@ -237,11 +214,11 @@ skip     ConfigMap   shop        one    it is the same
 
     #[test]
     fn json_says_the_backup_the_sums_the_items_and_the_messages() {
-        let mut results = ResultsFile::default();
-        results.warnings.add("shop", "odd");
-        results.errors.add_velero("bad");
+        let (mut warnings, mut errors) = (Results::default(), Results::default());
+        warnings.add("shop", "odd");
+        errors.add_velero("bad");
         let items = vec![item(PreviewAction::Fail, "Pod", Some("shop"), Vec::new())];
-        let preview = RestorePreview::new("b", Preview { items }, results);
+        let preview = RestorePreview::new("b", Preview { items }, (warnings, errors));
         let value = serde_json::to_value(&preview).unwrap();
         assert_eq!((&value["backup"], &value["summary"]["fail"]), (&json!("b"), &json!(1)));
         assert_eq!(value["items"][0]["action"], "fail");

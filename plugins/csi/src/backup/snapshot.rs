@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use velero_api::annotations;
-use velero_api::v1::Backup;
+use velero_api::v1::{Backup, BackupPhase};
 use velero_cluster::Cluster;
 use velero_plugin::quantity::Quantity;
 use velero_plugin::{BackupItemAction, BackupItemOutcome, Error, OperationProgress, ResourceSelector, Result};
@@ -123,11 +123,24 @@ impl BackupItemAction for BackupAction {
         }
     }
 
-    /// CSI knows no way to stop a driver, but what it makes can be removed.
-    async fn cancel(&self, operation_id: &str, _: &Backup) -> Result<()> {
+    /// CSI knows no way to stop a driver, but what it makes can be removed. What can be used already is safe as long as
+    /// its backup goes on; a backup that fails or is deleted removes its snapshots itself.
+    async fn cancel(&self, operation_id: &str, backup: &Backup) -> Result<()> {
         let (namespace, name, _) = parse(operation_id)?;
+        let snapshot = self.cluster.get(&SNAPSHOTS, Some(namespace), name).await?;
+        if snapshot.is_some_and(|snapshot| is_safe(&snapshot, backup.status.phase())) {
+            return Ok(());
+        }
         discard(&self.cluster, namespace, name).await
     }
+}
+
+/// Whether a snapshot can be used and its backup may still come to an end that it can be restored from.
+fn is_safe(snapshot: &Value, phase: &BackupPhase) -> bool {
+    use BackupPhase::{Finalizing, FinalizingPartiallyFailed, InProgress};
+    use BackupPhase::{WaitingForPluginOperations, WaitingForPluginOperationsPartiallyFailed};
+    let waits = matches!(phase, WaitingForPluginOperations | WaitingForPluginOperationsPartiallyFailed);
+    is_ready(snapshot) && (waits || matches!(phase, InProgress | Finalizing | FinalizingPartiallyFailed))
 }
 
 /// `<namespace>/<name>/<when it began>`
@@ -178,6 +191,23 @@ mod tests {
         assert_eq!(parse(&id).unwrap(), ("shop", "velero-data-x", begun));
         for wrong in ["", "shop/x", "shop/x/yesterday", "a/b/c/d"] {
             assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_cancelled_snapshot_stays_only_if_it_can_be_used_and_its_backup_goes_on() {
+        use BackupPhase::{Deleting, FinalizingPartiallyFailed, InProgress, New, WaitingForPluginOperations};
+        for (ready, phase, stays) in [
+            (true, InProgress, true),
+            (true, WaitingForPluginOperations, true),
+            (true, FinalizingPartiallyFailed, true),
+            (true, Deleting, false),
+            // The object of the backup is gone.
+            (true, New, false),
+            (false, WaitingForPluginOperations, false),
+        ] {
+            let snapshot = json!({"status": {"readyToUse": ready}});
+            assert_eq!(is_safe(&snapshot, &phase), stays, "{ready} {phase}");
         }
     }
 

@@ -144,6 +144,10 @@ impl RestoreItemAction for RestoreAction {
     }
 
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome> {
+        // Somebody only asks what a restore would do.
+        if velero_api::dry_run::is_asked(input.restore) {
+            return Ok(RestoreItemOutcome::default());
+        }
         let namespace = input.restore.metadata.namespace.as_deref().unwrap_or_default();
         let owner = input.restore.metadata.name.as_deref().unwrap_or_default();
         let name = self.0.create(namespace, owner, input.item).await?;

@@ -10,7 +10,7 @@ use super::changed;
 use crate::action::{BackupStep, Resources};
 use crate::compat::Compat;
 use crate::context::Context;
-use crate::json::{set_annotation, text};
+use crate::json::{annotation, remove_annotation, set_annotation, text};
 use crate::names::{TRUE, annotations};
 use crate::settings::Settings;
 use crate::workflow::Work;
@@ -104,9 +104,21 @@ pub(crate) fn wants_registry(item: &Value, settings: &Settings) -> bool {
 }
 
 fn annotate(item: &mut Value, facts: &Facts) {
+    if facts.migration_registry.is_some() {
+        annotate_user(item);
+    }
     set_annotation(item, annotations::BACKUP_SERVER_VERSION, &facts.server_version);
     set_annotation(item, annotations::BACKUP_REGISTRY_HOSTNAME, &facts.registry_hostname);
     annotate_registry(item, facts);
+}
+
+/// Tells what a user wrote on a stream from what backups write, which is to end with the restore.
+fn annotate_user(item: &mut Value) {
+    remove_annotation(item, annotations::DISABLE_IMAGE_COPY);
+    match annotation(item, annotations::SKIP_IMAGE_COPY) == TRUE {
+        true => set_annotation(item, annotations::SKIP_OF_USER, TRUE),
+        false => remove_annotation(item, annotations::SKIP_OF_USER),
+    }
 }
 
 /// Says where images are copied to, or that they are not.
@@ -147,6 +159,19 @@ mod tests {
             ),
             ("migration without a registry", json!({}), Some(Some("")), with("openshift.io/migration-registry", "")),
             ("backup without OADP", json!({}), Some(None), with("openshift.io/skip-image-copy", "true")),
+            (
+                "left by an earlier backup",
+                json!({"annotations": {
+                    "migration.openshift.io/disable-image-copy": "true", "openshift.io/skip-image-copy-of-user": "true",
+                }}),
+                Some(Some("migration:5000")),
+                with("openshift.io/migration-registry", "migration:5000"),
+            ),
+            ("skipped by the user", json!({"annotations": {"openshift.io/skip-image-copy": "true"}}), Some(None), {
+                let mut skipped = with("openshift.io/skip-image-copy", "true");
+                skipped["openshift.io/skip-image-copy-of-user"] = json!("true");
+                skipped
+            }),
         ] {
             let facts = Facts {
                 server_version: "1.27".to_owned(),

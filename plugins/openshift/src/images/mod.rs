@@ -8,7 +8,9 @@
 //! | [`run`] | copies the images of a plan, one after the other |
 //! | [`operations`] | the same beside the backup or restore, asked about and cancelled by its ID |
 //! | [`record`] | what of an operation outlives the process |
+//! | [`arrivals`] | the tags that the copies of a restore make, and waiting for them |
 
+pub(crate) mod arrivals;
 pub(crate) mod operations;
 pub(crate) mod plan;
 pub(crate) mod record;

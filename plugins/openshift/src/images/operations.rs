@@ -90,7 +90,10 @@ impl Place<'_> {
             operation.cancel.cancel();
             return Ok(());
         }
-        let record = record::read(self.cluster, self.namespace, id).await?.ok_or_else(|| self.unknown(id))?;
+        let Some(record) = record::read(self.cluster, self.namespace, id).await? else {
+            // The record went with the end of its Backup or Restore, so nothing copies for it.
+            return if record::is_id(id) { Ok(()) } else { Err(self.unknown(id)) };
+        };
         match record.outcome {
             Some(_) => Ok(()),
             None => record::end(self.cluster, self.namespace, id, Some(CANCELLED), 0).await,

@@ -1,8 +1,17 @@
 //! What of an operation outlives the process: a ConfigMap in Velero's namespace that says what to copy and how it ended. It
-//! belongs to the Backup or Restore and goes with it.
+//! belongs to the Backup or Restore; the server removes it when that has ended. The plan is compressed: a stream of OpenShift
+//! may name thousands of images, a ConfigMap holds one MiB.
 
+use std::io::{Read, Write};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use velero_api::labels;
 use velero_cluster::{Cluster, ResourceType};
 use velero_plugin::{Error, Result};
 
@@ -16,6 +25,10 @@ const OUTCOME: &str = "outcome";
 const BYTES: &str = "bytes";
 /// The outcome of a copy that went well.
 const DONE: &str = "done";
+/// What a ConfigMap holds, with room for the rest of the object.
+const LARGEST_PLAN: usize = 1_000_000;
+/// What a plan may be once it is read.
+const LARGEST_TEXT: u64 = 64 << 20;
 
 /// What is copied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,20 +55,49 @@ fn config_maps() -> ResourceType {
 /// Writes a plan down and gives the ID of its operation.
 pub(crate) async fn create(cluster: &Cluster, work: &(impl Work + Sync), plan: &Plan) -> Result<String> {
     let id = format!("{PREFIX}{}", uuid::Uuid::new_v4());
-    let text = serde_json::to_string(plan).map_err(|error| Error::Failed(format!("plan of {id}: {error}")))?;
+    let packed = pack(plan).map_err(|problem| Error::Item(format!("plan of {id}: {problem}")))?;
+    let labels = json!({
+        labels::RESOURCE_USAGE: labels::RESOURCE_USAGE_OPERATION_RECORD, labels::EXCLUDE_FROM_BACKUP: "true",
+    });
+    let owners = json!([work.as_owner()]);
     let object = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": id, "namespace": work.namespace(), "ownerReferences": [work.as_owner()]},
-        "data": {PLAN: text},
+        "metadata": {"name": id, "namespace": work.namespace(), "labels": labels, "ownerReferences": owners},
+        "binaryData": {PLAN: packed},
     });
     cluster.create(&config_maps(), Some(work.namespace()), &object).await?;
     Ok(id)
 }
 
+/// A plan as a ConfigMap keeps it.
+fn pack(plan: &Plan) -> Result<String, String> {
+    let text = serde_json::to_vec(plan).map_err(|error| error.to_string())?;
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    let packed = encoder.write_all(&text).and_then(|()| encoder.finish()).map_err(|error| error.to_string())?;
+    if packed.len() > LARGEST_PLAN {
+        let images = plan.copies.len();
+        return Err(format!("{images} images are more than a ConfigMap can keep track of; set imageCopy to sync"));
+    }
+    Ok(BASE64.encode(packed))
+}
+
+fn unpack(packed: &str) -> Result<Plan, String> {
+    let packed = BASE64.decode(packed).map_err(|error| error.to_string())?;
+    let mut text = Vec::new();
+    let read = GzDecoder::new(packed.as_slice()).take(LARGEST_TEXT).read_to_end(&mut text);
+    read.map_err(|error| error.to_string())?;
+    serde_json::from_slice(&text).map_err(|error| error.to_string())
+}
+
+/// Whether an ID can be that of a copy.
+pub(crate) fn is_id(id: &str) -> bool {
+    id.starts_with(PREFIX)
+}
+
 /// Reads a record; `None` when there is none.
 pub(crate) async fn read(cluster: &Cluster, namespace: &str, id: &str) -> Result<Option<Record>> {
-    if !id.starts_with(PREFIX) {
+    if !is_id(id) {
         return Ok(None);
     }
     let found = cluster.get(&config_maps(), Some(namespace), id).await?;
@@ -64,7 +106,8 @@ pub(crate) async fn read(cluster: &Cluster, namespace: &str, id: &str) -> Result
 
 fn parse(object: &Value) -> Result<Record, String> {
     let text = |key: &str| object["data"][key].as_str();
-    let plan = serde_json::from_str(text(PLAN).unwrap_or_default()).map_err(|error| format!("data.{PLAN}: {error}"))?;
+    let packed = object["binaryData"][PLAN].as_str().unwrap_or_default();
+    let plan = unpack(packed).map_err(|problem| format!("binaryData.{PLAN}: {problem}"))?;
     let outcome = text(OUTCOME).map(|outcome| (outcome != DONE).then(|| outcome.to_owned()));
     let bytes = text(BYTES).and_then(|bytes| bytes.parse().ok()).unwrap_or_default();
     Ok(Record { plan, outcome, bytes })
@@ -82,21 +125,46 @@ pub(crate) async fn end(cluster: &Cluster, namespace: &str, id: &str, error: Opt
 
 #[cfg(test)]
 mod tests {
+    use velero_registry::Digest;
+
     use super::*;
+    use crate::images::plan::ImageName;
 
     #[test]
     fn a_record_is_read_as_it_was_written() {
         let plan = Plan { internal: "internal:5000".to_owned(), copies: Vec::new() };
-        let text = serde_json::to_string(&plan).unwrap();
+        let packed = pack(&plan).unwrap();
         for (outcome, expected) in
             [(None, None), (Some("done"), Some(None)), (Some("no such blob"), Some(Some("no such blob".to_owned())))]
         {
-            let mut object = json!({"data": {"plan": text, "bytes": "7"}});
+            let mut object = json!({"binaryData": {"plan": packed}, "data": {"bytes": "7"}});
             if let Some(outcome) = outcome {
                 object["data"]["outcome"] = json!(outcome);
             }
             assert_eq!(parse(&object), Ok(Record { plan: plan.clone(), outcome: expected, bytes: 7 }));
         }
-        assert!(parse(&json!({"data": {}})).unwrap_err().contains("data.plan"));
+        assert!(parse(&json!({"data": {}})).unwrap_err().contains("binaryData.plan"));
+    }
+
+    /// A plan of so many images, each with a digest that cannot be compressed.
+    fn plan_of(images: usize) -> Plan {
+        let name = |registry: &str, path: String| ImageName { registry: registry.to_owned(), path };
+        let copy = |number: usize| {
+            let image = Digest::of(&number.to_be_bytes()).as_str().to_owned();
+            ImageCopy {
+                source: name("image-registry.openshift-image-registry.svc:5000", format!("shop/web@{image}")),
+                destination: name("migration.example.com", format!("shop/web:v{number}")),
+                image,
+            }
+        };
+        Plan { internal: "internal:5000".to_owned(), copies: (0..images).map(copy).collect() }
+    }
+
+    #[test]
+    fn a_plan_of_ten_thousand_images_fits_and_one_that_does_not_is_told() {
+        let plan = plan_of(10_000);
+        assert_eq!(unpack(&pack(&plan).unwrap()), Ok(plan));
+        let error = pack(&plan_of(100_000)).unwrap_err();
+        assert!(error.contains("100000 images") && error.contains("imageCopy"), "{error}");
     }
 }

@@ -22,6 +22,7 @@ use self::constraints::ConstraintIndex;
 use self::pull_secrets::PullSecrets;
 use self::version::ServerVersion;
 use crate::compat::Compat;
+use crate::images::arrivals::Arrivals;
 use crate::json::text;
 use crate::names::OADP_REGISTRY_CONFIG;
 use crate::settings::Settings;
@@ -42,6 +43,8 @@ pub(crate) struct Lookups {
     needs_pull_secrets: OnceCell<bool>,
     pull_secrets: Mutex<BTreeMap<String, Arc<PullSecrets>>>,
     image_stream_tags: Mutex<BTreeMap<String, Arc<Vec<Value>>>>,
+    /// What copies of this restore make.
+    pub(crate) arrivals: Arrivals,
 }
 
 impl Lookups {
@@ -56,6 +59,7 @@ impl Lookups {
             needs_pull_secrets: OnceCell::new(),
             pull_secrets: Mutex::default(),
             image_stream_tags: Mutex::default(),
+            arrivals: Arrivals::default(),
         }
     }
 

@@ -1,8 +1,12 @@
 //! An image stream comes back with its images: they are copied from the migration registry, and the push makes the stream
-//! and its tags. The tags that follow something else come back as image stream tags.
+//! and its tags. The tags that follow something else come back as image stream tags. A stream without copies comes back
+//! itself, after the streams that its tags are from.
+
+use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use serde_json::Value;
+use velero_api::records::ResourceIdentifier;
 use velero_api::v1::Restore;
 use velero_plugin::{OperationProgress, RestoreItemInput, RestoreItemOutcome, Result};
 
@@ -13,12 +17,15 @@ use crate::context::Context;
 use crate::images::operations::Place;
 use crate::images::plan::{ImageCopy, Route, copies};
 use crate::images::record::{self, Plan};
-use crate::json::{annotation, elements, skipped, text};
-use crate::names::{TRUE, annotations};
+use crate::json::{annotation, changed, elements, identifier, remove_annotation, skipped, text};
+use crate::lookups::types;
+use crate::names::{IMAGE_GROUP, TRUE, annotations};
+use crate::restore::image_stream_tag::stream_of;
 use crate::settings::{ImageCopyMode, Settings};
 use crate::workflow::{Work, mapped};
 
 const NAME: &str = "openshift.io/19-is-restore-plugin";
+const RESOURCE: &str = "imagestreams";
 
 /// Copies the images of a stream.
 pub(crate) struct Step;
@@ -30,12 +37,15 @@ impl RestoreStep for Step {
     }
 
     fn resources(&self) -> Resources {
-        &["imagestreams"]
+        &[RESOURCE]
     }
 
     async fn restore(&self, input: RestoreItemInput<'_>, context: &Context) -> Result<RestoreItemOutcome> {
         let settings = context.settings().await?;
-        let Some(copies) = decide(input, settings)? else { return Ok(RestoreItemOutcome::default()) };
+        let Some(copies) = decide(input, settings)? else {
+            let additional_items = missing_streams(input, context).await?;
+            return Ok(RestoreItemOutcome { additional_items, ..changed(input.item, end_image_copy) });
+        };
         if copies.is_empty() || context.preview {
             return Ok(skipped());
         }
@@ -43,11 +53,14 @@ impl RestoreStep for Step {
         let plan = Plan { internal, copies };
         let cluster = context.cluster().await?;
         let place = Place { action: NAME, cluster, namespace: input.restore.namespace(), settings };
+        let lookups = context.lookups(input.restore).await?;
         if waits(settings, context) {
             place.run(&plan).await?;
+            lookups.arrivals.expect(&plan.copies, None);
             return Ok(skipped());
         }
         let id = record::create(cluster, input.restore, &plan).await?;
+        lookups.arrivals.expect(&plan.copies, Some(&id));
         place.start(&id, plan).await?;
         Ok(RestoreItemOutcome { operation_id: Some(id), ..skipped() })
     }
@@ -87,6 +100,38 @@ fn decide(input: RestoreItemInput<'_>, settings: &Settings) -> Result<Option<Vec
     copies(item_from_backup, &route, settings).map(Some)
 }
 
+/// What was said about image copies ends with the restore, unless a user said it: the next backup takes the images.
+fn end_image_copy(stream: &mut Value) {
+    if annotation(stream, annotations::SKIP_OF_USER) != TRUE {
+        remove_annotation(stream, annotations::SKIP_IMAGE_COPY);
+    }
+    remove_annotation(stream, annotations::SKIP_OF_USER);
+    remove_annotation(stream, annotations::DISABLE_IMAGE_COPY);
+}
+
+/// The streams that tags of a stream are from and that are not there yet: OpenShift would refuse the stream.
+async fn missing_streams(input: RestoreItemInput<'_>, context: &Context) -> Result<Vec<ResourceIdentifier>> {
+    let lookups = context.lookups(input.restore).await?;
+    let mut missing = Vec::new();
+    for (namespace, name) in other_streams(input.item) {
+        let target = mapped(input.restore, &namespace);
+        if lookups.get(&types::image_streams(), Some(target), &name).await?.is_none() {
+            missing.push(identifier(IMAGE_GROUP, RESOURCE, &namespace, &name));
+        }
+    }
+    Ok(missing)
+}
+
+/// The other streams that tags of a stream are from, by namespace and name.
+fn other_streams(stream: &Value) -> BTreeSet<(String, String)> {
+    let [own, own_name] = ["/metadata/namespace", "/metadata/name"].map(|it| text(stream, it));
+    let other = |tag: &Value| {
+        let (namespace, name) = stream_of(tag.get("from")?, own)?;
+        (namespace != own || name != own_name).then(|| (namespace.to_owned(), name.to_owned()))
+    };
+    elements(stream, "/spec/tags").filter_map(other).collect()
+}
+
 fn is_empty(stream: &Value) -> bool {
     let mut tags = elements(stream, "/spec/tags").chain(elements(stream, "/status/tags"));
     tags.next().is_none()
@@ -113,6 +158,32 @@ mod tests {
             "kind": "ImageStream", "metadata": {"name": "web", "namespace": "shop", "annotations": all},
             "spec": {"lookupPolicy": {"local": true}}, "status": {"tags": tags},
         })
+    }
+
+    #[test]
+    fn what_was_said_about_copies_ends_with_the_restore_unless_a_user_said_it() {
+        let skip = json!({"openshift.io/skip-image-copy": "true"});
+        let disabled = json!({"migration.openshift.io/disable-image-copy": "true"});
+        let of_user = json!({"openshift.io/skip-image-copy": "true", "openshift.io/skip-image-copy-of-user": "true"});
+        for (row, said, stays) in
+            [("skipped", &skip, &json!({})), ("disabled", &disabled, &json!({})), ("by the user", &of_user, &skip)]
+        {
+            let mut item = stream(said, "quay.io/shop/web");
+            end_image_copy(&mut item);
+            assert_eq!(item, stream(stays, "quay.io/shop/web"), "{row}");
+        }
+    }
+
+    #[test]
+    fn a_stream_comes_after_the_streams_that_its_tags_are_from() {
+        let tag = |kind: &str, name: &str, namespace: &str| json!({"name": "t", "from": {"kind": kind, "name": name, "namespace": namespace}});
+        let item = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {"tags": [
+            tag("ImageStreamTag", "base:v1", ""), tag("ImageStreamImage", "base@sha256:1", "shop"),
+            tag("ImageStreamTag", "web:v1", ""), tag("ImageStreamTag", "v1", ""), tag("DockerImage", "quay.io/a/b:v1", ""),
+            tag("ImageStreamTag", "ruby:2", "openshift"), {"name": "own"},
+        ]}});
+        let pair = |namespace: &str, name: &str| (namespace.to_owned(), name.to_owned());
+        assert_eq!(other_streams(&item), BTreeSet::from([pair("openshift", "ruby"), pair("shop", "base")]));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Tags whose image is copied are made by the copy. Others come back, after the tag they follow.
+//! Tags whose image is copied are made by the copy. Others come back, after the tag they follow: OpenShift refuses a tag
+//! from a tag of another stream that is not there.
 //!
 //! | the tag is from | image in the internal registry | elsewhere |
 //! |---|---|---|
@@ -10,15 +11,18 @@ use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::records::ResourceIdentifier;
 use velero_api::v1::Restore;
-use velero_plugin::{RestoreItemInput, RestoreItemOutcome, Result};
+use velero_plugin::{Error, RestoreItemInput, RestoreItemOutcome, Result};
 
 use crate::action::{Resources, RestoreStep};
 use crate::context::Context;
-use crate::json::{annotation, changed, identifier, remove, skipped, text};
+use crate::images::arrivals::wait;
+use crate::images::operations::Place;
+use crate::json::{annotation, changed, describe, identifier, remove, skipped, text};
 use crate::lookups::types;
 use crate::names::{IMAGE_GROUP, annotations};
-use crate::workflow::mapped;
+use crate::workflow::{Work, mapped};
 
+const NAME: &str = "openshift.io/04-imagestreamtag-restore-plugin";
 const RESOURCE: &str = "imagestreamtags";
 
 /// Restores tags that no copy makes.
@@ -27,15 +31,23 @@ pub(crate) struct Step;
 #[async_trait]
 impl RestoreStep for Step {
     fn name(&self) -> &'static str {
-        "openshift.io/04-imagestreamtag-restore-plugin"
+        NAME
     }
 
     fn resources(&self) -> Resources {
         &[RESOURCE]
     }
 
-    async fn restore(&self, input: RestoreItemInput<'_>, _: &Context) -> Result<RestoreItemOutcome> {
-        Ok(restore(input))
+    async fn restore(&self, input: RestoreItemInput<'_>, context: &Context) -> Result<RestoreItemOutcome> {
+        let outcome = restore(input);
+        if let Some((namespace, tag)) = followed(input.item).filter(|_| !outcome.skip_restore && !context.preview) {
+            let (cluster, settings) = (context.cluster().await?, context.settings().await?);
+            let place = Place { action: NAME, cluster, namespace: input.restore.namespace(), settings };
+            let lookups = context.lookups(input.restore).await?;
+            let arrival = wait(&lookups, &place, input.restore, (mapped(input.restore, namespace), tag)).await;
+            arrival.map_err(|error| Error::Item(format!("{}: {error}", describe(input.item))))?;
+        }
+        Ok(outcome)
     }
 
     async fn are_ready(&self, items: &[ResourceIdentifier], work: &Restore, context: &Context) -> Result<bool> {
@@ -77,6 +89,33 @@ fn restore(input: RestoreItemInput<'_>) -> RestoreItemOutcome {
         }
     });
     with_related(input.item, outcome)
+}
+
+/// The tag of another stream that has to be there before this one, by the namespace it had and its name.
+fn followed(item: &Value) -> Option<(&str, &str)> {
+    let own = text(item, "/metadata/namespace");
+    let from = item.pointer("/tag/from")?;
+    let (namespace, stream) = stream_of(from, own)?;
+    let own_stream = text(item, "/metadata/name").split(':').next();
+    if namespace == own && own_stream == Some(stream) {
+        return None;
+    }
+    if text(from, "/kind") == "ImageStreamTag" {
+        return Some((namespace, text(from, "/name")));
+    }
+    let tag = annotation(item, annotations::RELATED_TAG);
+    (!tag.is_empty()).then(|| (annotation(item, annotations::RELATED_TAG_NAMESPACE), tag))
+}
+
+/// The stream that a tag is from, by namespace and name; `None` where it is from something else or does not name it.
+pub(crate) fn stream_of<'a>(from: &'a Value, own: &'a str) -> Option<(&'a str, &'a str)> {
+    let mark = match text(from, "/kind") {
+        "ImageStreamTag" => ':',
+        "ImageStreamImage" => '@',
+        _ => return None,
+    };
+    let namespace = Some(text(from, "/namespace")).filter(|namespace| !namespace.is_empty()).unwrap_or(own);
+    Some((namespace, text(from, "/name").split_once(mark)?.0))
 }
 
 /// Whether the image is in the internal registry of the old cluster.
@@ -145,6 +184,27 @@ mod tests {
         ] {
             let restore_of = mapping(&json!({"shop": "store"}));
             check(row, &before, run(&before, &restore_of, |input| Ok(restore(input))), &expected);
+        }
+    }
+
+    #[test]
+    fn a_tag_waits_for_a_tag_of_another_stream() {
+        let from =
+            |kind: &str, name: &str, namespace: &str| Some(json!({"kind": kind, "name": name, "namespace": namespace}));
+        for (from, expected) in [
+            (None, None),
+            (from("DockerImage", "quay.io/a/b:1", ""), None),
+            (from("ImageStreamTag", "web:stable", ""), None),
+            (from("ImageStreamTag", "stable", ""), None),
+            (from("ImageStreamTag", "base:1", ""), Some(("shop", "base:1"))),
+            (from("ImageStreamTag", "web:1", "other"), Some(("other", "web:1"))),
+            (from("ImageStreamImage", "base@sha256:1", "other"), Some(("other", "base:9"))),
+            (from("ImageStreamImage", "web@sha256:1", ""), None),
+        ] {
+            let mut item = tag("quay.io/shop/web", from.clone());
+            item["metadata"]["annotations"]["migration.openshift.io/related-istag"] = json!("base:9");
+            item["metadata"]["annotations"]["migration.openshift.io/related-istag-ns"] = json!("other");
+            assert_eq!(followed(&item), expected, "{from:?}");
         }
     }
 

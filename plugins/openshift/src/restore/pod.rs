@@ -16,7 +16,8 @@ use crate::action::{Resources, RestoreStep};
 use crate::compat::Compat;
 use crate::context::Context;
 use crate::json::{
-    annotation, describe, elements, elements_mut, label, remove, remove_label, set_label, skipped, text, updated_from,
+    annotation, changed, describe, elements, elements_mut, label, remove, remove_label, set_label, skipped, text,
+    updated_from,
 };
 use crate::lookups::pull_secrets::{DEFAULT_PREFIX, PullSecrets, prefix_of};
 use crate::names::{annotations, labels};
@@ -45,6 +46,9 @@ impl RestoreStep for Step {
     }
 
     async fn restore(&self, input: RestoreItemInput<'_>, context: &Context) -> Result<RestoreItemOutcome> {
+        if stage::is_copy(input.restore) {
+            return Ok(changed(input.item, stage::mark));
+        }
         let Some(wanted) = decide(input)? else { return Ok(skipped()) };
         let takes_all = match annotation(input.item, annotations::DISCONNECT_KNOWN) {
             "" => takes_all(input.restore, context).await?,
@@ -112,7 +116,7 @@ fn restore(
             }
         }
     }
-    stage::adapt(&mut pod, input.restore);
+    stage::adapt(&mut pod, input.restore, settings);
     Ok(updated_from(input.item, pod))
 }
 

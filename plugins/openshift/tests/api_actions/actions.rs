@@ -1,9 +1,13 @@
 //! What the actions look up in a cluster, keep and write down.
 
+use std::io::Write;
+
+use base64::Engine;
 use serde_json::{Value, json};
 use velero_cluster::ResourceType;
 use velero_plugin::BackupItemOutcome;
 use velero_plugin_openshift::{Switch, builtin};
+use velero_registry::Digest;
 use velero_testkit::cluster_test;
 
 use crate::support::{PATIENCE, STREAM_BACKUP, Scene, config_maps, kind};
@@ -170,17 +174,78 @@ fn an_operation_of_another_process_goes_on_or_is_cancelled() {
         scene.settings(json!({"registryTokenFile": token})).await;
         let backup = scene.backup_object(true);
         let action = scene.backup_action(STREAM_BACKUP);
-        let plan = r#"{"internal":"127.0.0.1:2","copies":[]}"#;
+        let plan = packed(br#"{"internal":"127.0.0.1:2","copies":[]}"#);
         for (id, cancelled) in [("openshift-image-copy-a", false), ("openshift-image-copy-b", true)] {
-            scene.create(&config_maps(), json!({"metadata": {"name": id}, "data": {"plan": plan}})).await;
+            scene.create(&config_maps(), json!({"metadata": {"name": id}, "binaryData": {"plan": plan}})).await;
             if cancelled {
                 action.cancel(id, &backup).await.unwrap();
             }
             let ended = scene.backup_ended(id, &backup).await;
             assert_eq!(ended.error, if cancelled { "the copy was cancelled" } else { "" });
-            // An operation that has ended cannot be cancelled any more, which is no error.
+            // An operation that has ended cannot be cancelled any more, which is no error; nor can one whose record is gone.
+            action.cancel(id, &backup).await.unwrap();
+            scene.cluster.delete(&config_maps(), Some(&scene.namespace), id, &Default::default()).await.unwrap();
             action.cancel(id, &backup).await.unwrap();
         }
+    });
+}
+
+#[test]
+fn ten_thousand_images_are_one_record() {
+    cluster_test(async |test| {
+        let scene = Scene::new(&test).await;
+        scene.settings(json!({"registryTokenFile": token(), "copyRetries": "0"})).await;
+        let backup = scene.existing_backup().await;
+        let item = |number: u32| {
+            let image = Digest::of(&number.to_be_bytes());
+            json!({"image": image.as_str(), "dockerImageReference": format!("127.0.0.1:2/shop/web@{}", image.as_str())})
+        };
+        let mut stream = stream(&scene.namespace);
+        stream["status"]["tags"][0]["items"] = (0..10_000).map(item).collect();
+        let outcome = scene.back_up(STREAM_BACKUP, &stream, &backup).await.unwrap();
+        let id = outcome.operation_id.unwrap();
+        // Another process would go on with it.
+        let record = scene.cluster.get(&config_maps(), Some(&scene.namespace), &id).await.unwrap().unwrap();
+        assert_eq!(record["metadata"]["labels"]["velero.io/resource-usage"], "OperationRecord");
+        scene.backup_action(STREAM_BACKUP).cancel(&id, &backup).await.unwrap();
+        let ended = scene.backup_ended(&id, &backup).await;
+        assert!(ended.error.contains("cancelled"), "{}", ended.error);
+    });
+}
+
+#[test]
+fn a_stream_that_was_restored_without_images_is_backed_up_with_them_next_time() {
+    cluster_test(async |test| {
+        let mut scene = Scene::new(&test).await;
+        let backup = scene.existing_backup().await;
+        let annotations = json!({"openshift.io/backup-registry-hostname": "127.0.0.1:2"});
+        let mut item = stream(&scene.namespace);
+        item["metadata"]["annotations"] = annotations;
+        // There is no registry to copy to.
+        for action in ["openshift.io/01-common-backup-plugin", STREAM_BACKUP] {
+            let outcome = scene.back_up(action, &item, &backup).await.unwrap();
+            assert_eq!(outcome.operation_id, None);
+            item = outcome.updated_item.unwrap_or(item);
+        }
+        assert_eq!(item["metadata"]["annotations"]["openshift.io/skip-image-copy"], "true");
+        let restore = scene.existing_restore(&json!({"backupName": "shop"})).await;
+        for action in ["openshift.io/01-common-restore-plugin", "openshift.io/19-is-restore-plugin"] {
+            let outcome = scene.restore(action, &item, &restore).await.unwrap();
+            assert!(!outcome.skip_restore);
+            item = outcome.updated_item.unwrap_or(item);
+        }
+        assert_eq!(item["metadata"]["annotations"].get("openshift.io/skip-image-copy"), None);
+
+        scene
+            .settings(json!({"registryTokenFile": token(), "copyRetries": "0", "migrationRegistry": "127.0.0.1:1"}))
+            .await;
+        scene.again();
+        let common = scene.back_up("openshift.io/01-common-backup-plugin", &item, &backup).await.unwrap();
+        let mut item = common.updated_item.unwrap();
+        item["metadata"]["annotations"]["openshift.io/backup-registry-hostname"] = json!("127.0.0.1:2");
+        let outcome = scene.back_up(STREAM_BACKUP, &item, &backup).await.unwrap();
+        let ended = scene.backup_ended(&outcome.operation_id.unwrap(), &backup).await;
+        assert!(ended.error.contains("127.0.0.1:2/shop/web"), "its images were asked for: {}", ended.error);
     });
 }
 
@@ -195,6 +260,13 @@ fn a_stream_waits_for_its_images_when_asked_to() {
         let error = outcome.unwrap_err().to_string();
         assert!(error.contains("127.0.0.1:2/shop/web"), "{error}");
     });
+}
+
+/// A plan as records keep it.
+fn packed(plan: &[u8]) -> String {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(plan).unwrap();
+    base64::engine::general_purpose::STANDARD.encode(encoder.finish().unwrap())
 }
 
 /// A file with a token: any that is there, for no registry looks at it.

@@ -1,13 +1,18 @@
 //! The images of a stream on their way: from the registry of one cluster to the migration registry and on to another.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use velero_plugin::RestoreItemInput;
 use velero_registry::Digest;
+use velero_testkit::faulty_proxy::{self, Action};
 use velero_testkit::registry::{ContainerRegistry, Guard, Layout, REGISTRY_PASSWORD, REGISTRY_USER, skopeo};
-use velero_testkit::{TestCluster, cluster_test};
+use velero_testkit::{TestCluster, cluster_test, openshift_box_test};
 
-use crate::support::{STREAM_BACKUP, STREAM_RESTORE, Scene};
+use crate::support::{STREAM_BACKUP, STREAM_RESTORE, Scene, image_stream_tags};
 
 /// Three registries: of the old cluster, for the migration, of the new cluster. Those of clusters want to know who asks.
 struct Registries {
@@ -165,5 +170,87 @@ fn an_image_that_is_gone_is_named_and_the_others_are_copied() {
         let ended = scene.backup_ended(&outcome.operation_id.unwrap(), &backup).await;
         assert!(ended.error.contains(&gone), "{}", ended.error);
         assert_eq!(digest_in(&registries.migration, "shop/web:v1"), digest(&image));
+    });
+}
+
+/// A registry behind a gate: it serves nobody until that is opened, and counts those it sent away.
+#[derive(Clone, Default)]
+struct Gate {
+    open: Arc<AtomicBool>,
+    refused: Arc<AtomicU32>,
+}
+
+impl Gate {
+    async fn before(&self, registry: &ContainerRegistry) -> String {
+        let gate = self.clone();
+        let rule = move |_: &faulty_proxy::Request| match gate.open.load(Ordering::SeqCst) {
+            true => Action::Forward,
+            false => {
+                gate.refused.fetch_add(1, Ordering::SeqCst);
+                Action::Unavailable
+            }
+        };
+        let url = faulty_proxy::start(&registry.host(), rule).await.unwrap();
+        url.trim_start_matches("http://").to_owned()
+    }
+
+    /// Opens after somebody has knocked twice.
+    async fn open_later(&self) {
+        while self.refused.load(Ordering::SeqCst) < 2 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        self.open.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_tag_from_another_stream_comes_after_the_push_that_makes_what_it_is_from() {
+    openshift_box_test(async |test| {
+        let (migration, gate) = (ContainerRegistry::start().unwrap(), Gate::default());
+        let mut layout = Layout::new().unwrap();
+        let image = layout.image("amd64", &[10_000]).unwrap();
+        layout.push(&image, &migration, "shop/base:v1").unwrap();
+        let token = NamedTempFile::new().unwrap();
+        std::fs::write(token.path(), REGISTRY_PASSWORD).unwrap();
+        let (internal, gated) = (test.test_box.internal_registry(), gate.before(&migration).await);
+        let settings = json!({
+            "plainHttpRegistries": format!("{internal},{gated}"), "registryTokenFile": token.path(), "copyRetries": "20",
+        });
+        let scene = scene(&test, settings).await;
+        let mapping = json!({"backupName": "shop", "namespaceMapping": {"shop": scene.namespace}});
+        let restore = scene.existing_restore(&mapping).await;
+        let annotations = json!({
+            "openshift.io/backup-registry-hostname": "old:5000", "openshift.io/restore-registry-hostname": internal,
+            "openshift.io/migration-registry": gated,
+        });
+        let reference = format!("old:5000/shop/base@{}", digest(&image));
+        let items = json!([{"image": digest(&image), "dockerImageReference": reference}]);
+        let base = json!({
+            "kind": "ImageStream", "metadata": {"name": "base", "namespace": "shop", "annotations": annotations},
+            "spec": {}, "status": {"tags": [{"tag": "v1", "items": items}]},
+        });
+        let copy = scene.restore(STREAM_RESTORE, &base, &restore).await.unwrap();
+        assert!(copy.skip_restore && copy.operation_id.is_some());
+
+        let tag = json!({
+            "apiVersion": "image.openshift.io/v1", "kind": "ImageStreamTag",
+            "metadata": {"name": "app:stable", "namespace": "shop"},
+            "tag": {"name": "stable", "from": {"kind": "ImageStreamTag", "name": "base:v1"}},
+            "image": {"dockerImageReference": reference},
+        });
+        let mut here = tag.clone();
+        here["metadata"]["namespace"] = json!(scene.namespace);
+        let create = async || scene.cluster.create(&image_stream_tags(), Some(&scene.namespace), &here).await;
+        let refused = create().await.unwrap_err().to_string();
+        assert!(refused.contains("spec.tags[stable].from.name: Not found"), "{refused}");
+        let act = async {
+            let outcome = scene.restore("openshift.io/04-imagestreamtag-restore-plugin", &tag, &restore).await;
+            assert!(gate.open.load(Ordering::SeqCst), "it did not wait for the push");
+            outcome.unwrap()
+        };
+        let (outcome, ()) = tokio::join!(act, gate.open_later());
+        assert!(!outcome.skip_restore);
+        let created = create().await.unwrap();
+        assert_eq!(created["image"]["metadata"]["name"], digest(&image));
     });
 }

@@ -141,6 +141,10 @@ pub(crate) fn config_maps() -> ResourceType {
     ResourceType::new("v1", "ConfigMap", "configmaps", true)
 }
 
+pub(crate) fn image_stream_tags() -> ResourceType {
+    ResourceType::new("image.openshift.io/v1", "ImageStreamTag", "imagestreamtags", true)
+}
+
 pub(crate) fn kind(kind: &str, plural: &str) -> ResourceType {
     ResourceType::new("v1", kind, plural, true)
 }

@@ -1,4 +1,5 @@
 use serde_json::json;
+use velero_cluster::{RawItem, ResourceType};
 
 use super::*;
 
@@ -19,9 +20,15 @@ fn the_message_to_the_engine_is_taken_out_of_the_item() {
 
 #[test]
 fn a_changed_item_is_stored_under_its_new_name() {
-    let body = changed_body(&json!({"metadata": {"name": "new", "namespace": "shop"}, "data": "<"})).unwrap();
-    let Body::Changed { namespace, name, json } = body else { panic!("changed") };
+    let pods = Arc::new(PlannedType::for_test(0, ResourceType::new("v1", "Pod", "pods", true)));
+    let text = br#"{"metadata":{"name":"old","namespace":"shop"}}"#;
+    let item = Item::new(&pods, RawItem::new(Arc::clone(&pods.resource_type), text.to_vec().into()).unwrap());
+    let record = changed(&item, &json!({"metadata": {"name": "new", "namespace": "shop"}, "data": "<"})).unwrap();
+    assert_eq!(record.renamed_from, Some((Some("shop".to_owned()), "old".to_owned())));
+    let Body::Changed { namespace, name, json } = record.body else { panic!("changed") };
     assert_eq!((namespace.as_deref(), name.as_str()), (Some("shop"), "new"));
     assert_eq!(String::from_utf8(json).unwrap(), r#"{"data":"\u003c","metadata":{"name":"new","namespace":"shop"}}"#);
-    assert!(changed_body(&json!({"metadata": {}})).is_err());
+    let kept = changed(&item, &json!({"metadata": {"name": "old", "namespace": "shop"}})).unwrap();
+    assert_eq!(kept.renamed_from, None);
+    assert!(changed(&item, &json!({"metadata": {}})).is_err());
 }

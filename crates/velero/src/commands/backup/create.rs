@@ -8,16 +8,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use velero_api::labels;
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{
-    Backup, BackupSpec, BackupStorageLocation, Schedule, UploaderConfigForBackup, VolumeSnapshotLocation,
+    Backup, BackupSpec, BackupStorageLocation, DownloadTargetKind, Schedule, UploaderConfigForBackup,
+    VolumeSnapshotLocation,
 };
 use velero_rules::includes_excludes::validate_namespace_includes_excludes;
 use velero_rules::ordering::parse_ordered_resources;
 
+use super::describe::wanted;
 use crate::arguments::values::{StringList, merged};
-use crate::arguments::{BackupContent, BackupCreateArguments};
+use crate::arguments::{BackupContent, BackupCreateArguments, DownloadArguments};
 use crate::commands::select::{aggregate, name_of};
 use crate::commands::wait::{Operations, Progress, wait};
-use crate::output::{Clock, Format, print_instead_of_create};
+use crate::download::Downloader;
+use crate::output::describe::FetchError;
+use crate::output::{Clock, Format, ending, print_instead_of_create};
 use crate::session::Session;
 
 /// Creates a backup, or shows it, and waits for its end if told to.
@@ -62,7 +66,26 @@ async fn submit(session: &Session, backup: &Backup, wait_for_end: bool) -> Resul
     let phase = wait::<Backup>(session, name, progress).await?;
     printer.line(format_args!(
         "\nBackup completed with status: {phase}. You may check for more information using the commands `velero backup describe {name}` and `velero backup logs {name}`."
-    ))
+    ))?;
+    tell_errors(session, &session.get(name).await?).await
+}
+
+/// Says what went wrong, if anything did.
+async fn tell_errors(session: &Session, backup: &Backup) -> Result<()> {
+    let (status, name) = (&backup.status, name_of(backup));
+    let fetch = async {
+        let downloader = Downloader::new(session, &DownloadArguments::default(), &backup.spec.storage_location).await;
+        match downloader {
+            Ok(downloader) => downloader.fetch(DownloadTargetKind::BackupResults, name).await,
+            Err(error) => Err(FetchError::Failed(format!("{error:#}"))),
+        }
+    };
+    let results = wanted(status.errors > 0, fetch).await;
+    let describe = format!("velero backup describe {name}");
+    match ending((status.errors, status.warnings), results.as_ref(), &describe) {
+        Some(text) => session.printer.line(text),
+        None => Ok(()),
+    }
 }
 
 fn progress(backup: &Backup) -> Progress {

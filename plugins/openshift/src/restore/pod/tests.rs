@@ -29,6 +29,7 @@ fn secrets() -> PullSecrets {
 fn act(item: &Value, work: &Restore, takes_all: bool, made: bool, settings: &Settings) -> Result<RestoreItemOutcome> {
     let secrets = secrets();
     run(item, work, |input| match decide(input)? {
+        _ if stage::is_copy(work) => Ok(changed(input.item, stage::mark)),
         None => Ok(skipped()),
         Some(wanted) => restore(input, wanted, takes_all, made.then_some((&secrets, "shop")), settings),
     })
@@ -155,17 +156,54 @@ fn a_pod_of_a_stage_sleeps_beside_its_claims() {
         let container = &mut spec["containers"][0];
         container["volumeMounts"].as_array_mut().unwrap().retain(is_kept);
         merge(container, &json!({"image": "quay.io/stage", "command": ["sleep"], "args": ["infinity"]}));
+        item
+    };
+    let marked = |mut item: Value| {
+        stage_marks(&mut item);
         Expected::Item(item)
     };
     let stage = migration(&json!({"migration.openshift.io/stage-pod-image": "quay.io/stage"}));
     let mut unlabelled = staged("");
     remove_label(&mut unlabelled, "migration-included-stage-backup");
-    for (row, item, work, expected) in [
-        ("stage", staged(""), &stage, asleep("", &["data", "logs"])),
-        ("a claim left out", staged("logs,other"), &stage, asleep("logs,other", &["data"])),
-        ("no image", staged(""), &migration(&json!({})), Expected::Same),
-        ("no label", unlabelled, &stage, Expected::Same),
+    let (now, old_way) = (Settings::default(), compat(&[Compat::StageAffinity]));
+    for (row, item, work, settings, expected) in [
+        ("stage", staged(""), &stage, &now, marked(asleep("", &["data", "logs"]))),
+        ("the old way", staged(""), &stage, &old_way, Expected::Item(asleep("", &["data", "logs"]))),
+        ("a claim left out", staged("logs,other"), &stage, &now, marked(asleep("logs,other", &["data"]))),
+        ("no image", staged(""), &migration(&json!({})), &now, Expected::Same),
+        ("no label", unlabelled, &stage, &now, Expected::Same),
     ] {
-        check(row, &item, act(&item, &restore_of(work), false, false, &Settings::default()), &expected);
+        check(row, &item, act(&item, &restore_of(work), false, false, settings), &expected);
+    }
+}
+
+/// What a pod of a stage is known by.
+fn stage_marks(item: &mut Value) {
+    remove(item, "/spec", "nodeSelector");
+    remove(item, "/spec", "affinity");
+    item["metadata"]["labels"]["migration-stage-pod"] = json!("true");
+    item["metadata"]["annotations"]["openshift.io/migrate-copy-phase"] = json!("true");
+}
+
+#[test]
+fn a_pod_of_a_copy_stage_is_marked_and_runs_on_any_node_whoever_owns_it() {
+    let phase = json!({"openshift.io/migrate-copy-phase": "stage"});
+    let node = json!({"spec": {"nodeSelector": {"zone": "a"}}});
+    let image = json!({"spec": {"containers": [{"name": "a", "image": "old:5000/shop/web:1"}]}});
+    let no_migration = json!({"metadata": {"annotations": phase}});
+    for (row, fields, work, is_marked) in [
+        ("bare", node.clone(), migration(&phase), true),
+        ("owned", with(&[owner(), node]), migration(&phase), true),
+        ("images stay", image, migration(&phase), true),
+        ("another phase", json!({}), migration(&json!({"openshift.io/migrate-copy-phase": "final"})), false),
+        ("no migration", json!({}), no_migration, false),
+    ] {
+        let item = pod(&fields);
+        let outcome = act(&item, &restore_of(&work), false, false, &Settings::default());
+        let mut expected = reset(&item);
+        if is_marked {
+            stage_marks(&mut expected);
+        }
+        check(row, &reset(&item), outcome, &Expected::Item(expected));
     }
 }

@@ -1,0 +1,144 @@
+//! The name of a backup in its location: claimed before the first file is written, and respected in the hands of others.
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::Api;
+use velero_api::v1::Backup;
+use velero_cluster::Error as ClusterError;
+use velero_store::{BackupClaim, BackupStore, Error as StoreError};
+
+use super::Failure;
+use crate::clock;
+use crate::context::Context;
+use crate::error::{Result, describe};
+use crate::objects::{name, uid};
+use crate::store_message::explain;
+
+/// Claims the name of a backup in its location, or says why the backup cannot be made there.
+pub(super) async fn claim_name(
+    context: &Context,
+    store: &BackupStore,
+    backup: &Backup,
+    location: &str,
+) -> Result<(), Failure> {
+    let failed = |error: velero_store::Error| {
+        let problem = explain(&error);
+        Failure::before_start(format!("error checking if backup already exists in object storage: {problem}"))
+    };
+    let cluster = cluster_identity(context).await.map_err(|error| Failure::before_start(describe(&error)))?;
+    let claim = BackupClaim {
+        uid: uid(backup).to_owned(),
+        cluster,
+        namespace: context.objects.namespace().to_owned(),
+        holder: context.holder.identity().to_owned(),
+        claimed_at: clock::now().to_string(),
+    };
+    let mut other = store.claim(name(backup), &claim).await.map_err(failed)?;
+    if let Some(left) = other.take_if(|other| is_left_behind(other, &claim)) {
+        tracing::info!(backup = name(backup), uid = left.uid, "Removing what a deleted backup of this name left");
+        store.clear(name(backup), &left.uid).await.map_err(failed)?;
+        store.release(name(backup), &left.uid).await.map_err(failed)?;
+        other = store.claim(name(backup), &claim).await.map_err(failed)?;
+    }
+    if let Some(other) = other {
+        return Err(Failure::before_start(claimed_by(&other, name(backup), location)));
+    }
+    // Whoever had the claim before may have come to an end.
+    match store.backup_exists(name(backup)).await {
+        Ok(false) => Ok(()),
+        Ok(true) => {
+            store.release(name(backup), uid(backup)).await.map_err(failed)?;
+            let backup = name(backup);
+            Err(Failure::before_start(format!(
+                "backup already exists in object storage: location {location:?} holds a backup {backup:?}; \
+                 choose another name or delete that backup first"
+            )))
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Whether a claim is of a Backup that is gone: names are unique in a namespace, and this one has another object now.
+fn is_left_behind(other: &BackupClaim, ours: &BackupClaim) -> bool {
+    !other.cluster.is_empty() && (&other.cluster, &other.namespace) == (&ours.cluster, &ours.namespace)
+}
+
+fn claimed_by(other: &BackupClaim, backup: &str, location: &str) -> String {
+    let BackupClaim { uid, namespace, claimed_at, .. } = other;
+    format!(
+        "backup already exists in object storage: another cluster is writing a backup {backup:?} to location \
+         {location:?} (UID {uid} in namespace {namespace}, since {claimed_at}); choose another name, or another prefix \
+         for each cluster; if that backup is gone, delete the folder backups/{backup}"
+    )
+}
+
+/// What tells this cluster from others.
+async fn cluster_identity(context: &Context) -> Result<String> {
+    let api: Api<Namespace> = Api::all(context.objects.cluster().client().clone());
+    let found = api.get_metadata_opt("kube-system").await;
+    let found = found.map_err(|error| ClusterError::from_kube("get namespace kube-system", error))?;
+    Ok(found.and_then(|namespace| namespace.metadata.uid).unwrap_or_default())
+}
+
+/// Whether the files under the name of a backup are its own: those of another cluster's backup may lie there instead. A
+/// backup that was brought in from the bucket has a UID of its own, but its files tell of the same run.
+pub(crate) async fn owns_files(store: &BackupStore, backup: &Backup) -> Result<bool> {
+    if let Some(claim) = store.claimed(name(backup)).await? {
+        return Ok(claim.uid == uid(backup));
+    }
+    if !store.backup_exists(name(backup)).await? {
+        return Ok(true);
+    }
+    match store.get_metadata(name(backup)).await {
+        // Damaged metadata must not keep a backup from being deleted.
+        Err(StoreError::Decode { .. }) => Ok(true),
+        stored => Ok(is_of_run(&stored?, backup)),
+    }
+}
+
+fn is_of_run(stored: &Backup, backup: &Backup) -> bool {
+    let run = |backup: &Backup| {
+        let status = &backup.status;
+        let times = (status.start_timestamp.clone(), status.completion_timestamp.clone());
+        (times, status.progress.clone(), status.failure_reason.clone())
+    };
+    uid(stored) == uid(backup) || run(stored) == run(backup)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(uid: &str, cluster: &str, namespace: &str) -> BackupClaim {
+        let [uid, cluster, namespace] = [uid, cluster, namespace].map(str::to_owned);
+        BackupClaim { uid, cluster, namespace, ..BackupClaim::default() }
+    }
+
+    #[test]
+    fn only_a_claim_of_the_same_cluster_and_namespace_can_be_left_behind() {
+        let ours = claim("1", "c1", "velero");
+        assert!(is_left_behind(&claim("2", "c1", "velero"), &ours));
+        assert!(!is_left_behind(&claim("2", "c2", "velero"), &ours));
+        assert!(!is_left_behind(&claim("2", "c1", "other"), &ours));
+        assert!(!is_left_behind(&claim("2", "", "velero"), &claim("1", "", "velero")));
+    }
+
+    #[test]
+    fn files_belong_to_the_backup_of_their_uid_or_of_their_run() {
+        let backup = |uid: &str, second: i64, reason: &str| {
+            let mut backup = Backup::new("velero", "b", Default::default());
+            backup.metadata.uid = Some(uid.to_owned());
+            let time = jiff::Timestamp::from_second(second).unwrap();
+            backup.status.start_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(time));
+            backup.status.failure_reason = reason.to_owned();
+            backup
+        };
+        let stored = backup("1", 5, "");
+        assert!(is_of_run(&stored, &backup("1", 5, "")));
+        assert!(is_of_run(&stored, &backup("2", 5, "")), "brought in from the bucket");
+        assert!(!is_of_run(&stored, &backup("2", 6, "")));
+        assert!(!is_of_run(&stored, &backup("2", 5, "backup already exists in object storage")), "the second of two");
+        let mut begun = backup("2", 5, "");
+        begun.status.progress = Some(velero_api::v1::BackupProgress { items_backed_up: 7, ..Default::default() });
+        assert!(!is_of_run(&stored, &begun), "another run of the same second");
+    }
+}

@@ -1,0 +1,146 @@
+//! Answers those who ask what a restore would do: with the settings, plugins and rights of this server, along the way
+//! that the restore itself takes.
+//!
+//! The request is a Restore that nobody carries out ([`velero_api::dry_run`]). What was found is stored as its results
+//! file, in reach of a DownloadRequest, and goes with it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
+use velero_api::GoDuration;
+use velero_api::dry_run;
+use velero_api::finalizers::RESTORE_EXTERNAL_RESOURCES;
+use velero_api::records::Results;
+use velero_api::v1::{Restore, RestorePhase};
+use velero_archive::RestoreFile;
+use velero_engine::Journal;
+use velero_engine::journal::Counts;
+use velero_engine::restore::ItemPreview;
+
+use super::{PreparedRestore, open, prepare_restore, report, settle, transfer};
+use crate::clock;
+use crate::context::{Context, SharedContext};
+use crate::driver::Next;
+use crate::error::{Result, describe};
+use crate::objects::name;
+use crate::operations::{Started, cancel_unfinished};
+use crate::restores::claims_files;
+use crate::store_message::explain;
+
+/// How long a request is kept. Who asked removes it; this is for those who did not stay.
+const LIFETIME: GoDuration = GoDuration::from_hours(1);
+/// How soon a request that has to wait is looked at again.
+const WHILE_WAITING: Duration = Duration::from_secs(1);
+
+/// What a restore would do: a results file that also has an entry an object.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct DryRunReport {
+    /// The backup.
+    pub backup: String,
+    /// One entry an object, in the order they would be written.
+    pub items: Vec<ItemPreview>,
+    /// What should be looked at.
+    #[serde(default)]
+    pub warnings: Results,
+    /// What would go wrong.
+    #[serde(default)]
+    pub errors: Results,
+}
+
+/// Answers a request, and removes it when its time is over. A request that was left behind by another server is
+/// answered from the beginning.
+pub(crate) async fn answer(context: &SharedContext, request: Restore, slots: &Semaphore) -> Result<Next> {
+    let now = clock::now();
+    let made = request.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
+    let end = clock::after(made, LIFETIME);
+    if end <= now {
+        context.objects.delete::<Restore>(name(&request)).await?;
+        return Ok(Next::Change);
+    }
+    if request.status.phase().is_terminal() {
+        return Ok(Next::After(clock::until(end, now)));
+    }
+    let prepared = prepare_restore(context.objects.cluster(), &context.settings, &dry_run::wanted(&request)).await?;
+    let request = take(context, request, &prepared).await?;
+    let Ok(_slot) = slots.try_acquire() else { return Ok(Next::After(WHILE_WAITING)) };
+    let mut answered = request.clone();
+    let status = &mut answered.status;
+    if prepared.problems.is_empty() {
+        match look(context, &request, prepared).await {
+            // The next server begins anew.
+            Ok(None) => return Ok(Next::Change),
+            Ok(Some(counts)) => {
+                status.phase = Some(RestorePhase::Completed);
+                (status.warnings, status.errors) = (counts.warnings, counts.errors);
+            }
+            Err(reason) => {
+                status.phase = Some(RestorePhase::Failed);
+                status.failure_reason = reason;
+            }
+        }
+    } else {
+        status.phase = Some(RestorePhase::FailedValidation);
+        status.validation_errors = prepared.problems;
+    }
+    status.completion_timestamp = Some(clock::now_time());
+    context.objects.patch(&request, &answered).await?;
+    Ok(Next::After(clock::until(end, now)))
+}
+
+/// Tells who asked that somebody answers, and claims the files that will be stored.
+async fn take(context: &Context, request: Restore, prepared: &PreparedRestore) -> Result<Restore> {
+    if dry_run::taken_by(&request) == Some(&context.settings.server_version) && claims_files(&request) {
+        return Ok(request);
+    }
+    let mut taken = request.clone();
+    dry_run::take(&mut taken, &context.settings.server_version, &prepared.restore.spec.backup_name);
+    if !claims_files(&taken) {
+        taken.metadata.finalizers.get_or_insert_default().push(RESTORE_EXTERNAL_RESOURCES.to_owned());
+    }
+    context.objects.patch(&request, &taken).await
+}
+
+/// Finds out what the restore would do and stores it; how many warnings and errors it would have. Nothing when the
+/// server ends or nobody wants to know any more.
+async fn look(context: &Context, request: &Restore, prepared: PreparedRestore) -> Result<Option<Counts>, String> {
+    tracing::info!(
+        request = name(request),
+        backup = prepared.restore.spec.backup_name,
+        "Looking what a restore would do"
+    );
+    let store = open(context, &prepared).await.map_err(|failure| failure.reason)?;
+    let restore = prepared.restore.clone();
+    let journal = report::journal(context, &restore);
+    let tools = context.plugins.open_for_a_look(&journal).await.map_err(|error| describe(&error))?;
+    let started = Started::default();
+    let looked = tokio::select! {
+        looked = transfer::look(context, prepared, &journal, &store, (&tools, &started)) => Some(looked),
+        () = context.stop.cancelled() => None,
+        () = settle::deleted(context, request) => None,
+    };
+    note_operations(&journal, &started);
+    cancel_unfinished(&started.of_restore(), &tools.actions, &restore).await;
+    tools.put_away().await;
+    let Some(looked) = looked else { return Ok(None) };
+    let (results, counts) = (journal.results(), journal.counts());
+    let report = DryRunReport {
+        backup: restore.spec.backup_name,
+        items: looked?.items,
+        warnings: results.warnings,
+        errors: results.errors,
+    };
+    let stored = store.put_restore_json(name(request), RestoreFile::Results, &report).await;
+    stored.map_err(|error| format!("the report could not be stored: {}", explain(&error)))?;
+    Ok(Some(counts))
+}
+
+/// An action that starts something although it was only asked is told about: what it started is cancelled.
+fn note_operations(journal: &Journal, started: &Started) {
+    for operation in started.of_restore() {
+        let (action, id) = (operation.spec.restore_item_action, operation.spec.operation_id);
+        journal.warning().message(&format!(
+            "the action {action} started operation {id} although nothing is restored; the operation was cancelled"
+        ));
+    }
+}

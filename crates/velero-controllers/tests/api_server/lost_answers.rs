@@ -1,0 +1,99 @@
+//! Changes of backups and restores whose answers get lost.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kube::api::PostParams;
+use velero_api::annotations::HOLDER_IDENTITY;
+use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase, RestoreSpec};
+use velero_controllers::server::Settings;
+use velero_testkit::cluster_test;
+
+use crate::lossy_proxy::{Fate, open};
+use crate::support::{Server, Workload, assert_phase, assert_restore_phase, assert_says, settings};
+
+/// A rule that does this to the first changes of a kind of objects that bring them into a phase.
+fn first(count: usize, plural: &'static str, phase: &str, fate: Fate) -> impl Fn(&str, &str) -> Fate + use<> {
+    let (seen, phase) = (AtomicUsize::new(0), format!("\"phase\":\"{phase}\""));
+    move |path, body| {
+        let chosen = path.contains(&format!("/{plural}/")) && body.contains(&phase);
+        if chosen && seen.fetch_add(1, Ordering::SeqCst) < count { fate } else { Fate::Answered }
+    }
+}
+
+#[test]
+fn a_claim_whose_answer_is_lost_is_found_again_and_the_work_goes_on() {
+    cluster_test(|cluster| async move {
+        let (directory, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (of_backup, of_restore) =
+            (first(1, "backups", "InProgress", Fate::Swallowed), first(1, "restores", "InProgress", Fate::Swallowed));
+        let rule = move |path: &str, body: &str| match of_backup(path, body) {
+            Fate::Answered => of_restore(path, body),
+            fate => fate,
+        };
+        let kubeconfig = Some(open(&cluster, folder.path(), rule).await);
+        let server = Server::start_with(cluster.clone(), Settings { kubeconfig, ..settings(&cluster) }).await;
+        server.directory_location("default", directory.path()).await;
+        let workload = Workload::new(&cluster, 2).await;
+        assert_phase(&server.backup("lost", workload.spec()).await, &BackupPhase::Completed);
+        let next = server.backup("next", workload.spec()).await;
+        assert_phase(&next, &BackupPhase::Completed);
+        let annotations = next.metadata.annotations.unwrap();
+        assert!(!annotations.contains_key(HOLDER_IDENTITY), "nobody holds what has ended: {annotations:?}");
+        let spec = RestoreSpec { backup_name: "lost".to_owned(), ..RestoreSpec::default() };
+        assert_restore_phase(&server.restore("lost", spec).await, &RestorePhase::Completed);
+        workload.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn an_end_is_written_as_soon_as_the_api_server_takes_it_however_long_that_lasts() {
+    cluster_test(|cluster| async move {
+        let (directory, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let rule = first(7, "backups", "Completed", Fate::Lost);
+        let kubeconfig = Some(open(&cluster, folder.path(), rule).await);
+        // No limit for single requests is one for the end.
+        let resource_timeout = velero_api::GoDuration::from_secs(1);
+        let settings = Settings { kubeconfig, resource_timeout, ..settings(&cluster) };
+        let server = Server::start_with(cluster.clone(), settings).await;
+        server.directory_location("default", directory.path()).await;
+        let workload = Workload::new(&cluster, 2).await;
+        assert_phase(&server.backup("late", workload.spec()).await, &BackupPhase::Completed);
+        workload.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn what_nobody_works_on_ends_without_a_restart() {
+    cluster_test(|cluster| async move {
+        let directory = tempfile::tempdir().unwrap();
+        let slow = Settings { client_qps: Some(8.0), client_burst: Some(8), client_page_size: 1, ..settings(&cluster) };
+        let server = Server::start_with(cluster.clone(), slow).await;
+        server.directory_location("default", directory.path()).await;
+        let workload = Workload::new(&cluster, 30).await;
+        server.create(Backup::new(&cluster.namespace, "held", workload.spec())).await;
+        let held = server.until("held", |backup: &Backup| *backup.status.phase() == BackupPhase::InProgress).await;
+        let holder = held.metadata.annotations.unwrap()[HOLDER_IDENTITY].clone();
+        let annotations = Some([(HOLDER_IDENTITY.to_owned(), holder)].into());
+
+        let mut left = Backup::new(&cluster.namespace, "left", workload.spec());
+        left.metadata.annotations.clone_from(&annotations);
+        left.status.phase = Some(BackupPhase::InProgress);
+        server.api::<Backup>().create(&PostParams::default(), &left).await.unwrap();
+        let mut restore = Restore::new(&cluster.namespace, "left", RestoreSpec::default());
+        restore.metadata.annotations = annotations;
+        restore.status.phase = Some(RestorePhase::InProgress);
+        server.api::<Restore>().create(&PostParams::default(), &restore).await.unwrap();
+
+        let left = server.until("left", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        assert_phase(&left, &BackupPhase::Failed);
+        assert_says(&[left.status.failure_reason], "lost track");
+        let restore = server.until("left", |restore: &Restore| restore.status.phase().is_terminal()).await;
+        assert_restore_phase(&restore, &RestorePhase::Failed);
+        let held = server.until("held", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        assert_phase(&held, &BackupPhase::Completed);
+        workload.delete().await;
+        server.stop().await;
+    });
+}

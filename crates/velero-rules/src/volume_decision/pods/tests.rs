@@ -1,0 +1,166 @@
+use serde_json::json;
+
+use super::*;
+use crate::resource_policies::ResourcePolicies;
+
+/// What the policy says and of which volumes, what the pod says of the volume, `defaultVolumesToFsBackup`, the phase of
+/// the pod, the type of the volume (that of the persistent volume after a slash), and what is decided.
+const MATRIX: &str = "
+-- nobody asks
+-            -    no  Running   emptyDir     not-asked
+-            -    no  Running   claim/csi    not-asked
+-            out  no  Running   emptyDir     not-asked
+-            -    no  Pending   emptyDir     not-asked
+-- the pod names the volume
+-            in   no  Running   emptyDir     pod
+-            in   no  Running   claim/csi    pod
+-            in   no  Running   claim/nfs    pod
+-            in   no  Running   nfs          pod
+-            in   no  Running   csi          pod
+-            in   no  Running   ephemeral    pod
+-            in   no  Running   claim        pod
+-            both no  Running   emptyDir     pod
+-- all volumes that are not named otherwise
+-            -    yes Running   emptyDir     default
+-            -    yes Running   claim/csi    default
+-            -    yes Running   nfs          default
+-            in   yes Running   emptyDir     default
+-            out  yes Running   emptyDir     not-asked
+-            out  yes Running   claim/csi    not-asked
+-            both yes Running   emptyDir     not-asked
+-- volumes without data of their own are never copied
+-            -    yes Running   hostPath     not-asked
+-            -    yes Running   secret       not-asked
+-            -    yes Running   configMap    not-asked
+-            -    yes Running   projected    not-asked
+-            -    yes Running   downwardAPI  not-asked
+-            -    yes Running   token        not-asked
+-            -    yes Running   left-out     not-asked
+copy-all     -    no  Running   configMap    not-asked
+copy-all     -    no  Running   hostPath     not-asked
+copy-all     -    no  Running   left-out     not-asked
+-            in   no  Running   secret       cannot/type
+-            in   no  Running   hostPath     cannot/type
+-            in   no  Running   token        cannot/type
+-            in   no  Running   left-out     cannot/type
+-- a policy that matches decides alone
+copy-all     -    no  Running   emptyDir     policy
+copy-all     out  yes Running   emptyDir     policy
+copy-all     -    no  Running   claim/csi    policy
+skip-all     in   no  Running   emptyDir     not-asked
+skip-all     -    yes Running   claim/csi    not-asked
+snapshot-all in   no  Running   claim/csi    not-asked
+custom-all   -    yes Running   emptyDir     not-asked
+skip-nfs     in   no  Running   nfs          not-asked
+skip-nfs     in   no  Running   claim/nfs    not-asked
+skip-nfs     in   no  Running   emptyDir     pod
+skip-nfs     -    yes Running   claim/csi    default
+copy-nfs     -    no  Running   claim/nfs    policy
+copy-nfs     -    no  Running   claim/csi    not-asked
+-- what cannot be copied as it is
+-            in   no  Pending   emptyDir     cannot/not-running
+-            -    yes Succeeded emptyDir     cannot/not-running
+-            -    yes Failed    claim/csi    cannot/not-running
+copy-all     -    no  Pending   claim/csi    cannot/not-running
+-            in   no  Running   claim/hostPath cannot/host-path
+-            in   no  Running   claim/block  cannot/block
+copy-all     -    no  Running   claim/block  cannot/block
+-            in   no  Running   unmounted    cannot/not-mounted
+-            -    yes Running   unmounted    cannot/not-mounted
+-            out  yes Running   unmounted    not-asked
+";
+
+fn policies(name: &str) -> Option<ResourcePolicies> {
+    let (action, condition) = name.split_once('-').filter(|(action, _)| !action.is_empty())?;
+    let action = if action == "copy" { "fs-backup" } else { action };
+    let condition = if condition == "all" { "{}".to_owned() } else { format!("{{volumeTypes: [{condition}]}}") };
+    let document = format!("version: v1\nvolumePolicies:\n- conditions: {condition}\n  action: {{type: {action}}}\n");
+    Some(ResourcePolicies::parse(&document).unwrap())
+}
+
+/// A pod with one volume, and what is known of that.
+fn pod(says: &str, phase: &str, kind: &str) -> (PodVolumes, VolumeData) {
+    let name = if kind == "token" { "default-token-x7k2p" } else { "data" };
+    let annotations = match says {
+        "in" => json!({VOLUMES_TO_BACKUP: format!("other,{name}")}),
+        "out" => json!({VOLUMES_TO_EXCLUDE: name}),
+        "both" => json!({VOLUMES_TO_BACKUP: name, VOLUMES_TO_EXCLUDE: name}),
+        _ => json!(null),
+    };
+    let source = match kind.split_once('/').map_or(kind, |(source, _)| source) {
+        "claim" | "left-out" => json!({"name": name, "persistentVolumeClaim": {"claimName": "c"}}),
+        "token" | "unmounted" => json!({"name": name, "emptyDir": {}}),
+        source => json!({"name": name, source: {"driver": "d"}}),
+    };
+    let mounts = if kind == "unmounted" { json!([]) } else { json!([{"name": name, "mountPath": "/data"}]) };
+    let pod = json!({
+        "metadata": {"annotations": annotations},
+        "spec": {"volumes": [source], "containers": [{"volumeMounts": mounts}]},
+        "status": {"phase": phase},
+    });
+    let pod = PodVolumes::read(pod.to_string().as_bytes()).unwrap();
+    let behind = match kind.split_once('/') {
+        Some((_, "block")) => {
+            let volume = VolumeData::of_persistent_volume(&json!({"spec": {"csi": {"driver": "d"}}}));
+            volume.with_claim(&json!({"spec": {"volumeMode": "Block"}}))
+        }
+        Some((_, volume)) => VolumeData::of_persistent_volume(&json!({"spec": {volume: {"driver": "d"}}})),
+        None => pod.volumes[0].data.clone(),
+    };
+    (pod, behind)
+}
+
+fn decision(name: &str) -> PodVolumeDecision {
+    use PodVolumeDecision::{CannotCopy, Copy, NotAsked};
+    match name {
+        "not-asked" => NotAsked,
+        "policy" => Copy(AskedBy::Policy),
+        "pod" => Copy(AskedBy::Pod),
+        "default" => Copy(AskedBy::Default),
+        "cannot/type" => CannotCopy(Obstacle::Type),
+        "cannot/not-running" => CannotCopy(Obstacle::NotRunning),
+        "cannot/host-path" => CannotCopy(Obstacle::HostPath),
+        "cannot/block" => CannotCopy(Obstacle::Block),
+        "cannot/not-mounted" => CannotCopy(Obstacle::NotMounted),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn what_is_asked_for_a_volume_of_a_pod_is_what_the_matrix_says() {
+    for row in MATRIX.lines().filter(|line| !line.is_empty() && !line.starts_with("-- ")) {
+        let columns: Vec<&str> = row.split_whitespace().collect();
+        let [policy, says, by_default, phase, kind, expected] = columns[..] else { panic!("{row}") };
+        let policies = policies(policy);
+        let rules = VolumeRules {
+            policies: policies.as_ref(),
+            snapshot_volumes: None,
+            snapshot_move_data: false,
+            fs_backup_by_default: by_default == "yes",
+            csi: false,
+            claims_are_left_out: kind == "left-out",
+        };
+        let (pod, data) = pod(says, phase, kind);
+        assert_eq!(rules.of_pod_volume(&pod, &pod.volumes[0], &data), decision(expected), "{row}");
+    }
+}
+
+#[test]
+fn a_name_must_match_as_a_whole_and_one_that_the_pod_does_not_have_is_told() {
+    let pod = json!({
+        "metadata": {"annotations": {VOLUMES_TO_BACKUP: "database,cache,,logs"}},
+        "spec": {
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}, {"name": "cache", "emptyDir": {}}],
+            "containers": [{}, {"volumeMounts": null}],
+            "initContainers": [{"volumeMounts": [{"name": "cache"}]}],
+        },
+    });
+    let pod = PodVolumes::read(pod.to_string().as_bytes()).unwrap();
+    let [data, cache] = &pod.volumes[..] else { panic!("{pod:?}") };
+    assert_eq!((data.claim.as_deref(), data.opted_in, data.is_mounted), (Some("c"), false, false));
+    assert_eq!((cache.claim.as_deref(), cache.opted_in, cache.is_mounted), (None, true, true));
+    assert_eq!(pod.unknown, ["database", "logs"]);
+    assert!(!pod.is_running);
+    assert_eq!(PodVolumes::read(b"{}").unwrap(), PodVolumes::default());
+    assert!(PodVolumes::read(b"[").is_err());
+}
