@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
+use velero_api::v1::Restore;
 use velero_cluster::{Cluster, ConnectOptions, Discovery};
 use velero_plugin::Result;
 
@@ -26,8 +27,7 @@ pub(crate) struct Context {
     is_openshift: OnceCell<bool>,
     settings: OnceCell<Settings>,
     lookups: Mutex<BTreeMap<String, Arc<Lookups>>>,
-    /// Whether the work only shows what it would do: nothing is copied and nothing waited for.
-    pub(crate) preview: bool,
+    preview: bool,
     /// Whether the process lives on while operations do.
     pub(crate) outlives_calls: bool,
 }
@@ -55,6 +55,12 @@ impl Context {
             preview,
             ..Self::of_binary(true)
         }
+    }
+
+    /// Whether a restore only shows what it would do: nothing is copied and nothing waited for. The server knows; a
+    /// binary sees it in the restore.
+    pub(crate) fn is_preview(&self, restore: &Restore) -> bool {
+        self.preview || velero_api::dry_run::is_asked(restore)
     }
 
     pub(crate) async fn cluster(&self) -> Result<&Cluster> {
@@ -112,5 +118,15 @@ mod tests {
             let types = vec![ResourceType::new(api_version, kind, plural, true)];
             assert_eq!(is_openshift(&Discovery::new(types, Vec::new())), expected, "{api_version} {kind}");
         }
+    }
+
+    #[test]
+    fn a_binary_sees_in_the_restore_that_it_is_only_looked_at() {
+        let context = Context::of_binary(true);
+        let mut restore = Restore::new("velero", "r", Default::default());
+        assert!(!context.is_preview(&restore));
+        let asked = (velero_api::annotations::DRY_RUN.to_owned(), "r".to_owned());
+        restore.metadata.annotations = Some([asked].into());
+        assert!(context.is_preview(&restore));
     }
 }

@@ -39,7 +39,7 @@ impl RestoreStep for Step {
         let settings = context.settings().await?;
         let prefixes = prefixes(input.item);
         let namespace = secrets_namespace(input, settings);
-        let secrets = match prefixes.is_empty() || context.preview {
+        let secrets = match prefixes.is_empty() || context.is_preview(input.restore) {
             true => None,
             false => {
                 let lookups = context.lookups(input.restore).await?;

@@ -46,7 +46,7 @@ impl RestoreStep for Step {
             let additional_items = missing_streams(input, context).await?;
             return Ok(RestoreItemOutcome { additional_items, ..changed(input.item, end_image_copy) });
         };
-        if copies.is_empty() || context.preview {
+        if copies.is_empty() || context.is_preview(input.restore) {
             return Ok(skipped());
         }
         let internal = annotation(input.item, annotations::RESTORE_REGISTRY_HOSTNAME).to_owned();

@@ -57,7 +57,7 @@ impl RestoreStep for Step {
         let settings = context.settings().await?;
         let namespace = secrets_namespace(input, settings);
         let lookups = context.lookups(input.restore).await?;
-        let secrets = match !context.preview && lookups.needs_pull_secrets().await? {
+        let secrets = match !context.is_preview(input.restore) && lookups.needs_pull_secrets().await? {
             false => None,
             true => {
                 let wait = settings.pull_secret_wait;
