@@ -151,13 +151,17 @@ impl Matrix {
         let api: Api<K> = self.api();
         api.create(&PostParams::default(), &object).await?;
         let deadline = Instant::now() + DEADLINE;
+        let mut restarted = false;
         let object = loop {
-            if killed.swap(false, Ordering::SeqCst) {
+            if !restarted && killed.load(Ordering::SeqCst) {
                 self.server.stop()?;
                 self.server.start()?;
+                restarted = true;
             }
             let found = api.get_opt(name).await?;
-            if ended(found.as_ref()) {
+            // A server that dies at its last write must be back before the next case.
+            let is_to_be_killed = self.fault == Fault::Kill && self.proxy.has_struck();
+            if ended(found.as_ref()) && (restarted || !is_to_be_killed) {
                 break found;
             }
             if Instant::now() > deadline {
