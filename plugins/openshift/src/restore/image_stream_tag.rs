@@ -40,7 +40,9 @@ impl RestoreStep for Step {
 
     async fn restore(&self, input: RestoreItemInput<'_>, context: &Context) -> Result<RestoreItemOutcome> {
         let outcome = restore(input);
-        if let Some((namespace, tag)) = followed(input.item).filter(|_| !outcome.skip_restore && !context.is_preview(input.restore)) {
+        if let Some((namespace, tag)) =
+            followed(input.item).filter(|_| !outcome.skip_restore && !context.is_preview(input.restore))
+        {
             let (cluster, settings) = (context.cluster().await?, context.settings().await?);
             let place = Place { action: NAME, cluster, namespace: input.restore.namespace(), settings };
             let lookups = context.lookups(input.restore).await?;
