@@ -88,7 +88,8 @@ impl Last {
         // A backup that is refused has no times of its own.
         let times = [&status.completion_timestamp, &status.start_timestamp, &backup.metadata.creation_timestamp];
         let ended = times.into_iter().flatten().next().map_or(0, |time| time.0.as_second());
-        let is_newest = self.ends.get(schedule).is_none_or(|(known, _)| *known <= ended);
+        // Times are whole seconds: of two ends in one, the worse counts, so that no failure is overlooked.
+        let is_newest = self.ends.get(schedule).is_none_or(|(known, was)| (*known, -was) <= (ended, -good));
         if is_newest {
             self.ends.insert(schedule.to_owned(), (ended, good));
         }
@@ -422,6 +423,8 @@ mod tests {
             (&[(PartiallyFailed, 1), (Completed, 2)], 1),
             (&[(Completed, 1), (FailedValidation, 2)], 0),
             (&[(Failed, 1), (InProgress, 2)], 0),
+            (&[(Failed, 1), (Completed, 1)], 0),
+            (&[(Completed, 1), (Failed, 1)], 0),
         ];
         for (backups, expected) in table {
             let metrics = Metrics::new().unwrap();
