@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
@@ -12,6 +13,9 @@ use serde_json::{Value, json};
 use velero_api::v1::{DownloadRequest, Restore};
 use velero_testkit::harness::unique_name;
 use velero_testkit::{Edition, ServerOptions, TestCluster, VeleroServer, cluster_test};
+
+/// A box runs one server of ours at a time.
+static THE_SERVER: Mutex<()> = Mutex::new(());
 
 fn velero(cluster: &TestCluster, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_velero"))
@@ -93,6 +97,7 @@ fn item<'a>(plan: &'a Value, kind: &str, name: &str) -> &'a Value {
 
 #[test]
 fn a_restore_is_shown_made_described_read_and_deleted() {
+    let _server = THE_SERVER.lock().unwrap_or_else(PoisonError::into_inner);
     cluster_test(async |cluster| {
         let (namespace, prefix) = (cluster.namespace.clone(), cluster.namespace.clone());
         let options = ServerOptions { namespace, prefix, ..ServerOptions::default() };
@@ -142,6 +147,7 @@ fn a_restore_is_shown_made_described_read_and_deleted() {
 
 #[test]
 fn a_dry_run_follows_the_flags_of_the_server() {
+    let _server = THE_SERVER.lock().unwrap_or_else(PoisonError::into_inner);
     cluster_test(async |cluster| {
         let (namespace, prefix) = (cluster.namespace.clone(), cluster.namespace.clone());
         let flags = vec!["--restore-resource-priorities=configmaps,secrets".to_owned()];
