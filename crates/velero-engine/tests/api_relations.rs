@@ -302,6 +302,12 @@ async fn running_pod(scene: &Scene, name: &str, annotations: Value, volumes: Val
 
 const ASK: &str = "backup.velero.io/backup-volumes";
 
+/// Only what volumes are about: types of other tests come and go meanwhile.
+fn of_volumes(scene: &Scene) -> BackupSpec {
+    let included_resources = ["pods", "persistentvolumeclaims", "persistentvolumes"].map(str::to_owned).into();
+    BackupSpec { included_resources, ..scene.own_namespace() }
+}
+
 #[test]
 fn data_of_volumes_that_pods_ask_for_is_an_error_of_each_volume_also_without_a_persistent_one() {
     cluster_test(|test| async move {
@@ -320,7 +326,7 @@ fn data_of_volumes_that_pods_ask_for_is_an_error_of_each_volume_also_without_a_p
             "containers": [{"name": "main", "image": "none"}], "volumes": [cache],
         }});
         scene.create(&pods(), pending).await;
-        let spec = BackupSpec { include_cluster_resources: Some(false), ..scene.own_namespace() };
+        let spec = BackupSpec { include_cluster_resources: Some(false), ..of_volumes(&scene) };
         let taken = scene.back_up(spec).await;
         assert!(!taken.has(&format!("resources/persistentvolumes/cluster/{volume}.json")));
         let results = taken.journal.results();
@@ -351,7 +357,7 @@ fn a_persistent_volume_that_pods_should_copy_is_one_error_whether_a_pod_runs_or_
         let claim = json!({"name": "data", "persistentVolumeClaim": {"claimName": "used"}});
         running_pod(&scene, "web", json!({}), json!([claim])).await;
         scene.create(&pods(), pod("waits", "idle")).await;
-        let spec = BackupSpec { default_volumes_to_fs_backup: Some(true), ..scene.own_namespace() };
+        let spec = BackupSpec { default_volumes_to_fs_backup: Some(true), ..of_volumes(&scene) };
         let taken = scene.back_up(spec).await;
         let errors = taken.journal.results().errors;
         assert_eq!(errors.len(), 2, "{errors:?}");
