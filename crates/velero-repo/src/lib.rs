@@ -1,0 +1,34 @@
+//! Kopia repositories, read and written: the volume data of Velero. No Kubernetes in it.
+//!
+//! From the bottom up, pure unless said otherwise: [`crypto`] and [`format`] (keys), [`content_id`], [`index`] (which
+//! content lies where), [`pack`] (how contents lie in a blob), [`epoch`] (which indexes count), [`splitter`], [`object`]
+//! (contents that make one stream), [`manifest`] and [`directory`] (what snapshots are). [`store`] does the input and
+//! output, [`Repository`] puts it together, [`restore`] writes files.
+
+pub mod blob_name;
+pub mod compression;
+pub mod content_id;
+pub mod crypto;
+pub mod directory;
+pub mod epoch;
+mod error;
+pub mod format;
+mod go_json;
+mod hex;
+pub mod index;
+mod json_stream;
+pub mod manifest;
+pub mod object;
+pub mod pack;
+mod parallel;
+mod repository;
+pub mod restore;
+pub mod splitter;
+pub mod store;
+#[cfg(test)]
+mod testing;
+
+pub use content_id::ContentId;
+pub use error::{Error, Result};
+pub use object::ObjectId;
+pub use repository::{LoadedIndex, Repository};
