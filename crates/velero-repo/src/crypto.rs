@@ -67,6 +67,23 @@ pub(crate) fn seal_into(key: &Key, additional: &[u8], plaintext: &[u8], buffer: 
     }
 }
 
+/// What encryption in place leaves beside the ciphertext.
+pub(crate) struct Seal {
+    /// Goes before the ciphertext.
+    pub(crate) nonce: [u8; NONCE],
+    /// Goes behind it.
+    pub(crate) tag: [u8; TAG],
+}
+
+/// Encrypts a buffer where it lies, with a fresh random nonce.
+pub(crate) fn seal_in_place(key: &Key, additional: &[u8], buffer: &mut [u8]) -> Result<Seal, OpenError> {
+    let nonce: [u8; NONCE] = random();
+    let cipher = cipher(key).ok_or(OpenError)?;
+    let used = Nonce::assume_unique_for_key(nonce);
+    let tag = cipher.seal_in_place_separate_tag(used, Aad::from(additional), buffer).map_err(|_| OpenError)?;
+    Ok(Seal { nonce, tag: tag.as_ref().try_into().map_err(|_| OpenError)? })
+}
+
 /// Random bytes for nonces, names and padding.
 pub fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
@@ -116,6 +133,11 @@ impl Sealer {
     /// Encrypts an item and appends it to a buffer.
     pub fn seal_into(&self, vector: &Hash, plaintext: &[u8], buffer: &mut Vec<u8>) {
         seal_into(&self.item_key(vector), vector, plaintext, buffer);
+    }
+
+    /// Encrypts an item where it lies.
+    pub(crate) fn seal_in_place(&self, vector: &Hash, buffer: &mut [u8]) -> Result<Seal, OpenError> {
+        seal_in_place(&self.item_key(vector), vector, buffer)
     }
 
     /// Encrypts an item.

@@ -109,6 +109,19 @@ pub enum Error {
         #[source]
         source: Box<Self>,
     },
+    /// The epoch an index was written to is closed by now; what it names would be lost once the epoch is compacted.
+    #[error(
+        "the index was written to epoch {epoch} while the repository went on to epoch {current}; nothing of it was kept, run it again"
+    )]
+    EpochClosed {
+        /// The epoch that was written to.
+        epoch: u64,
+        /// The epoch by now.
+        current: u64,
+    },
+    /// An earlier write of the same writer failed, so nothing more can be written with it.
+    #[error("nothing more is written after an earlier failure")]
+    WriterFailed,
     /// The caller asked to stop.
     #[error("canceled")]
     Canceled,

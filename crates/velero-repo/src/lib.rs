@@ -6,6 +6,7 @@
 //! output, [`Repository`] puts it together, [`restore`] writes files.
 
 pub mod blob_name;
+pub mod clock;
 pub mod compression;
 pub mod content_id;
 pub mod crypto;
@@ -27,8 +28,13 @@ pub mod splitter;
 pub mod store;
 #[cfg(test)]
 mod testing;
+pub mod writer;
 
+pub use clock::Clock;
 pub use content_id::ContentId;
 pub use error::{Error, Result};
 pub use object::ObjectId;
-pub use repository::{LoadedIndex, Repository};
+pub use repository::{
+    INITIALISED_BLOB, LoadedIndex, LogRetention, MAINTENANCE, MaintenanceCycle, MaintenanceParameters, Repository,
+    RepositoryState, repository_state,
+};

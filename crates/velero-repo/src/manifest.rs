@@ -17,6 +17,9 @@ pub const PREFIX: char = 'm';
 /// The value of the label `type` of a snapshot.
 pub const SNAPSHOT: &str = "snapshot";
 
+/// The user and the host of every client of Velero.
+pub const CLIENT: &str = "default";
+
 /// Labels of a manifest.
 pub type Labels = BTreeMap<String, String>;
 

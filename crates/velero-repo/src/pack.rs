@@ -18,8 +18,15 @@ pub struct PackBuilder {
 impl PackBuilder {
     /// An empty pack; its name is `p` for file data or `q` for the rest, 32 random hex digits, a dash and a session.
     pub fn new(letter: char, session: &str) -> Self {
+        Self::with_buffer(letter, session, Vec::new())
+    }
+
+    /// The same in a buffer that was used before.
+    pub(crate) fn with_buffer(letter: char, session: &str, mut bytes: Vec<u8>) -> Self {
         let name = format!("{letter}{}-{session}", crate::hex::encode(&crypto::random::<16>()));
-        Self { name, bytes: crypto::random::<PREAMBLE>().to_vec(), entries: Vec::new() }
+        bytes.clear();
+        bytes.extend_from_slice(&crypto::random::<PREAMBLE>());
+        Self { name, bytes, entries: Vec::new() }
     }
 
     /// The name of the blob.
@@ -37,12 +44,16 @@ impl PackBuilder {
         self.entries.is_empty()
     }
 
-    /// Appends an encrypted content. Offset and packed length of the entry are set here.
-    pub fn add(&mut self, entry: ContentEntry, sealed: &[u8]) {
+    /// Appends an encrypted content in one or more parts. Offset and packed length of the entry are set here, and the
+    /// entry is returned.
+    pub fn add(&mut self, entry: ContentEntry, sealed: &[&[u8]]) -> ContentEntry {
+        let offset = self.bytes.len();
+        sealed.iter().for_each(|part| self.bytes.extend_from_slice(part));
         // A pack is closed long before its offsets pass 32 bits.
-        let (offset, packed_length) = (self.bytes.len() as u32, sealed.len() as u32);
-        self.bytes.extend_from_slice(sealed);
-        self.entries.push(ContentEntry { offset, packed_length, ..entry });
+        let (offset, packed_length) = (offset as u32, (self.bytes.len() - offset) as u32);
+        let entry = ContentEntry { offset, packed_length, ..entry };
+        self.entries.push(entry);
+        entry
     }
 
     /// Closes the pack: its blob, and the entries for the index.
@@ -178,7 +189,7 @@ mod tests {
                 format_version: 3,
                 key_id: 0,
             };
-            pack.add(entry, &sealer.seal(id.hash(), text.as_bytes()));
+            pack.add(entry, &[&sealer.seal(id.hash(), text.as_bytes())]);
         }
         let finished = pack.finish(&sealer).unwrap();
         let postamble = Postamble::parse(&finished.bytes).unwrap();

@@ -40,6 +40,21 @@ pub struct FormatBlob {
     pub encrypted_block_format: String,
 }
 
+impl FormatBlob {
+    /// Encrypts the parameters of a new repository.
+    pub fn seal(unique_id: &[u8], keys: &FormatKeys, parameters: &Parameters) -> Self {
+        Self {
+            tool: "https://github.com/kopia/kopia".to_owned(),
+            build_version: env!("CARGO_PKG_VERSION").to_owned(),
+            build_info: "velero".to_owned(),
+            unique_id: BASE64.encode(unique_id),
+            key_algo: KEY_ALGORITHM.to_owned(),
+            encryption: ENCRYPTION.to_owned(),
+            encrypted_block_format: BASE64.encode(keys.seal(&parameters.to_json())),
+        }
+    }
+}
+
 /// The keys behind a password: they open `kopia.repository` and `kopia.blobcfg`.
 #[derive(Debug, Clone)]
 pub struct FormatKeys {

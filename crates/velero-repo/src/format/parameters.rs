@@ -139,6 +139,26 @@ pub struct IfNotUnderstood {
 }
 
 impl Parameters {
+    /// What Velero chooses for a new repository, with fresh secrets.
+    pub fn new_of_velero() -> Self {
+        Self {
+            hash: HASH.to_owned(),
+            encryption: ENCRYPTION.to_owned(),
+            ecc: String::new(),
+            ecc_overhead_percent: None,
+            secret: BASE64.encode(crate::crypto::random::<32>()),
+            master_key: BASE64.encode(crate::crypto::random::<32>()),
+            version: 3,
+            max_pack_size: 20 << 20,
+            index_version: 2,
+            epoch_parameters: EpochParameters::default(),
+            enable_password_change: true,
+            splitter: "DYNAMIC-4M-BUZHASH".to_owned(),
+            upgrade_lock: None,
+            required_features: Vec::new(),
+        }
+    }
+
     /// Reads the decrypted part and refuses what is not known.
     pub fn parse(plain: &[u8]) -> Result<Self> {
         let parsed = serde_json::from_slice::<BlockFormat>(plain);

@@ -17,11 +17,11 @@ const IN_MEMORY: u64 = 2 << 20;
 ///
 /// Entries the watermark has passed are left out.
 pub fn merge(
-    indexes: &[RawIndex],
+    indexes: &[&RawIndex],
     watermark: Option<i64>,
     mut take: impl FnMut(&ContentEntry, &str) -> Result<()>,
 ) -> Result<()> {
-    let mut sources: Vec<_> = indexes.iter().map(RawIndex::entries).collect();
+    let mut sources: Vec<_> = indexes.iter().map(|index| index.entries()).collect();
     let mut heads: Vec<Option<ContentEntry>> = Vec::with_capacity(sources.len());
     let mut order: BinaryHeap<Reverse<(ContentId, usize)>> = BinaryHeap::new();
     for (number, source) in sources.iter_mut().enumerate() {
@@ -97,7 +97,17 @@ impl IndexMerger {
     }
 }
 
+/// Two indexes become one.
+pub(crate) fn merge_two(one: &Index, other: &RawIndex, watermark: Option<i64>) -> Result<Index> {
+    let bytes = merge_refs_into_bytes(&[one.raw(), other], watermark)?;
+    Index::new(RawIndex::open(bytes, "merged index")?)
+}
+
 fn merge_into_bytes(indexes: &[RawIndex], watermark: Option<i64>) -> Result<IndexBytes> {
+    merge_refs_into_bytes(&indexes.iter().collect::<Vec<_>>(), watermark)
+}
+
+fn merge_refs_into_bytes(indexes: &[&RawIndex], watermark: Option<i64>) -> Result<IndexBytes> {
     let most: u64 = indexes.iter().map(|index| index.size() + 3 * u64::from(index.len())).sum();
     if most <= IN_MEMORY {
         let merged = merge_into(indexes, watermark, Cursor::new(Vec::new()))?;
@@ -111,7 +121,7 @@ fn merge_into_bytes(indexes: &[RawIndex], watermark: Option<i64>) -> Result<Inde
     Ok(IndexBytes::File { file, length })
 }
 
-fn merge_into<W: Write + Seek>(indexes: &[RawIndex], watermark: Option<i64>, output: W) -> Result<W> {
+fn merge_into<W: Write + Seek>(indexes: &[&RawIndex], watermark: Option<i64>, output: W) -> Result<W> {
     let spool = |error| Error::file("write", "temporary index", error);
     let mut writer = IndexWriter::new(output, EntrySize::MOST).map_err(spool)?;
     merge(indexes, watermark, |entry, pack| writer.push(entry, pack).map_err(spool))?;

@@ -12,6 +12,7 @@ use crate::content_id::ContentId;
 
 pub use bytes::IndexBytes;
 pub use load::open_index_blob;
+pub(crate) use merge::merge_two;
 pub use merge::{IndexMerger, merge};
 pub use raw::{Entries, RawIndex};
 pub use search::Index;

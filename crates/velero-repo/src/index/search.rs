@@ -84,6 +84,10 @@ impl Index {
         self.raw.entries_from(fence as u32 * STRIDE).skip_while(before).take_while(within)
     }
 
+    pub(super) fn raw(&self) -> &RawIndex {
+        &self.raw
+    }
+
     /// Gives the index back, to be merged with others.
     pub fn into_raw(self) -> RawIndex {
         self.raw

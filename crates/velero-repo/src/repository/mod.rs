@@ -2,6 +2,7 @@
 
 mod cache;
 mod content;
+mod create;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,13 +14,17 @@ use crate::content_id::ContentId;
 use crate::crypto::Sealer;
 use crate::epoch::{self, EpochState};
 use crate::format::{BLOB_CONFIG_BLOB, BlobConfig, Format, REPOSITORY_BLOB};
-use crate::index::{ContentEntry, Index, IndexMerger, open_index_blob};
+use crate::index::{ContentEntry, Index, IndexMerger, RawIndex, merge_two, open_index_blob};
 use crate::manifest::{self, Collected, Manifest, SNAPSHOT, Snapshot};
 use crate::object::{ContentSource, ObjectId, ObjectReader};
 use crate::store::{BlobInfo, BlobStore, get_exactly, list_all};
 use crate::{Error, Result, parallel};
 
 pub(crate) use content::open_content;
+pub use create::{
+    INITIALISED_BLOB, LogRetention, MAINTENANCE, MaintenanceCycle, MaintenanceParameters, RepositoryState,
+    repository_state,
+};
 
 /// How many requests are under way while indexes are loaded.
 const AT_ONCE: usize = 8;
@@ -106,6 +111,22 @@ impl Repository {
         Ok(loaded)
     }
 
+    /// Takes up an index blob that was just written here, without reading anything again unless others wrote too.
+    pub(crate) fn take_up(&self, epochs: EpochState, listed: Instant, name: &str, written: &RawIndex) -> Result<()> {
+        let current = self.index();
+        let blobs = blob_names(&epochs);
+        let same_but_written = blobs.contains(name) && blobs.len() == current.blobs.len() + 1 && {
+            epochs.watermark == current.epochs.watermark && current.blobs.is_subset(&blobs)
+        };
+        if !same_but_written {
+            return self.refresh().map(|_| ());
+        }
+        let index = Arc::new(merge_two(&current.index, written, epochs.watermark)?);
+        let loaded = Arc::new(LoadedIndex { index, epochs, blobs, listed });
+        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = loaded;
+        Ok(())
+    }
+
     /// The index, loaded again when it is too old to be relied on.
     pub fn fresh_index(&self) -> Result<Arc<LoadedIndex>> {
         let current = self.index();
@@ -181,7 +202,7 @@ impl ContentSource for Repository {
     }
 }
 
-fn list_epochs(store: &dyn BlobStore) -> Result<EpochState> {
+pub(crate) fn list_epochs(store: &dyn BlobStore) -> Result<EpochState> {
     Ok(EpochState::from_blobs(list_all(store, epoch::PREFIX)?))
 }
 
