@@ -100,6 +100,14 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// Something in a volume cannot be saved.
+    #[error("{path:?} cannot be saved: {problem}")]
+    NotSaved {
+        /// The path inside the volume.
+        path: String,
+        /// Why.
+        problem: String,
+    },
     /// One entry of a snapshot could not be worked on.
     #[error("{path:?}: {source}")]
     AtPath {

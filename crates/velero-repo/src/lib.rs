@@ -20,6 +20,7 @@ pub mod index;
 mod json_stream;
 pub mod manifest;
 pub mod object;
+mod object_writer;
 pub mod pack;
 mod parallel;
 mod repository;
@@ -28,6 +29,7 @@ pub mod splitter;
 pub mod store;
 #[cfg(test)]
 mod testing;
+pub mod upload;
 pub mod writer;
 
 pub use clock::Clock;

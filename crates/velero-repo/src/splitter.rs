@@ -19,6 +19,13 @@ pub struct Splitter {
     mask: u32,
 }
 
+impl Default for Splitter {
+    /// The splitter of Velero, `DYNAMIC-4M-BUZHASH`.
+    fn default() -> Self {
+        Self { least: 2 << 20, most: 8 << 20, mask: (4 << 20) - 1 }
+    }
+}
+
 impl Splitter {
     /// The splitter of a name in the format blob.
     pub fn named(name: &str) -> Result<Self> {
@@ -37,6 +44,11 @@ impl Splitter {
         }
         let fixed = name.strip_prefix("FIXED-").and_then(size).ok_or_else(unknown)?;
         Ok(Self { least: fixed, most: fixed, mask: 0 })
+    }
+
+    /// The shortest piece, save for the last of a stream; also every piece of a stream of zeros.
+    pub fn shortest(&self) -> usize {
+        self.least
     }
 
     /// The longest piece: a buffer of this size always holds a whole one.
