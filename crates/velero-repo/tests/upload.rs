@@ -245,6 +245,49 @@ fn a_path_as_long_as_paths_can_be_is_saved_and_restored() {
 }
 
 #[test]
+fn two_names_that_would_be_saved_as_one_fail_the_backup() {
+    let (_place, repository) = new_repository();
+    let folder = tempfile::tempdir().unwrap();
+    for name in [&b"bad\xfe"[..], b"bad\xff"] {
+        std::fs::write(folder.path().join(std::ffi::OsStr::from_bytes(name)), "x").unwrap();
+    }
+    let error = upload(&repository, folder.path(), "names").unwrap_err().to_string();
+    assert!(error.contains("bad") && error.contains("UTF-8"), "{error}");
+}
+
+/// The most memory this process ever had, in MiB.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+}
+
+/// Alone in its process: `cargo test -p velero-repo --test upload memory -- --ignored --test-threads 1`.
+#[test]
+#[ignore = "minutes, and memory is that of the whole process"]
+fn memory_stays_small_for_a_large_file_and_a_folder_of_many() {
+    let (_place, repository) = new_repository();
+    let folder = tempfile::tempdir().unwrap();
+    let mut random = Random::new(1);
+    let block = random.bytes(8 << 20);
+    let mut file = std::fs::File::create(folder.path().join("large")).unwrap();
+    for number in 0..128_u64 {
+        use std::io::Write as _;
+        file.write_all(&number.to_be_bytes()).unwrap();
+        file.write_all(&block).unwrap();
+    }
+    for number in 0..200_000_u32 {
+        std::fs::write(folder.path().join(format!("small-{number}")), number.to_be_bytes()).unwrap();
+    }
+    for round in 0..2 {
+        let began = std::time::Instant::now();
+        let saved = upload(&repository, folder.path(), "memory").unwrap();
+        println!("round {round}: {:?}, {:?}, {} MiB", began.elapsed(), saved.written, peak_memory());
+    }
+    assert!(peak_memory() <= 112, "{} MiB", peak_memory());
+}
+
+#[test]
 fn a_canceled_backup_leaves_no_snapshot() {
     let (_place, repository) = new_repository();
     let folder = tempfile::tempdir().unwrap();
@@ -367,4 +410,8 @@ fn a_repository_that_is_half_made_is_finished_and_one_amid_other_data_refused() 
     store.put("something", bytes::Bytes::from_static(b"else")).unwrap();
     let error = Repository::create(store, PASSWORD, day, &clock).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("something"), "{error}");
+    let (place, _) = new_repository();
+    let store = FolderStore::open(place.path()).unwrap();
+    store.put(velero_repo::INITIALISED_BLOB, bytes::Bytes::from_static(b"{\"uniqueID\":\"AAAA\"}")).unwrap();
+    assert!(velero_repo::repository_state(&store).unwrap_err().to_string().contains("another repository"));
 }

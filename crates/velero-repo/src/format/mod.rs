@@ -107,6 +107,11 @@ pub struct Format {
 impl Format {
     /// Opens the content of `kopia.repository`; `place` names the repository in errors.
     pub fn open(content: &[u8], password: &str, place: &str) -> Result<Self> {
+        Self::open_by(content, place, |unique_id| FormatKeys::derive(password, unique_id))
+    }
+
+    /// The same with keys that come from elsewhere.
+    pub(crate) fn open_by(content: &[u8], place: &str, keys: impl FnOnce(&[u8]) -> Result<FormatKeys>) -> Result<Self> {
         let malformed =
             |problem: &dyn std::fmt::Display| Error::malformed(format!("blob {REPOSITORY_BLOB:?}"), problem);
         let blob: FormatBlob = serde_json::from_slice(content).map_err(|error| malformed(&error))?;
@@ -119,7 +124,7 @@ impl Format {
         let unique_id = BASE64.decode(&blob.unique_id).map_err(|error| malformed(&format!("uniqueID: {error}")))?;
         let sealed = BASE64.decode(&blob.encrypted_block_format);
         let sealed = sealed.map_err(|error| malformed(&format!("encryptedBlockFormat: {error}")))?;
-        let keys = FormatKeys::derive(password, &unique_id)?;
+        let keys = keys(&unique_id)?;
         let plain = keys.open(&sealed).map_err(|_| Error::WrongPassword { place: place.to_owned() })?;
         let parameters = Parameters::parse(&plain)?;
         let (secret, master) = (parameters.secret()?, parameters.master_key()?);

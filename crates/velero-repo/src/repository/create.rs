@@ -68,10 +68,13 @@ impl Repository {
     /// `full_interval` is how often a full maintenance runs, for a new repository.
     pub fn create(store: Arc<dyn BlobStore>, password: &str, full_interval: Duration, clock: &Clock) -> Result<Self> {
         let state = repository_state(store.as_ref())?;
-        if state == RepositoryState::Absent {
-            make_format(store.as_ref(), password)?;
-        }
-        let repository = Self::open(store, password)?;
+        let repository = match state {
+            RepositoryState::Absent => {
+                let format = make_format(store.as_ref(), password)?;
+                Self::open_with(store, format)?
+            }
+            _ => Self::open(store, password)?,
+        };
         if state != RepositoryState::Ready {
             repository.initialise(full_interval, clock)?;
         }
@@ -93,7 +96,7 @@ impl Repository {
 }
 
 /// Stores `kopia.blobcfg` and `kopia.repository`.
-fn make_format(store: &dyn BlobStore, password: &str) -> Result<()> {
+fn make_format(store: &dyn BlobStore, password: &str) -> Result<Format> {
     let mut others = Vec::new();
     store.list("", &mut |blob| {
         // All that is there when the making ended between the first two blobs.
@@ -119,10 +122,11 @@ fn make_format(store: &dyn BlobStore, password: &str) -> Result<()> {
     store.put(BLOB_CONFIG_BLOB, keys.seal(&config).into())?;
     store.put(REPOSITORY_BLOB, content.clone().into())?;
     // Two who make it at once would each leave the other's keys behind.
-    let there = store.get(REPOSITORY_BLOB)?;
-    let format = Format::open(&there, password, &store.place())?;
-    let ours = there == content && BlobConfig::open(&store.get(BLOB_CONFIG_BLOB)?, &format.keys).is_ok();
-    if ours { Ok(()) } else { Err(Error::Unsupported("somebody else made it at the same moment".to_owned())) }
+    let config = store.get(BLOB_CONFIG_BLOB)?;
+    if store.get(REPOSITORY_BLOB)? != content || BlobConfig::open(&config, &keys).is_err() {
+        return Err(Error::Unsupported("somebody else made it at the same moment; try again".to_owned()));
+    }
+    Format::open_by(&content, &store.place(), |_| Ok(keys))
 }
 
 /// The parameters of maintenance, in the order kopia writes them. Intervals are nanoseconds.

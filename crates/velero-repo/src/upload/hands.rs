@@ -122,7 +122,9 @@ impl<'a> Hands<'a> {
     pub(super) fn fail(&self, error: Error) {
         let mut queue = self.queue();
         queue.stopped = true;
-        if queue.failure.is_none() && !matches!(error, Error::Canceled) {
+        // Others only say that something failed before.
+        let is_first = matches!(queue.failure, None | Some(Error::WriterFailed));
+        if is_first && !matches!(error, Error::Canceled) {
             queue.failure = Some(error);
         }
         queue.pieces.clear();

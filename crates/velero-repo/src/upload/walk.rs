@@ -1,5 +1,6 @@
 //! Walks through the folder that is saved: decides about each name, and never waits for a file.
 
+use std::collections::HashSet;
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
@@ -74,10 +75,19 @@ impl Walk<'_> {
         }
         let repository = self.hands.writer.repository();
         let mut parent = before.and_then(|object| ParentFolder::open(repository, object));
+        let mut damaged = HashSet::new();
         for index in 0..names.len() {
             self.hands.check()?;
             let (name, was_folder) = names.get(index);
-            self.name(&here, name, was_folder, parent.as_mut())?;
+            let (saved, is_damaged) = source::saved_name(name);
+            if is_damaged && !damaged.insert(saved.clone()) {
+                let problem = "two names that are not UTF-8 would be saved as one; rename one of them".to_owned();
+                return Err(Error::NotSaved { path: join(path, &saved), problem });
+            }
+            if is_damaged {
+                self.hands.counters.damaged_name(&join(path, &saved));
+            }
+            self.name(&here, name, saved, was_folder, parent.as_mut())?;
         }
         self.rules.truncate(rules);
         folder.close(self.hands.writer)
@@ -99,10 +109,10 @@ impl Walk<'_> {
         &mut self,
         here: &Here<'_>,
         name: &[u8],
+        saved: String,
         was_folder: bool,
         parent: Option<&mut ParentFolder<'_>>,
     ) -> Result<()> {
-        let (saved, damaged) = source::saved_name(name);
         let path = join(here.path, &saved);
         if name.ends_with(RESERVED) {
             let problem = "kopia keeps names that end in .kopia-entry for itself; rename it or leave it out".to_owned();
@@ -118,9 +128,6 @@ impl Walk<'_> {
         if self.rules.iter().any(|rules| rules.ignore(&path, kind == EntryKind::Directory)) {
             self.hands.counters.excluded(&entry);
             return Ok(());
-        }
-        if damaged {
-            self.hands.counters.damaged_name(&path);
         }
         if kind == EntryKind::Directory {
             let handle = source::open_folder(here.handle.as_fd(), name).map_err(at(&path, "open"))?;

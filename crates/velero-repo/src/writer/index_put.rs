@@ -58,7 +58,8 @@ pub(super) fn put_index(
     let state = young.map_or_else(|| list(store, clock), Ok)?;
     let epoch = state.epochs.write_epoch;
     let name = format!("xn{epoch}_{}-{session}-c1", hex::encode(hash));
-    store.put(&name, sealed)?;
+    // An answer that is lost can mean that the blob is there.
+    store.put(&name, sealed).inspect_err(|_| withdraw(store, &name))?;
     let listed = list(store, clock).inspect_err(|_| withdraw(store, &name))?;
     let current = listed.epochs.write_epoch;
     if listed.epochs.is_settled(epoch) {

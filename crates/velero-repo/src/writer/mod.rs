@@ -362,8 +362,14 @@ impl<'a> ContentWriter<'a> {
             session.end(store);
         }
         let written = RawIndex::open(IndexBytes::Memory(plain.into()), &stored.name)?;
-        self.repository.take_up(stored.listed.epochs.clone(), stored.listed.at, &stored.name, &written)?;
-        self.batch().epochs = Some(stored.listed);
+        let epochs = stored.listed.epochs.clone();
+        let taken_up = self.repository.take_up(epochs, stored.listed.at, &stored.name, &written);
+        let mut batch = self.batch();
+        if let Err(error) = taken_up {
+            tracing::warn!(%error, "what was written is stored, but the index could not be loaded again yet");
+            batch.refreshed = Timestamp::UNIX_EPOCH;
+        }
+        batch.epochs = Some(stored.listed);
         Ok(())
     }
 
