@@ -103,7 +103,7 @@ fn a_block_volume_is_saved_as_velero_saves_it() {
 #[test]
 fn random_trees_come_back_as_they_were_and_a_second_backup_stores_nothing() {
     let (_place, repository) = small_repository();
-    for seed in 0..30 {
+    for seed in 0..16 {
         let folder = tempfile::tempdir().unwrap();
         let volume = folder.path().join("volume");
         let mut random = Random::new(seed);

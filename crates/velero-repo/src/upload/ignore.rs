@@ -122,7 +122,8 @@ impl Pattern {
                     Token::Star | Token::DoubleStar => false,
                 };
                 if stays {
-                    self.enter(place, &mut next);
+                    next[place] = true;
+                    self.enter(place + 1, &mut next);
                 }
                 if passes {
                     self.enter(place + 1, &mut next);
