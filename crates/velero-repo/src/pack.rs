@@ -1,8 +1,10 @@
 //! How contents lie in a pack blob. Pure.
 
+use std::io::{self, Cursor};
+
 use crate::content_id::Hash;
 use crate::crypto::{self, Sealer};
-use crate::index::{ContentEntry, build_index};
+use crate::index::{ContentEntry, EntrySize, IndexWriter};
 use crate::{Error, Result};
 
 const PREAMBLE: usize = 32;
@@ -56,14 +58,25 @@ impl PackBuilder {
         entry
     }
 
+    /// The index of its own contents; there can be hundreds of thousands.
+    fn index(&mut self) -> io::Result<Vec<u8>> {
+        // Of a content that was added twice the later stays.
+        self.entries.reverse();
+        self.entries.sort_by_key(|entry| entry.id);
+        self.entries.dedup_by_key(|entry| entry.id);
+        let size = EntrySize::of(self.entries.iter().map(|entry| (*entry, self.name.as_str())));
+        let mut writer = IndexWriter::new(Cursor::new(Vec::new()), size)?;
+        self.entries.iter().try_for_each(|entry| writer.push(entry, &self.name))?;
+        Ok(writer.finish()?.into_inner())
+    }
+
     /// Closes the pack: its blob, and the entries for the index.
     pub fn finish(mut self, sealer: &Sealer) -> Result<FinishedPack> {
         let padding = ALIGNMENT - self.bytes.len() % ALIGNMENT;
         let start = self.bytes.len();
         self.bytes.resize(start + padding, 0);
         crypto::fill_random(&mut self.bytes[start..]);
-        let named = self.entries.iter().map(|entry| (*entry, self.name.clone())).collect();
-        let mut index = build_index(named).map_err(|error| Error::malformed("the index of a pack", error))?;
+        let mut index = self.index().map_err(|error| Error::malformed("the index of a pack", error))?;
         index.extend_from_slice(&crypto::random::<32>());
         let vector = sealer.hash(&index);
         let index_offset = self.bytes.len();

@@ -17,7 +17,7 @@ impl EntrySize {
     pub const MOST: Self = Self(19);
 
     /// The least for some entries.
-    pub fn of<'a>(entries: impl IntoIterator<Item = (&'a ContentEntry, &'a str)>) -> Self {
+    pub fn of<'a>(entries: impl IntoIterator<Item = (ContentEntry, &'a str)>) -> Self {
         let mut packs = HashMap::new();
         let mut formats = HashMap::new();
         let mut long = false;
@@ -137,7 +137,7 @@ pub fn build_index(mut entries: Vec<(ContentEntry, String)>) -> io::Result<Vec<u
     entries.reverse();
     entries.dedup_by_key(|(entry, _)| entry.id);
     entries.reverse();
-    let size = EntrySize::of(entries.iter().map(|(entry, pack)| (entry, pack.as_str())));
+    let size = EntrySize::of(entries.iter().map(|(entry, pack)| (*entry, pack.as_str())));
     let mut writer = IndexWriter::new(Cursor::new(Vec::new()), size)?;
     for (entry, pack) in &entries {
         writer.push(entry, pack)?;

@@ -196,6 +196,8 @@ impl Upload<'_> {
             }
         });
         hands.outcome()?;
+        // Their buffers are not needed for the flush.
+        drop(hands);
         let root = folder.finished().ok_or(Error::Canceled)?;
         let folders = root.summary.as_ref().map_or(1, |summary| summary.dirs);
         let snapshot = Snapshot {

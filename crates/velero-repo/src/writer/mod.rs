@@ -37,7 +37,7 @@ use session::Session;
 /// After how many seconds of writing an index blob is due.
 const FLUSH_AFTER: i64 = 10 * 60;
 /// After how many entries one is due: they take 64 bytes each.
-const MOST_PENDING: usize = 200_000;
+const MOST_PENDING: usize = 100_000;
 /// After how many seconds the index is looked at again.
 const REFRESH_AFTER: i64 = 15 * 60;
 
@@ -339,6 +339,7 @@ impl<'a> ContentWriter<'a> {
             self.store_pack(&mut slot.lock().unwrap_or_else(PoisonError::into_inner))?;
         }
         self.puts.wait()?;
+        self.puts.release_buffers();
         let (plain, state) = {
             let mut batch = self.batch();
             if batch.pending.len() == 0 {

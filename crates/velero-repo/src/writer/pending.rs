@@ -103,14 +103,13 @@ impl Pending {
     pub(super) fn to_index(&self) -> Result<Vec<u8>> {
         let mut ids: Vec<_> = self.entries.keys().copied().collect();
         ids.sort_unstable();
-        let mut rows = Vec::with_capacity(ids.len());
-        for id in ids {
-            rows.push(self.get(id).ok_or_else(|| Error::malformed("the new index", format!("{id} is not written")))?);
+        if let Some(id) = ids.iter().find(|id| self.get(**id).is_none()) {
+            return Err(Error::malformed("the new index", format!("{id} is not written")));
         }
         let wrong = |error| Error::malformed("the new index", error);
-        let size = EntrySize::of(rows.iter().map(|(entry, pack)| (entry, *pack)));
-        let mut writer = IndexWriter::new(Cursor::new(Vec::new()), size).map_err(wrong)?;
-        for (entry, pack) in rows {
+        let rows = || ids.iter().filter_map(|id| self.get(*id));
+        let mut writer = IndexWriter::new(Cursor::new(Vec::new()), EntrySize::of(rows())).map_err(wrong)?;
+        for (entry, pack) in rows() {
             writer.push(&entry, pack).map_err(wrong)?;
         }
         Ok(writer.finish().map_err(wrong)?.into_inner())

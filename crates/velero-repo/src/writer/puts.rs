@@ -43,6 +43,11 @@ impl PackPuts {
         self.shared.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
+    /// Gives the memory of buffers back.
+    pub(super) fn release_buffers(&self) {
+        self.shared.buffers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Hands a pack over, once the one before is stored.
     pub(super) fn put(&self, pack: FinishedPack) -> Result<()> {
         self.send(Job::Put(pack))
