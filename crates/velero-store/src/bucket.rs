@@ -8,7 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backon::{ExponentialBuilder, Retryable};
 use bytes::Bytes;
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
 use object_store::signer::{Method, Signer};
 use object_store::{ObjectStore as Client, ObjectStoreExt, PutMode, PutOptions, TagSet};
@@ -17,11 +18,13 @@ use crate::digest::ObjectDigest;
 use crate::store::{put_and_look, settles};
 use crate::transfer::{RESENDS, TransferSettings};
 use crate::upload::{Beginning, Parts, upload};
-use crate::{ByteStream, Error, ObjectStore, Result};
+use crate::{ByteStream, Error, ObjectInfo, ObjectStore, Result};
 
 /// What a provider builds: the client, who signs URLs, and what each object is tagged with.
 pub(crate) struct Backend {
     pub(crate) store: Arc<dyn Client>,
+    /// Who lists keys by any prefix; without one, folders are listed and filtered.
+    pub(crate) lister: Option<Arc<dyn PaginatedListStore>>,
     /// Who signs download URLs, or why nobody can.
     pub(crate) signer: Result<Arc<dyn Signer>, String>,
     pub(crate) tags: TagSet,
@@ -119,6 +122,29 @@ fn is_worth_sending_again(error: &Error) -> bool {
     }
 }
 
+/// Asks for one page after the other, as they are taken.
+fn list_pages(lister: &dyn PaginatedListStore, prefix: String) -> impl stream::Stream<Item = Result<ObjectInfo>> {
+    let pages = stream::try_unfold(Some(None), move |page: Option<Option<String>>| {
+        let prefix = prefix.clone();
+        async move {
+            let Some(page_token) = page else {
+                return Ok::<_, Error>(None);
+            };
+            let options = PaginatedListOptions { page_token, ..Default::default() };
+            let listed =
+                lister.list_paginated(Some(&prefix).filter(|prefix| !prefix.is_empty()).map(String::as_str), options);
+            let listed = listed.await.map_err(|source| Error::request("list", &prefix, source))?;
+            let objects = listed.result.objects.into_iter().map(|object| Ok(object_info(object)));
+            Ok(Some((stream::iter(objects.collect::<Vec<_>>()), listed.page_token.map(Some))))
+        }
+    });
+    pages.try_flatten()
+}
+
+fn object_info(object: object_store::ObjectMeta) -> ObjectInfo {
+    ObjectInfo { key: object.location.into(), size: object.size, modified: object.last_modified.into() }
+}
+
 fn object_path(key: &str) -> Result<Path> {
     let invalid = |problem: String| Error::InvalidKey { key: key.to_owned(), problem };
     if key.is_empty() || key.ends_with('/') || key.starts_with('/') {
@@ -168,6 +194,26 @@ impl ObjectStore for BucketStore {
         let path = object_path(key)?;
         let found = self.backend.store.get(&path).await.map_err(|source| Error::request("read", key, source))?;
         Ok(found.into_stream().map_err(io::Error::other).boxed())
+    }
+
+    async fn get_range(&self, key: &str, offset: u64, length: usize) -> Result<Bytes> {
+        let path = object_path(key)?;
+        let range = offset..offset.saturating_add(length as u64);
+        self.backend.store.get_range(&path, range).await.map_err(|source| Error::request("read", key, source))
+    }
+
+    async fn list_prefix(&self, prefix: &str) -> Result<BoxStream<'_, Result<ObjectInfo>>> {
+        let prefix = prefix.to_owned();
+        if let Some(lister) = self.backend.lister.as_deref() {
+            return Ok(list_pages(lister, prefix).boxed());
+        }
+        let folder = folder_path(prefix.rsplit_once('/').map_or("", |(folder, _)| folder))?;
+        let listed = self.backend.store.list(folder.as_ref());
+        let listed = listed.map_ok(object_info).map_err({
+            let prefix = prefix.clone();
+            move |source| Error::request("list", &prefix, source)
+        });
+        Ok(listed.try_filter(move |object| std::future::ready(object.key.starts_with(&prefix))).boxed())
     }
 
     async fn exists(&self, key: &str) -> Result<bool> {

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -12,6 +12,17 @@ use crate::{Error, Result};
 
 /// Bytes that arrive piece by piece; an error ends the stream.
 pub type ByteStream = BoxStream<'static, io::Result<Bytes>>;
+
+/// What a list says about an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectInfo {
+    /// The full key.
+    pub key: String,
+    /// How many bytes it has.
+    pub size: u64,
+    /// When it was written, by the clock of the store.
+    pub modified: SystemTime,
+}
 
 /// A shared object store.
 pub type ObjectStoreHandle = Arc<dyn ObjectStore>;
@@ -42,6 +53,32 @@ pub trait ObjectStore: Send + Sync + 'static {
 
     /// Reads an object as a stream; [`Error::NotFound`] when it does not exist.
     async fn get_stream(&self, key: &str) -> Result<ByteStream>;
+
+    /// Reads a part of an object: fewer bytes than asked for only where the object ends.
+    ///
+    /// A store that has no ranges reads the object from its start.
+    async fn get_range(&self, key: &str, offset: u64, length: usize) -> Result<Bytes> {
+        let failed = |source: io::Error| Error::Request { action: "read", key: key.to_owned(), source: source.into() };
+        let mut stream = self.get_stream(key).await?;
+        let (mut skip, mut content) = (offset, BytesMut::new());
+        while content.len() < length
+            && let Some(mut chunk) = stream.try_next().await.map_err(failed)?
+        {
+            let before = skip.min(chunk.len() as u64);
+            skip -= before;
+            // It is no longer than the chunk.
+            let _ = chunk.split_to(before as usize);
+            chunk.truncate(length - content.len());
+            content.extend_from_slice(&chunk);
+        }
+        Ok(content.freeze())
+    }
+
+    /// All objects whose keys begin with a prefix, which need not end at a slash, in no certain order.
+    async fn list_prefix(&self, prefix: &str) -> Result<BoxStream<'_, Result<ObjectInfo>>> {
+        let reason = format!("{prefix:?} was to be listed with sizes and times, which this store does not tell");
+        Err(Error::NotSupported { what: "a list with sizes and times", reason })
+    }
 
     /// Whether an object exists.
     async fn exists(&self, key: &str) -> Result<bool>;

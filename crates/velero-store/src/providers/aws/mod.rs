@@ -32,7 +32,7 @@ pub(crate) async fn open(config: &StoreConfig) -> Result<Backend> {
         None => Ok(store.clone()),
         public => Ok(Arc::new(builder::with_endpoint(builder, config, public)?.build().map_err(rejected(PROVIDER))?)),
     };
-    Ok(Backend { store, signer, tags: tags(config)? })
+    Ok(Backend { store: store.clone(), lister: Some(store), signer, tags: tags(config)? })
 }
 
 /// The account that the config of a location names with `profile` and `credentialsFile`, else that of the environment,

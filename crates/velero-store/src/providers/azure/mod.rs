@@ -14,7 +14,8 @@ const PROVIDER: &str = "azure";
 /// Opens a container.
 pub(crate) async fn open(config: &StoreConfig) -> Result<Backend> {
     let store = Arc::new(builder::build(config).await?);
-    Ok(Backend { store: store.clone(), signer: Ok(store), tags: object_store::TagSet::default() })
+    let tags = object_store::TagSet::default();
+    Ok(Backend { store: store.clone(), lister: Some(store.clone()), signer: Ok(store), tags })
 }
 
 /// The size of an upload part, if the location gives one.

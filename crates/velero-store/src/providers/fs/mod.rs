@@ -14,6 +14,7 @@ pub(crate) async fn open(config: &StoreConfig) -> Result<Backend> {
     let store = builder::build(config).await?;
     Ok(Backend {
         store: Arc::new(store),
+        lister: None,
         signer: Err("a directory has no URLs; the file is to be read through the server".to_owned()),
         tags: object_store::TagSet::default(),
     })

@@ -1,0 +1,77 @@
+//! What a compressed content is compressed with. Pure.
+
+use std::io::Read;
+
+/// The id of a content that is stored as it is.
+pub const NONE: u32 = 0;
+/// What we write: the fastest level of zstd.
+pub const ZSTD_FASTEST: u32 = 0x1101;
+
+const HEADER: usize = 4;
+
+/// The content behind `header id ‖ compressed stream`, which must be `length` bytes long.
+pub(crate) fn decompress(compression: u32, body: &[u8], length: usize) -> Result<Vec<u8>, String> {
+    let (header, stream) = body.split_first_chunk::<HEADER>().ok_or("it is shorter than its header")?;
+    let header = u32::from_be_bytes(*header);
+    if header != compression {
+        return Err(format!("its header says compression 0x{header:x} and the index 0x{compression:x}"));
+    }
+    match compression {
+        0x1000..=0x1002 | 0x1300..=0x1302 => read_exactly(flate2::read::MultiGzDecoder::new(stream), length),
+        0x1100..=0x1103 => {
+            let decoder = zstd::stream::read::Decoder::with_buffer(stream).map_err(|error| error.to_string())?;
+            read_exactly(decoder, length)
+        }
+        0x1500..=0x1502 => read_exactly(flate2::read::DeflateDecoder::new(stream), length),
+        0x1200..=0x1203 => Err("it is compressed with s2, which is not supported".to_owned()),
+        0x1400 => Err("it is compressed with lz4, which is not supported".to_owned()),
+        other => Err(format!("it is compressed with 0x{other:x}, which is not known")),
+    }
+}
+
+/// Never allocates for more than was announced: a few bytes can claim to become gigabytes.
+fn read_exactly(stream: impl Read, length: usize) -> Result<Vec<u8>, String> {
+    let mut plain = Vec::with_capacity(length.min(16 << 20));
+    let read = stream.take(length as u64 + 1).read_to_end(&mut plain).map_err(|error| error.to_string())?;
+    if read != length {
+        return Err(format!("it decompresses to other than the {length} bytes of its index entry"));
+    }
+    Ok(plain)
+}
+
+/// `header id ‖ compressed stream`, if that is shorter than the data.
+pub fn compress_if_shorter(data: &[u8]) -> Option<Vec<u8>> {
+    const LEVEL: i32 = 1;
+    let compressed = zstd::bulk::compress(data, LEVEL).ok()?;
+    if compressed.len() + HEADER >= data.len() {
+        return None;
+    }
+    let mut body = Vec::with_capacity(compressed.len() + HEADER);
+    body.extend_from_slice(&ZSTD_FASTEST.to_be_bytes());
+    body.extend_from_slice(&compressed);
+    Some(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_becomes_shorter_is_compressed_and_it_comes_back() {
+        let data = b"the same words again and again ".repeat(100);
+        let body = compress_if_shorter(&data).unwrap();
+        assert_eq!(decompress(ZSTD_FASTEST, &body, data.len()).unwrap(), data);
+        assert!(decompress(ZSTD_FASTEST, &body, data.len() - 1).is_err(), "longer than announced");
+        assert!(decompress(ZSTD_FASTEST, &body, data.len() + 1).is_err(), "shorter than announced");
+        assert!(decompress(0x1000, &body, data.len()).is_err(), "another header");
+        assert!(compress_if_shorter(b"short").is_none());
+    }
+
+    #[test]
+    fn unknown_compressions_are_refused_by_name() {
+        for (id, name) in [(0x1200_u32, "s2"), (0x1400, "lz4"), (0x9999, "0x9999")] {
+            let body = [&id.to_be_bytes()[..], b"xxxx"].concat();
+            assert!(decompress(id, &body, 4).unwrap_err().contains(name));
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Kopia repositories, read and written: the volume data of Velero. No Kubernetes in it.
+//!
+//! From the bottom up, pure unless said otherwise: [`crypto`] and [`format`] (keys), [`content_id`], [`index`] (which
+//! content lies where), [`pack`] (how contents lie in a blob), [`epoch`] (which indexes count), [`splitter`], [`object`]
+//! (contents that make one stream), [`manifest`] and [`directory`] (what snapshots are). [`store`] does the input and
+//! output, [`Repository`] puts it together, [`restore`] writes files.
+
+pub mod blob_name;
+pub mod clock;
+pub mod compression;
+pub mod content_id;
+pub mod crypto;
+pub mod directory;
+pub mod epoch;
+mod error;
+pub mod format;
+mod go_json;
+mod hex;
+pub mod index;
+mod json_stream;
+pub mod manifest;
+pub mod object;
+mod object_writer;
+pub mod pack;
+mod parallel;
+mod repository;
+pub mod restore;
+pub mod splitter;
+pub mod store;
+#[cfg(test)]
+mod testing;
+pub mod upload;
+pub mod writer;
+
+pub use clock::Clock;
+pub use content_id::ContentId;
+pub use error::{Error, Result};
+pub use object::ObjectId;
+pub use repository::{
+    INITIALISED_BLOB, LoadedIndex, LogRetention, MAINTENANCE, MaintenanceCycle, MaintenanceParameters, Repository,
+    RepositoryState, repository_state,
+};

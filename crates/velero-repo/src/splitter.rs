@@ -1,0 +1,144 @@
+//! Where objects are cut into contents. Pure; the only sequential part of an upload.
+
+mod table;
+
+use crate::{Error, Result};
+use table::TABLE;
+
+const WINDOW: usize = 64;
+
+/// Finds the ends of pieces in a stream of bytes.
+///
+/// With `BUZHASH`, an end lies where the rolling hash of the last 64 bytes has only zeros below the mask, not before
+/// half and not after twice the average size. The hash is a function of these 64 bytes alone, so the first half of a
+/// piece is skipped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Splitter {
+    least: usize,
+    most: usize,
+    mask: u32,
+}
+
+impl Default for Splitter {
+    /// The splitter of Velero, `DYNAMIC-4M-BUZHASH`.
+    fn default() -> Self {
+        Self { least: 2 << 20, most: 8 << 20, mask: (4 << 20) - 1 }
+    }
+}
+
+impl Splitter {
+    /// The splitter of a name in the format blob.
+    pub fn named(name: &str) -> Result<Self> {
+        let unknown = || {
+            Error::Unsupported(format!(
+                "its splitter is {name:?}, and only DYNAMIC-<size>-BUZHASH and FIXED-<size> are known"
+            ))
+        };
+        let size = |text: &str| {
+            let sizes = [("128K", 17), ("256K", 18), ("512K", 19), ("1M", 20), ("2M", 21), ("4M", 22), ("8M", 23)];
+            sizes.iter().find(|(name, _)| *name == text).map(|(_, bits)| 1_usize << bits)
+        };
+        if let Some(size) = name.strip_prefix("DYNAMIC-").and_then(|rest| rest.strip_suffix("-BUZHASH")).and_then(size)
+        {
+            return Ok(Self { least: size / 2, most: size * 2, mask: size as u32 - 1 });
+        }
+        let fixed = name.strip_prefix("FIXED-").and_then(size).ok_or_else(unknown)?;
+        Ok(Self { least: fixed, most: fixed, mask: 0 })
+    }
+
+    /// The shortest piece, save for the last of a stream; also every piece of a stream of zeros.
+    pub fn shortest(&self) -> usize {
+        self.least
+    }
+
+    /// The longest piece: a buffer of this size always holds a whole one.
+    pub fn longest(&self) -> usize {
+        self.most
+    }
+
+    /// The length of the first piece of `bytes`; `None` when the end of the piece is not among them.
+    ///
+    /// Call it with at least [`Self::longest`] bytes, or with all that are left: then the rest is the last piece.
+    pub fn next(&self, bytes: &[u8]) -> Option<usize> {
+        let end = self.most.min(bytes.len());
+        if bytes.len() < self.least {
+            return None;
+        }
+        let window = &bytes[self.least - WINDOW..self.least];
+        let mut hash = window.iter().fold(0_u32, |hash, byte| hash.rotate_left(1) ^ TABLE[usize::from(*byte)]);
+        if hash & self.mask == 0 {
+            return Some(self.least);
+        }
+        let leaving = &bytes[self.least - WINDOW..end - WINDOW];
+        let entering = &bytes[self.least..end];
+        for (index, (out, into)) in leaving.iter().zip(entering).enumerate() {
+            hash = hash.rotate_left(1) ^ TABLE[usize::from(*out)] ^ TABLE[usize::from(*into)];
+            if hash & self.mask == 0 {
+                return Some(self.least + index + 1);
+            }
+        }
+        (end == self.most).then_some(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+
+    fn generated(length: usize) -> Vec<u8> {
+        let mut bytes: Vec<u8> =
+            (0_u64..).take(length.div_ceil(32)).flat_map(|n| Sha256::digest(n.to_be_bytes())).collect();
+        bytes.truncate(length);
+        bytes
+    }
+
+    fn pieces(name: &str, mut bytes: &[u8]) -> Vec<usize> {
+        let splitter = Splitter::named(name).unwrap();
+        let mut found = Vec::new();
+        while !bytes.is_empty() {
+            let length = splitter.next(bytes).unwrap_or(bytes.len());
+            found.push(length);
+            bytes = &bytes[length..];
+        }
+        found
+    }
+
+    fn window_hash(window: impl Iterator<Item = u8>) -> u32 {
+        window.fold(0, |hash: u32, byte| hash.rotate_left(1) ^ TABLE[usize::from(byte)])
+    }
+
+    #[test]
+    fn windows_have_the_hashes_of_kopia() {
+        assert_eq!(window_hash([0; 64].into_iter()), 0);
+        assert_eq!(window_hash(0..=0x3f), 0xd9b0_c9cf);
+        assert_eq!(window_hash(0xc0..=0xff), 0x4273_7eb7);
+        assert_eq!(window_hash([b'a'; 64].into_iter()), 0);
+    }
+
+    #[test]
+    fn pieces_end_where_kopia_ends_them() {
+        let stream = generated(32 << 20);
+        assert_eq!(
+            pieces("DYNAMIC-4M-BUZHASH", &stream),
+            [7_423_781, 5_669_076, 4_286_232, 2_887_177, 8_388_608, 3_750_025, 1_149_533]
+        );
+        let stream = &stream[..4 << 20];
+        assert_eq!(pieces("DYNAMIC-1M-BUZHASH", stream), [1_501_899, 1_214_566, 1_265_650, 212_189]);
+        let small = pieces("DYNAMIC-128K-BUZHASH", stream);
+        assert_eq!(small.len(), 23);
+        assert_eq!(small[..6], [93_743, 149_206, 262_144, 107_458, 262_144, 144_536]);
+        assert_eq!(small[22], 213_557);
+    }
+
+    #[test]
+    fn zeros_are_cut_at_the_least_size_and_short_ends_stay_whole() {
+        assert_eq!(pieces("DYNAMIC-4M-BUZHASH", &vec![0; 5_000_000]), [2_097_152, 2_097_152, 805_696]);
+        assert_eq!(pieces("DYNAMIC-4M-BUZHASH", &vec![0; 2 << 20]), [2 << 20]);
+        assert_eq!(pieces("FIXED-1M", &vec![1; (1 << 20) + 1]), [1 << 20, 1]);
+        for length in [1, (2 << 20) - 1] {
+            assert_eq!(pieces("DYNAMIC-4M-BUZHASH", &vec![0; length]), [length]);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! A repository in a folder, with kopia's own sharding: long ids are spread over folders.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::{BlobInfo, BlobStore};
+use crate::{Error, Result, hex};
+
+const SHARDS_FILE: &str = ".shards";
+const SUFFIX: &str = ".f";
+
+/// How ids become paths.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Shards {
+    default: Vec<usize>,
+    max_non_sharded_length: usize,
+}
+
+impl Shards {
+    /// What kopia makes for a new repository.
+    fn of_a_new_repository() -> Self {
+        Self { default: vec![1, 3], max_non_sharded_length: 20 }
+    }
+
+    /// What kopia takes where the file is missing.
+    fn of_an_old_repository() -> Self {
+        Self { default: vec![3, 3], max_non_sharded_length: 20 }
+    }
+
+    fn path(&self, id: &str) -> PathBuf {
+        let (mut path, mut rest) = (PathBuf::new(), id);
+        if id.len() > self.max_non_sharded_length {
+            for length in &self.default {
+                let Some((shard, left)) = rest.split_at_checked(*length) else { break };
+                path.push(shard);
+                rest = left;
+            }
+        }
+        path.push(format!("{rest}{SUFFIX}"));
+        path
+    }
+}
+
+/// A folder on this machine.
+pub struct FolderStore {
+    root: PathBuf,
+    shards: Shards,
+}
+
+impl FolderStore {
+    /// The repository in a folder, or the folder in which one is to be made.
+    pub fn open(root: impl Into<PathBuf>) -> Result<Self> {
+        let root = root.into();
+        let path = root.join(SHARDS_FILE);
+        let shards = match fs::read(&path) {
+            Ok(content) => serde_json::from_slice(&content)
+                .map_err(|error| Error::malformed(format!("file {:?}", path.display()), error))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let is_empty = fs::read_dir(&root).map_or(true, |mut entries| entries.next().is_none());
+                if is_empty { Shards::of_a_new_repository() } else { Shards::of_an_old_repository() }
+            }
+            Err(error) => return Err(Error::file("read", path.display().to_string(), error)),
+        };
+        Ok(Self { root, shards })
+    }
+
+    fn path(&self, id: &str) -> Result<PathBuf> {
+        if id.is_empty() || id.contains(['/', '\0']) || id.starts_with('.') {
+            return Err(Error::malformed(format!("blob id {id:?}"), "it cannot be a file name"));
+        }
+        Ok(self.root.join(self.shards.path(id)))
+    }
+
+    fn write_shards(&self) -> io::Result<()> {
+        let path = self.root.join(SHARDS_FILE);
+        if path.exists() {
+            return Ok(());
+        }
+        write_whole(&path, &serde_json::to_vec(&self.shards)?)
+    }
+}
+
+/// Under another name first: whoever lists never sees half a blob.
+fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let unique = hex::encode(&crate::crypto::random::<8>());
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".tmp.{unique}"));
+    let written = (|| {
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        file.write_all(content)?;
+        file.sync_data()?;
+        fs::rename(&temporary, path)
+    })();
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+fn failed(action: &'static str, id: &str, source: io::Error) -> Error {
+    if source.kind() == io::ErrorKind::NotFound {
+        return Error::BlobNotFound { blob: id.to_owned() };
+    }
+    Error::Store { action, blob: id.to_owned(), source: Box::new(source) }
+}
+
+impl BlobStore for FolderStore {
+    fn place(&self) -> String {
+        format!("folder {:?}", self.root.display().to_string())
+    }
+
+    fn get(&self, id: &str) -> Result<Bytes> {
+        fs::read(self.path(id)?).map(Bytes::from).map_err(|error| failed("read", id, error))
+    }
+
+    fn get_range(&self, id: &str, offset: u64, length: usize) -> Result<Bytes> {
+        let read = |path: PathBuf| {
+            let file = File::open(path)?;
+            let there = file.metadata()?.len().saturating_sub(offset).min(length as u64);
+            let mut content = vec![0; usize::try_from(there).map_err(io::Error::other)?];
+            file.read_exact_at(&mut content, offset)?;
+            Ok(content)
+        };
+        read(self.path(id)?).map(Bytes::from).map_err(|error| failed("read", id, error))
+    }
+
+    fn put(&self, id: &str, content: Bytes) -> Result<()> {
+        let path = self.path(id)?;
+        write_whole(&path, &content).and_then(|()| self.write_shards()).map_err(|error| Error::Store {
+            action: "write",
+            blob: id.to_owned(),
+            source: Box::new(error),
+        })
+    }
+
+    fn delete(&self, id: &str) -> Result<()> {
+        match fs::remove_file(self.path(id)?).map_err(|error| failed("delete", id, error)) {
+            Err(error) if error.is_blob_not_found() => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    fn list(&self, prefix: &str, visit: &mut dyn FnMut(BlobInfo) -> Result<()>) -> Result<()> {
+        list_folder(&self.root, "", prefix, visit)
+    }
+}
+
+/// Lists a shard; `before` are the first letters of all ids in it.
+fn list_folder(folder: &Path, before: &str, prefix: &str, visit: &mut dyn FnMut(BlobInfo) -> Result<()>) -> Result<()> {
+    let failed = |error| Error::Store { action: "list", blob: prefix.to_owned(), source: Box::new(error) };
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(failed)?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str().map(|name| format!("{before}{name}")) else { continue };
+        let kind = entry.file_type().map_err(failed)?;
+        if kind.is_dir() && (name.starts_with(prefix) || prefix.starts_with(&name)) {
+            list_folder(&entry.path(), &name, prefix, visit)?;
+        } else if let Some(id) = name.strip_suffix(SUFFIX).filter(|id| kind.is_file() && id.starts_with(prefix)) {
+            match entry.metadata() {
+                // Removed since the folder was read.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                found => {
+                    let found = found.map_err(failed)?;
+                    let modified = found.modified().map_err(failed)?;
+                    visit(BlobInfo { id: id.to_owned(), size: found.len(), modified })?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::list_all;
+
+    #[test]
+    fn ids_are_spread_as_kopia_spreads_them() {
+        let shards = Shards::of_a_new_repository();
+        let path = shards.path("xn0_58c1a2849da1a3700028bc1066016d55-se3f7ab6e6bf445f3147-c1");
+        assert_eq!(path, Path::new("x/n0_/58c1a2849da1a3700028bc1066016d55-se3f7ab6e6bf445f3147-c1.f"));
+        assert_eq!(shards.path("kopia.repository"), Path::new("kopia.repository.f"));
+    }
+
+    #[test]
+    fn blobs_are_written_listed_read_and_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FolderStore::open(folder.path()).unwrap();
+        let long = "p0123456789abcdef0123456789abcdef-s1";
+        for id in [long, "xe1", "kopia.repository"] {
+            store.put(id, Bytes::from_static(b"0123456789")).unwrap();
+        }
+        let store = FolderStore::open(folder.path()).unwrap();
+        let ids = |prefix| list_all(&store, prefix).unwrap().into_iter().map(|blob| blob.id).collect::<Vec<_>>();
+        assert_eq!(ids(""), ["kopia.repository", long, "xe1"]);
+        assert_eq!(ids("p01"), [long]);
+        assert_eq!(ids("x"), ["xe1"]);
+        assert_eq!(store.get_range(long, 8, 5).unwrap().as_ref(), b"89");
+        assert_eq!(store.get_range(long, 80, 5).unwrap().len(), 0);
+        store.delete(long).unwrap();
+        store.delete(long).unwrap();
+        assert!(store.get(long).unwrap_err().is_blob_not_found());
+        assert!(store.get("../x").is_err() && store.get("").is_err());
+    }
+}

@@ -1,0 +1,77 @@
+//! Stores an index blob in the epoch it belongs to.
+//!
+//! Whoever writes to an epoch that is settled writes into the void: once its compaction is there, nobody reads its other
+//! blobs. So the state of epochs is young when a put begins, and looked at again after it.
+
+use std::time::Instant;
+
+use jiff::Timestamp;
+
+use crate::clock::has_passed;
+use crate::epoch::EpochState;
+use crate::repository::list_epochs;
+use crate::store::BlobStore;
+use crate::{Clock, Error, Result, hex};
+
+/// How old the state may be when a put begins, in seconds.
+const YOUNG: i64 = 5 * 60;
+/// How long a list may be used, from its beginning on.
+const VALID: i64 = 20 * 60;
+/// How often a list that took too long is made again.
+const TRIES: u32 = 5;
+
+/// The state of epochs and when its list was begun.
+pub(super) struct Listed {
+    pub(super) epochs: EpochState,
+    pub(super) at: Instant,
+    began: Timestamp,
+}
+
+/// A stored index blob.
+pub(super) struct StoredIndex {
+    pub(super) name: String,
+    pub(super) listed: Listed,
+}
+
+fn list(store: &dyn BlobStore, clock: &Clock) -> Result<Listed> {
+    for _ in 0..TRIES {
+        let (at, began) = (Instant::now(), clock());
+        let epochs = list_epochs(store)?;
+        if !has_passed(began, clock(), VALID) {
+            return Ok(Listed { epochs, at, began });
+        }
+    }
+    let slow = "listing the indexes takes longer than a list may be used";
+    Err(Error::Store { action: "list", blob: crate::epoch::PREFIX.to_owned(), source: slow.into() })
+}
+
+/// Stores a sealed index; `hash` is that of its plain bytes. The state is used if it is young enough.
+pub(super) fn put_index(
+    store: &dyn BlobStore,
+    clock: &Clock,
+    state: Option<Listed>,
+    hash: &crate::content_id::Hash,
+    session: &str,
+    sealed: bytes::Bytes,
+) -> Result<StoredIndex> {
+    let young = state.filter(|state| !has_passed(state.began, clock(), YOUNG));
+    let state = young.map_or_else(|| list(store, clock), Ok)?;
+    let epoch = state.epochs.write_epoch;
+    let name = format!("xn{epoch}_{}-{session}-c1", hex::encode(hash));
+    // An answer that is lost can mean that the blob is there.
+    store.put(&name, sealed).inspect_err(|_| withdraw(store, &name))?;
+    let listed = list(store, clock).inspect_err(|_| withdraw(store, &name))?;
+    let current = listed.epochs.write_epoch;
+    if listed.epochs.is_settled(epoch) {
+        withdraw(store, &name);
+        return Err(Error::EpochClosed { epoch, current });
+    }
+    Ok(StoredIndex { name, listed })
+}
+
+/// Removes an index blob nobody may rely on. If that fails too it stays: what it names exists.
+fn withdraw(store: &dyn BlobStore, name: &str) {
+    if let Err(error) = store.delete(name) {
+        tracing::warn!(%error, blob = name, "an index blob that was given up could not be removed");
+    }
+}
