@@ -27,7 +27,9 @@ pub static SIDECARS: [Sidecar; 3] = [
         tool: Tool::CsiSnapshotter,
         port: 18282,
         calls_driver: true,
-        arguments: &["--feature-gates=CSIVolumeGroupSnapshot=true"],
+        // Now and then it forgets a snapshot that is not ready when somebody else writes its content at the same moment;
+        // it comes back to it when it looks at everything again, by default after a quarter of an hour.
+        arguments: &["--feature-gates=CSIVolumeGroupSnapshot=true", "--resync-period=20s"],
     },
     Sidecar { tool: Tool::CsiProvisioner, port: 18283, calls_driver: true, arguments: &["--timeout=60s"] },
 ];
