@@ -197,8 +197,10 @@ impl<'a> Downloader<'a> {
 
     /// From now on files come from the server.
     fn leave_store(&self, reason: &Error) {
-        self.store_out_of_reach.store(true, Ordering::Relaxed);
-        self.session.printer.note(format_args!("{reason:#}; fetching the file through the Kubernetes API server"));
+        // Files that are fetched at the same time find out at the same time; it is said once.
+        if !self.store_out_of_reach.swap(true, Ordering::Relaxed) {
+            self.session.printer.note(format_args!("{reason:#}; fetching the file through the Kubernetes API server"));
+        }
     }
 
     /// Asks the server for the address of a file and waits for it.
