@@ -5,6 +5,7 @@
 //! (contents that make one stream), [`manifest`] and [`directory`] (what snapshots are). [`store`] does the input and
 //! output, [`Repository`] puts it together, [`restore`] writes files.
 
+mod bitmap;
 pub mod blob_name;
 pub mod clock;
 pub mod compression;
@@ -18,6 +19,7 @@ mod go_json;
 mod hex;
 pub mod index;
 mod json_stream;
+pub mod maintenance;
 pub mod manifest;
 pub mod object;
 mod object_writer;
@@ -30,6 +32,7 @@ pub mod store;
 #[cfg(test)]
 mod testing;
 pub mod upload;
+pub mod verify;
 pub mod writer;
 
 pub use clock::Clock;
