@@ -18,6 +18,8 @@ mod rules;
 mod schedule;
 mod stats;
 mod sweep;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::rules::{is_old_enough_to_rewrite, short_packs};
+use super::rules::{is_old_enough_to_rewrite, safe_drop_time, short_packs};
 use super::{DropStats, Maintenance, RewriteStats};
 use crate::epoch::WATERMARK_CONTENT;
 use crate::index::ContentEntry;
@@ -16,10 +16,12 @@ impl Maintenance<'_> {
     /// The task.
     pub(super) fn rewrite(&self) -> Result<Option<RewriteStats>> {
         let index = self.repository.refresh()?.index.clone();
+        // What the next task drops is not worth moving; moved, it would count as deleted just now and stay.
+        let dropped = safe_drop_time(&self.schedule).map(Timestamp::as_second);
         let mut used = vec![0_u64; index.packs().len()];
         for entry in index.entries() {
             let entry = entry?;
-            if let Some(used) = used.get_mut(entry.pack as usize) {
+            if let Some(used) = used.get_mut(entry.pack as usize).filter(|_| !entry.is_gone(dropped)) {
                 *used += u64::from(entry.packed_length);
             }
         }
@@ -31,7 +33,7 @@ impl Maintenance<'_> {
         let mut window: Vec<ContentEntry> = Vec::new();
         for entry in index.entries() {
             let entry = entry?;
-            if !short.get(entry.pack as usize).is_some_and(|short| *short) {
+            if entry.is_gone(dropped) || !short.get(entry.pack as usize).is_some_and(|short| *short) {
                 continue;
             }
             let bytes = u64::from(entry.packed_length);

@@ -206,3 +206,7 @@ pub(super) fn logs_that_stay(logs: &[BlobInfo], retention: &LogRetention, now: T
     };
     logs.iter().enumerate().take_while(stays).count()
 }
+
+#[cfg(test)]
+#[path = "rules_tests.rs"]
+mod tests;

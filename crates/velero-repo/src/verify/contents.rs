@@ -44,7 +44,9 @@ pub(super) fn check_packs(
         check_pack(repository, &index, pack)
     };
     parallel::for_each(options.parallel, packs, check, |found| {
-        found.good.into_iter().for_each(|position| drop(good.insert(position)));
+        for position in found.good {
+            good.insert(position);
+        }
         found.problems.into_iter().for_each(|problem| report.error(problem));
         report.checked.packs += 1;
         report.checked.contents += found.contents;
