@@ -78,6 +78,10 @@ fn check_pack(repository: &Repository, index: &Index, pack: &BlobInfo) -> Result
     };
     for entry in local.entries() {
         let entry = entry?;
+        // The word that a content of another pack is deleted is written down here as well.
+        if local.pack_name(entry.pack) != pack.id {
+            continue;
+        }
         found.contents += 1;
         found.bytes += u64::from(entry.packed_length);
         let start = entry.offset as usize;
@@ -127,13 +131,7 @@ pub(super) fn local_index_in(sealer: &Sealer, pack: &str, tail: &[u8], length: u
     if sealer.hash(plain) != postamble.vector {
         return Err(wrong("its own index has another hash than its end says"));
     }
-    let index = RawIndex::open(IndexBytes::Memory(plain.to_vec().into()), pack)?;
-    for entry in index.entries() {
-        if index.pack_name(entry?.pack) != pack {
-            return Err(wrong("its own index names another pack"));
-        }
-    }
-    Ok(index)
+    RawIndex::open(IndexBytes::Memory(plain.to_vec().into()), pack)
 }
 
 /// The end of a pack that holds its own index, read with as few bytes as possible.
