@@ -3,7 +3,8 @@
 //! From the bottom up, pure unless said otherwise: [`crypto`] and [`format`] (keys), [`content_id`], [`index`] (which
 //! content lies where), [`pack`] (how contents lie in a blob), [`epoch`] (which indexes count), [`splitter`], [`object`]
 //! (contents that make one stream), [`manifest`] and [`directory`] (what snapshots are). [`store`] does the input and
-//! output, [`Repository`] puts it together, [`restore`] writes files.
+//! output, [`Repository`] puts it together, [`restore`] writes files, [`maintenance`] removes what nobody needs, [`verify`]
+//! looks for damage.
 
 mod bitmap;
 pub mod blob_name;

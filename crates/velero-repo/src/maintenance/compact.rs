@@ -70,7 +70,7 @@ impl Maintenance<'_> {
         let wrong = |error: std::io::Error| Error::malformed("the compacted index", error);
         for _ in 0..count {
             let rows = entries.by_ref().take(MOST_ENTRIES as usize).collect::<Result<Vec<_>>>()?;
-            let size = EntrySize::of(rows.iter().map(|entry| (entry, index.pack_name(entry.pack))));
+            let size = EntrySize::of(rows.iter().map(|entry| (*entry, index.pack_name(entry.pack))));
             let mut writer = IndexWriter::new(std::io::Cursor::new(Vec::new()), size).map_err(wrong)?;
             for entry in &rows {
                 writer.push(entry, index.pack_name(entry.pack)).map_err(wrong)?;

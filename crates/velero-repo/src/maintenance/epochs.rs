@@ -122,7 +122,7 @@ mod tests {
             epoch_advance_on_total_size_bytes_threshold: 1000,
             ..EpochParameters::default()
         };
-        let few = EpochParameters { epoch_advance_on_total_size_bytes_threshold: 200, ..parameters.clone() };
+        let few = EpochParameters { epoch_advance_on_total_size_bytes_threshold: 200, ..parameters };
         let two = state(&[("xn0_#-s1-c1", 0), ("xn0_#-s2-c1", 24)]);
         let three = state(&[("xn0_#-s1-c1", 0), ("xn0_#-s2-c1", 1), ("xn0_#-s3-c1", 24)]);
         let young = state(&[("xn0_#-s1-c1", 1), ("xn0_#-s2-c1", 2), ("xn0_#-s3-c1", 24)]);
