@@ -127,6 +127,27 @@ pub enum Error {
         /// The epoch by now.
         current: u64,
     },
+    /// Somebody else is to maintain the repository.
+    #[error("the repository is maintained by {owner:?} and not by {me:?}")]
+    NotOwner {
+        /// Who is.
+        owner: String,
+        /// Who asked.
+        me: String,
+    },
+    /// Ages mean nothing when the clocks are far apart.
+    #[error(
+        "the clock of the store says {store} and the one of this machine {local}; nothing is maintained while they are more than 5 minutes apart"
+    )]
+    ClockSkew {
+        /// The time of the store.
+        store: jiff::Timestamp,
+        /// The time of this machine.
+        local: jiff::Timestamp,
+    },
+    /// Another maintenance of the same repository began meanwhile.
+    #[error("somebody else began to maintain the repository meanwhile; this maintenance ends here")]
+    MaintainedElsewhere,
     /// An earlier write of the same writer failed, so nothing more can be written with it.
     #[error("nothing more is written after an earlier failure")]
     WriterFailed,

@@ -3,8 +3,10 @@
 //! From the bottom up, pure unless said otherwise: [`crypto`] and [`format`] (keys), [`content_id`], [`index`] (which
 //! content lies where), [`pack`] (how contents lie in a blob), [`epoch`] (which indexes count), [`splitter`], [`object`]
 //! (contents that make one stream), [`manifest`] and [`directory`] (what snapshots are). [`store`] does the input and
-//! output, [`Repository`] puts it together, [`restore`] writes files.
+//! output, [`Repository`] puts it together, [`restore`] writes files, [`maintenance`] removes what nobody needs, [`verify`]
+//! looks for damage.
 
+mod bitmap;
 pub mod blob_name;
 pub mod clock;
 pub mod compression;
@@ -18,6 +20,7 @@ mod go_json;
 mod hex;
 pub mod index;
 mod json_stream;
+pub mod maintenance;
 pub mod manifest;
 pub mod object;
 mod object_writer;
@@ -30,6 +33,7 @@ pub mod store;
 #[cfg(test)]
 mod testing;
 pub mod upload;
+pub mod verify;
 pub mod writer;
 
 pub use clock::Clock;

@@ -112,18 +112,7 @@ impl Format {
 
     /// The same with keys that come from elsewhere.
     pub(crate) fn open_by(content: &[u8], place: &str, keys: impl FnOnce(&[u8]) -> Result<FormatKeys>) -> Result<Self> {
-        let malformed =
-            |problem: &dyn std::fmt::Display| Error::malformed(format!("blob {REPOSITORY_BLOB:?}"), problem);
-        let blob: FormatBlob = serde_json::from_slice(content).map_err(|error| malformed(&error))?;
-        if blob.key_algo != KEY_ALGORITHM {
-            return Err(unsupported("key derivation", &blob.key_algo, KEY_ALGORITHM));
-        }
-        if blob.encryption != ENCRYPTION {
-            return Err(unsupported("format encryption", &blob.encryption, ENCRYPTION));
-        }
-        let unique_id = BASE64.decode(&blob.unique_id).map_err(|error| malformed(&format!("uniqueID: {error}")))?;
-        let sealed = BASE64.decode(&blob.encrypted_block_format);
-        let sealed = sealed.map_err(|error| malformed(&format!("encryptedBlockFormat: {error}")))?;
+        let (unique_id, sealed) = parse(content)?;
         let keys = keys(&unique_id)?;
         let plain = keys.open(&sealed).map_err(|_| Error::WrongPassword { place: place.to_owned() })?;
         let parameters = Parameters::parse(&plain)?;
@@ -131,6 +120,32 @@ impl Format {
         let maintenance_key = crypto::derive(&master.0, &unique_id, b"maintenance schedule");
         Ok(Self { sealer: Sealer::new(secret, &master), unique_id, parameters, keys, maintenance_key })
     }
+
+    /// Whether a content of `kopia.repository` still opens to this format; its keys are not derived again.
+    pub(crate) fn check(&self, content: &[u8]) -> Result<()> {
+        let (unique_id, sealed) = parse(content)?;
+        if unique_id != self.unique_id {
+            return Err(Error::damaged_blob(REPOSITORY_BLOB, "its unique id is another"));
+        }
+        let plain = self.keys.open(&sealed).map_err(|error| Error::damaged_blob(REPOSITORY_BLOB, error))?;
+        Parameters::parse(&plain).map(|_| ())
+    }
+}
+
+/// The unique id and the encrypted part of `kopia.repository`.
+fn parse(content: &[u8]) -> Result<(Vec<u8>, Vec<u8>)> {
+    let malformed = |problem: &dyn std::fmt::Display| Error::malformed(format!("blob {REPOSITORY_BLOB:?}"), problem);
+    let blob: FormatBlob = serde_json::from_slice(content).map_err(|error| malformed(&error))?;
+    if blob.key_algo != KEY_ALGORITHM {
+        return Err(unsupported("key derivation", &blob.key_algo, KEY_ALGORITHM));
+    }
+    if blob.encryption != ENCRYPTION {
+        return Err(unsupported("format encryption", &blob.encryption, ENCRYPTION));
+    }
+    let unique_id = BASE64.decode(&blob.unique_id).map_err(|error| malformed(&format!("uniqueID: {error}")))?;
+    let sealed = BASE64.decode(&blob.encrypted_block_format);
+    let sealed = sealed.map_err(|error| malformed(&format!("encryptedBlockFormat: {error}")))?;
+    Ok((unique_id, sealed))
 }
 
 fn unsupported(what: &str, found: &str, known: &str) -> Error {

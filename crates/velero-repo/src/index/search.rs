@@ -30,6 +30,11 @@ impl Index {
 
     /// The entry of a content.
     pub fn find(&self, id: ContentId) -> Result<Option<ContentEntry>> {
+        Ok(self.find_at(id)?.map(|(_, entry)| entry))
+    }
+
+    /// The entry of a content, and its position among all.
+    pub(crate) fn find_at(&self, id: ContentId) -> Result<Option<(u32, ContentEntry)>> {
         let fence = self.fences.partition_point(|fence| *fence <= id);
         let Some(first) = fence.checked_sub(1).map(|fence| fence as u32 * STRIDE) else {
             return Ok(None);
@@ -41,7 +46,7 @@ impl Index {
             let middle = low.midpoint(high);
             let row = &rows[middle * size..(middle + 1) * size];
             match row[..ContentId::KEY_SIZE].cmp(&key) {
-                std::cmp::Ordering::Equal => return self.raw.parse(row).map(Some),
+                std::cmp::Ordering::Equal => return Ok(Some((first + middle as u32, self.raw.parse(row)?))),
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Greater => high = middle,
             }

@@ -75,6 +75,32 @@ impl Repository {
         Ok(Self { store, format, blob_config, loaded: RwLock::new(Arc::new(loaded)), cache })
     }
 
+    /// Opens a repository with what can be read of its indexes, and says what cannot.
+    pub(crate) fn open_damaged(store: Arc<dyn BlobStore>, format: Format) -> Result<(Self, Vec<Error>)> {
+        let mut problems = Vec::new();
+        let blob_config = match store.get(BLOB_CONFIG_BLOB).and_then(|content| BlobConfig::open(&content, &format.keys))
+        {
+            Ok(config) => config,
+            Err(error @ Error::Store { .. }) => return Err(error),
+            Err(error) => {
+                problems.extend(Some(error).filter(|error| !error.is_blob_not_found()));
+                BlobConfig::default()
+            }
+        };
+        let (listed, epochs) = (Instant::now(), list_epochs(store.as_ref())?);
+        let mut merger = IndexMerger::new(epochs.watermark);
+        for blob in epochs.complete_index_set() {
+            match open_checked_index(store.as_ref(), &format.sealer, blob) {
+                Ok(index) => merger.add(index)?,
+                Err(error @ Error::Store { .. }) => return Err(error),
+                Err(error) => problems.push(error),
+            }
+        }
+        let loaded = LoadedIndex { index: Arc::new(merger.finish()?), blobs: blob_names(&epochs), epochs, listed };
+        let loaded = RwLock::new(Arc::new(loaded));
+        Ok((Self { store, format, blob_config, loaded, cache: cache::BlockCache::default() }, problems))
+    }
+
     /// The blobs.
     pub fn store(&self) -> &Arc<dyn BlobStore> {
         &self.store
@@ -176,7 +202,7 @@ impl Repository {
     }
 
     /// The bytes of a content whose entry is known.
-    fn content_of(&self, index: &Index, entry: &ContentEntry) -> Result<Bytes> {
+    pub(crate) fn content_of(&self, index: &Index, entry: &ContentEntry) -> Result<Bytes> {
         let pack = index.pack_name(entry.pack);
         let (offset, length) = (u64::from(entry.offset), entry.packed_length as usize);
         // Contents with a prefix are small and read one after the other; data is not read twice.
@@ -208,6 +234,13 @@ pub(crate) fn list_epochs(store: &dyn BlobStore) -> Result<EpochState> {
 
 fn blob_names(epochs: &EpochState) -> BTreeSet<String> {
     epochs.complete_index_set().into_iter().map(|blob| blob.id.clone()).collect()
+}
+
+/// An index blob every entry of which was looked at.
+pub(crate) fn open_checked_index(store: &dyn BlobStore, sealer: &Sealer, blob: &BlobInfo) -> Result<RawIndex> {
+    let index = open_index_blob(store, sealer, blob)?;
+    index.entries().try_for_each(|entry| entry.map(|_| ()))?;
+    Ok(index)
 }
 
 /// Loads the complete index, from the start again when blobs vanish meanwhile.

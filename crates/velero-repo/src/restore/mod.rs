@@ -30,6 +30,7 @@ use execute::Executor;
 use output::{Kind, LastFolder, Output};
 use target::{Attributes, TargetFolder};
 use walk::{Walk, Window};
+pub(crate) use walk::{check_name, join};
 
 /// How a restore is done.
 #[derive(Debug, Clone)]

@@ -181,11 +181,11 @@ fn wrong_size(claimed: u64, found: u64) -> Error {
     Error::malformed("the entry", format!("it claims {claimed} bytes and its content has {found}"))
 }
 
-fn join(folder: &str, name: &str) -> Arc<str> {
+pub(crate) fn join(folder: &str, name: &str) -> Arc<str> {
     if folder.is_empty() { Arc::from(name) } else { Arc::from(format!("{folder}/{name}")) }
 }
 
-fn check_name(name: &str) -> Result<(), &'static str> {
+pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     match name {
         "" => Err("it has no name"),
         "." | ".." => Err("its name would lead out of its directory"),

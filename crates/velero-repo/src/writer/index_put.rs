@@ -21,16 +21,16 @@ const VALID: i64 = 20 * 60;
 const TRIES: u32 = 5;
 
 /// The state of epochs and when its list was begun.
-pub(super) struct Listed {
-    pub(super) epochs: EpochState,
-    pub(super) at: Instant,
+pub(crate) struct Listed {
+    pub(crate) epochs: EpochState,
+    pub(crate) at: Instant,
     began: Timestamp,
 }
 
 /// A stored index blob.
-pub(super) struct StoredIndex {
-    pub(super) name: String,
-    pub(super) listed: Listed,
+pub(crate) struct StoredIndex {
+    pub(crate) name: String,
+    pub(crate) listed: Listed,
 }
 
 fn list(store: &dyn BlobStore, clock: &Clock) -> Result<Listed> {
@@ -46,7 +46,7 @@ fn list(store: &dyn BlobStore, clock: &Clock) -> Result<Listed> {
 }
 
 /// Stores a sealed index; `hash` is that of its plain bytes. The state is used if it is young enough.
-pub(super) fn put_index(
+pub(crate) fn put_index(
     store: &dyn BlobStore,
     clock: &Clock,
     state: Option<Listed>,

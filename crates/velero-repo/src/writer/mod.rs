@@ -8,7 +8,7 @@
 //! Whatever fails and wherever it dies, the repository stays valid: nothing is visible before the index blob is there, and
 //! what nobody names is removed by maintenance. After a failure a writer writes no more.
 
-mod index_put;
+pub(crate) mod index_put;
 mod manifests;
 mod pending;
 mod puts;
