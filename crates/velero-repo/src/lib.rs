@@ -6,6 +6,7 @@
 //! output, [`Repository`] puts it together, [`restore`] writes files.
 
 pub mod blob_name;
+pub mod browse;
 pub mod clock;
 pub mod compression;
 pub mod content_id;
