@@ -100,6 +100,14 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// A snapshot has nothing at a path.
+    #[error("{path:?} is not in the snapshot: there is no {name:?}")]
+    PathNotFound {
+        /// The path that was asked for.
+        path: String,
+        /// The part of it that is missing.
+        name: String,
+    },
     /// Something in a volume cannot be saved.
     #[error("{path:?} cannot be saved: {problem}")]
     NotSaved {

@@ -8,6 +8,7 @@
 
 mod bitmap;
 pub mod blob_name;
+pub mod browse;
 pub mod clock;
 pub mod compression;
 pub mod content_id;

@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use sample::{Expected, ExpectedEntry, Sample, hash};
+use velero_repo::browse::{find_entry, list_entry};
 use velero_repo::directory::EntryKind;
 use velero_repo::restore::{Counters, RestoreOptions, restore_into_folder, restore_onto_device};
 use velero_repo::{Error, Repository};
@@ -49,6 +50,42 @@ fn every_snapshot_of_the_samples_is_restored_entry_by_entry() {
             assert_eq!((progress.bytes_done, progress.files_done), expected.totals(), "{id}");
             assert_eq!(progress.files_done, progress.files_total);
         }
+    }
+}
+
+#[test]
+fn every_entry_of_a_snapshot_is_found_by_its_path() {
+    let sample = Sample::basic();
+    let repository = sample.open().unwrap();
+    let (id, expected) = sample.tree();
+    let root = repository.snapshot(id).unwrap().root().unwrap().clone();
+    for wanted in &expected.entries {
+        let found = find_entry(&repository, &root, &format!("/./{}/", wanted.path)).unwrap();
+        assert_eq!((found.kind, found.mtime, found.uid), (wanted.kind, wanted.mtime, wanted.uid), "{}", wanted.path);
+        let mut listed = Vec::new();
+        list_entry(&repository, &found, &mut |entry| {
+            listed.push(entry);
+            Ok(())
+        })
+        .unwrap();
+        match wanted.kind {
+            EntryKind::Directory => {
+                let below = expected.entries.iter().filter(|one| {
+                    Path::new(&one.path).parent() == Some(Path::new(&wanted.path)) && one.path != wanted.path
+                });
+                assert_eq!(listed.len(), below.count(), "{}", wanted.path);
+            }
+            EntryKind::File => {
+                let content = repository.object(found.object).unwrap().read_all(1 << 20).unwrap();
+                assert_eq!(hash(&content), wanted.sha256.clone().unwrap(), "{}", wanted.path);
+                assert_eq!(listed, [found]);
+            }
+            EntryKind::Symlink => assert_eq!(listed, [found]),
+        }
+    }
+    for missing in ["no/such/file", ".."] {
+        let error = find_entry(&repository, &root, missing).unwrap_err();
+        assert!(matches!(error, Error::PathNotFound { .. }), "{error}");
     }
 }
 

@@ -75,6 +75,26 @@ fn a_snapshot_of_velero_is_continued_without_reading_or_storing_what_did_not_cha
 }
 
 #[test]
+fn a_folder_of_files_from_before_1970_has_the_summary_kopia_gives_it() {
+    let (_place, repository) = new_repository();
+    let folder = tempfile::tempdir().unwrap();
+    let volume = folder.path().join("volume");
+    let old = std::time::SystemTime::UNIX_EPOCH - std::time::Duration::new(315_000_000, 1);
+    for name in ["empty", "filled"] {
+        std::fs::create_dir_all(volume.join(name)).unwrap();
+    }
+    std::fs::write(volume.join("filled/file"), "old").unwrap();
+    for name in ["filled/file", "filled", "empty"] {
+        std::fs::File::open(volume.join(name)).unwrap().set_modified(old).unwrap();
+    }
+    let saved = upload(&repository, &volume, "old").unwrap();
+    let found = entries(&repository, saved.snapshot.root().unwrap());
+    let times: Vec<_> = found.iter().map(|entry| entry.summary.as_ref().unwrap().max_time).collect();
+    assert_eq!(times, [found[0].mtime, Timestamp::UNIX_EPOCH]);
+    assert_eq!(found[1].mtime, Timestamp::try_from(old).unwrap());
+}
+
+#[test]
 fn a_block_volume_is_saved_as_velero_saves_it() {
     let sample = Sample::basic();
     let repository = sample.open().unwrap();

@@ -27,6 +27,7 @@ pub mod faulty_proxy;
 pub mod harness;
 pub mod image;
 pub mod install;
+pub mod kopia;
 pub mod load;
 pub mod machine;
 pub mod objects;

@@ -38,6 +38,10 @@ pub enum Tool {
     VeleroPluginForAws,
     /// The original's code that runs plugins, without the rest of it.
     PluginHost,
+    /// kopia's own command, of the version Velero links.
+    Kopia,
+    /// Calls Velero's own packages for repositories.
+    KopiaPeer,
     /// SeaweedFS: S3, and GCS through its gateway.
     SeaweedFs,
     /// moto: EC2.
@@ -59,7 +63,7 @@ struct GoBuild {
 
 impl Tool {
     /// The list. [`crate::server::install_all`] gets everything on it.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Kubernetes,
         Self::CoreDns,
         Self::SnapshotController,
@@ -71,6 +75,8 @@ impl Tool {
         Self::VeleroSamples,
         Self::VeleroPluginForAws,
         Self::PluginHost,
+        Self::Kopia,
+        Self::KopiaPeer,
         Self::SeaweedFs,
         Self::Moto,
         Self::Azurite,
@@ -92,6 +98,8 @@ impl Tool {
             Self::VeleroSamples => "velero-samples",
             Self::VeleroPluginForAws => "velero-plugin-for-aws",
             Self::PluginHost => "plugin-host",
+            Self::Kopia => "kopia",
+            Self::KopiaPeer => "kopia-peer",
             Self::SeaweedFs => "seaweedfs",
             Self::Moto => "moto",
             Self::Azurite => "azurite",
@@ -127,6 +135,8 @@ impl Tool {
             Self::CsiSanity => ("csi-sanity", "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity"),
             Self::Helm => ("helm", "helm.sh/helm/v3/cmd/helm"),
             Self::VeleroSamples => ("velero", "./samples"),
+            Self::Kopia => ("kopia", "github.com/kopia/kopia"),
+            Self::KopiaPeer => ("kopia", "./peer"),
             Self::VeleroPluginForAws => {
                 ("velero-plugin-for-aws", "github.com/vmware-tanzu/velero-plugin-for-aws/velero-plugin-for-aws")
             }

@@ -5,6 +5,8 @@ mod csi;
 mod image;
 mod openshift;
 mod plugin;
+mod repo;
+mod repo_data;
 mod restore;
 
 use std::fs;
@@ -36,6 +38,8 @@ pub(crate) enum Work {
     Openshift(openshift::Options),
     /// Backs objects up with and without the action of a plugin binary
     Plugin(plugin::Options),
+    /// Saves volumes in repositories and restores them, beside Velero's own packages
+    Repo(repo::Options),
     /// Restores objects into new namespaces
     Restore(restore::Options),
 }
@@ -73,6 +77,7 @@ pub(crate) fn run(work: &Work) -> Result<()> {
     let both = vec![Edition::OursReleased, Edition::Peer];
     let bench = match work {
         Work::Image(options) => return image::run(options),
+        Work::Repo(options) => return repo::run(options),
         Work::Backup(options) => bench!(backup, options, both, ControlPlane),
         Work::Csi(options) => bench!(csi, options, vec![options.edition()], Storage),
         Work::Openshift(options) => bench!(openshift, options, vec![options.edition()], ControlPlane),

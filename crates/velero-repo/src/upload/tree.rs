@@ -65,7 +65,8 @@ impl DirectoryText {
         self.stream.write(writer, before)?;
         self.stream.write(writer, &go_json::to_vec(entry).map_err(|error| Error::malformed("an entry", error))?)?;
         let sum = &mut self.summary;
-        sum.max_time = if self.has_entries { sum.max_time.max(entry.mtime) } else { entry.mtime };
+        // As kopia has it: of a folder with nothing later than 1970, the start of time.
+        sum.max_time = sum.max_time.max(entry.mtime);
         self.has_entries = true;
         match entry.kind {
             EntryKind::File => {

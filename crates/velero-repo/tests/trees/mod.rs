@@ -2,7 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used, reason = "every test file uses a part of it, and all of it is test")]
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -116,7 +116,17 @@ impl Random {
     fn attributes(&mut self, path: &Path) {
         let modes = [0o644, 0o600, 0o755, 0o4755, 0o2755, 0o1777, 0o700];
         let mode = modes[self.below(modes.len() as u64) as usize];
-        let time = SystemTime::UNIX_EPOCH + Duration::from_nanos(self.below(2_000_000_000_000_000_000));
+        let epoch = SystemTime::UNIX_EPOCH;
+        let time = match self.below(10) {
+            0 => epoch,
+            1 => epoch - Duration::from_nanos(self.below(1_000_000_000_000_000_000)),
+            _ => epoch + Duration::from_nanos(self.below(2_000_000_000_000_000_000)),
+        };
+        if rustix::process::geteuid().is_root() {
+            let owner = |number| (number > 0).then_some(u32::try_from(number * 1000).unwrap());
+            lchown(path, owner(self.below(3)), owner(self.below(3))).unwrap();
+        }
+        // After the owner, whose change takes bits of the mode away.
         let file = std::fs::File::open(path).unwrap();
         file.set_permissions(std::fs::Permissions::from_mode(mode)).unwrap();
         file.set_modified(time).unwrap();
@@ -141,22 +151,41 @@ impl Random {
 }
 
 /// Everything that is saved of a folder, by path.
-pub(crate) fn describe(folder: &Path) -> BTreeMap<String, (u32, i64, i64, u32, Vec<u8>)> {
-    let mut found = BTreeMap::new();
+pub(crate) type Tree = BTreeMap<String, Row>;
+
+/// Everything that is saved of a file, a link or a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) mode: u32,
+    pub(crate) seconds: i64,
+    pub(crate) nanoseconds: i64,
+    pub(crate) owner: (u32, u32),
+    /// The hash of a file, the target of a link.
+    pub(crate) content: String,
+}
+
+pub(crate) fn describe(folder: &Path) -> Tree {
+    let mut found = Tree::new();
     describe_into(folder, "", &mut found);
     found
 }
 
-fn describe_into(path: &Path, name: &str, found: &mut BTreeMap<String, (u32, i64, i64, u32, Vec<u8>)>) {
+fn describe_into(path: &Path, name: &str, found: &mut Tree) {
     let metadata = path.symlink_metadata().unwrap();
     let content = if metadata.is_dir() {
-        Vec::new()
+        String::new()
     } else if metadata.is_symlink() {
-        std::fs::read_link(path).unwrap().to_str().unwrap().as_bytes().to_vec()
+        std::fs::read_link(path).unwrap().to_str().unwrap().to_owned()
     } else {
-        crate::sample::hash(&std::fs::read(path).unwrap()).into_bytes()
+        crate::sample::hash(&std::fs::read(path).unwrap())
     };
-    let row = (metadata.mode(), metadata.mtime(), metadata.mtime_nsec(), metadata.uid(), content);
+    let row = Row {
+        mode: metadata.mode(),
+        seconds: metadata.mtime(),
+        nanoseconds: metadata.mtime_nsec(),
+        owner: (metadata.uid(), metadata.gid()),
+        content,
+    };
     found.insert(name.to_owned(), row);
     if metadata.is_dir() {
         for entry in std::fs::read_dir(path).unwrap() {
