@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sample::{PASSWORD, Sample, hash};
 use velero_repo::clock::system_clock;
-use velero_repo::directory::EntryKind;
+use velero_repo::directory::{EntryKind, for_each_entry};
 use velero_repo::format::Format;
 use velero_repo::pack::Postamble;
 use velero_repo::restore::{Counters, RestoreOptions, restore_into_folder};
@@ -106,6 +106,30 @@ impl Bench {
     }
 }
 
+/// Reads every file of a sample: an error, or the bytes that were saved.
+fn read_all(bench: &Bench, store: Arc<Changed>) -> Result<()> {
+    let repository = Repository::open_with(store, bench.format.clone())?;
+    for (id, expected) in bench.sample.expected.iter().filter(|(_, expected)| !expected.is_block_volume()) {
+        let mut waiting = vec![(String::new(), repository.snapshot(id)?.root()?.object)];
+        let mut files = BTreeMap::new();
+        while let Some((folder, directory)) = waiting.pop() {
+            for_each_entry(&repository, directory, |entry| {
+                let path = format!("{folder}{}", entry.name);
+                match entry.kind {
+                    EntryKind::Directory => waiting.push((format!("{path}/"), entry.object)),
+                    EntryKind::File => drop(files.insert(path, repository.object(entry.object)?.read_all(1 << 28)?)),
+                    EntryKind::Symlink => {}
+                }
+                Ok(())
+            })?;
+        }
+        for entry in expected.entries.iter().filter(|entry| entry.kind == EntryKind::File) {
+            assert_eq!(Some(hash(&files[&entry.path])), entry.sha256, "wrong bytes in {}", entry.path);
+        }
+    }
+    Ok(())
+}
+
 /// Numbers that are the same in every run.
 fn scattered(seed: u64) -> impl FnMut() -> usize {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -143,8 +167,12 @@ fn damage(seed: u64, rounds: usize) {
         let ids: Vec<_> = bench.store.blobs.keys().collect();
         let id = ids[next() % ids.len()];
         let whole = &bench.store.blobs[id];
-        let position = next() % whole.len();
         let cuts = round % 5 == 0;
+        let mut position = next() % whole.len();
+        // Small packs are mostly filler; now and then a bit of it shows that it does no harm.
+        while !cuts && round % 20 != 1 && is_filler(id, whole, position) {
+            position = next() % whole.len();
+        }
         let changed = if cuts {
             whole.slice(..position)
         } else {
@@ -162,13 +190,11 @@ fn damage(seed: u64, rounds: usize) {
             named += u64::from(report.problems.iter().any(|problem| matches!(problem.place, Place::File { .. })));
         }
         // What is found and what nobody reads alike: never other bytes than were saved.
-        if report.is_good() || round % 20 == 0 {
-            let restored = bench.restore(store);
-            assert!(!report.is_good() || restored.is_ok(), "{id} at {position}: {restored:?}");
-        }
+        let outcome = if round % 100 == 0 { bench.restore(store) } else { read_all(bench, store) };
+        assert!(!report.is_good() || outcome.is_ok(), "{id} at {position}: {outcome:?}");
     }
     println!("{found} found, {named} of them with files, {filler} in bytes that nobody reads");
-    assert!(found > rounds * 8 / 10 && named > 0, "{found} of {rounds}, {named} with files");
+    assert!(found >= rounds * 9 / 10 && named > 0, "{found} of {rounds}, {named} with files");
 }
 
 #[test]
