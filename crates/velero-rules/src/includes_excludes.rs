@@ -162,6 +162,11 @@ impl NamespaceFilter {
         self
     }
 
+    /// Says whether a label leaves out any namespace.
+    pub fn leaves_out_labelled(&self) -> bool {
+        !self.labelled_out.is_empty()
+    }
+
     /// Says whether a namespace is taken.
     pub fn should_include(&self, namespace: &str) -> bool {
         !self.matched_nothing() && !self.labelled_out.contains(namespace) && self.lists.should_include(namespace)

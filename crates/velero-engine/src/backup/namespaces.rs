@@ -52,8 +52,9 @@ pub(super) async fn read(
             journal.info().message(&format!("Skip namespace {} because it's not in Active phase.", item.name()));
         }
         let by_labels = !selectors.is_empty() && selectors.matches(&labels);
-        // A selector without any choice of namespaces asks for what it matches, not for every namespace.
-        let names_count = selectors.is_empty() || !filter.include_everything();
+        // A selector without any choice of namespaces asks for what it matches, not for every namespace; but the original
+        // takes every namespace that no label leaves out where one does, and what it takes must not be missing here.
+        let names_count = selectors.is_empty() || !filter.include_everything() || filter.leaves_out_labelled();
         let by_name = names_count && filter.should_include(item.name());
         existing.push(Existing {
             selected: active && (by_labels || by_name),
