@@ -132,6 +132,16 @@ pub(super) fn misses_webhook(error: &Error) -> bool {
     refusal.message.contains("failed calling webhook") || refusal.message.contains("conversion webhook for")
 }
 
+/// How long an item that was refused with these words is tried again at the end, where a single object may take `most`.
+/// A webhook whose service is in the cluster may be waiting for its pods; nothing that was restored brings any other.
+pub(super) fn patience_at_the_end(refusal: &str, most: Duration) -> Duration {
+    let Some((_, call)) = refusal.split_once("webhook") else { return most };
+    let host = call.split_once("https://").and_then(|(_, url)| url.split(['/', ':', '?']).next());
+    let may_start =
+        host.is_none_or(|host| host.ends_with(".svc")) && !(call.contains("service \"") && call.contains("not found"));
+    if may_start { most } else { most.min(OUTAGE) }
+}
+
 #[cfg(test)]
 mod tests {
     use kube::core::Status;
@@ -166,6 +176,26 @@ mod tests {
             assert_eq!(Cause::of(&error, is_new), cause, "{error}");
             assert_eq!(may_be_done(&error), done, "{error}");
         }
+    }
+
+    #[test]
+    fn a_webhook_that_may_still_start_is_waited_for_longest() {
+        let minutes = Duration::from_secs(600);
+        let of = |words: &str| {
+            let refusal =
+                format!("error restoring a/b: Internal error occurred: failed calling webhook \"w\": {words}");
+            patience_at_the_end(&refusal, minutes)
+        };
+        let service = "failed to call webhook: Post \"https://guard.ns.svc:443/check?timeout=10s\"";
+        assert_eq!(of(&format!("{service}: no endpoints available for service \"guard\"")), minutes);
+        assert_eq!(of(&format!("{service}: dial tcp 10.0.0.1:443: connect: connection refused")), minutes);
+        assert_eq!(of(&format!("{service}: service \"guard\" not found")), OUTAGE);
+        assert_eq!(of("failed to call webhook: Post \"https://127.0.0.1:9/nowhere?timeout=1s\": refused"), OUTAGE);
+        assert_eq!(patience_at_the_end("namespace a could not be made", minutes), minutes);
+        assert_eq!(
+            patience_at_the_end("webhook: service \"a\" not found", Duration::from_secs(1)),
+            Duration::from_secs(1)
+        );
     }
 
     #[test]

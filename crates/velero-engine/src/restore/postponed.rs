@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use futures::{StreamExt, stream};
 
 use super::act::{Item, Wanted};
+use super::again::patience_at_the_end;
 use super::ledger::{Done, Row};
 use super::run::{Mode, ROWS, Run, lock};
 use super::trouble::{Ended, ItemResult, Trouble};
@@ -58,7 +59,8 @@ impl Run {
 
     /// Tries the items that were set aside until all have ended, for as long as a single object may take.
     pub(super) async fn restore_postponed(&self) {
-        let deadline = Instant::now() + self.request.resource_timeout;
+        let begin = Instant::now();
+        let deadline = begin + self.request.resource_timeout;
         let mut pause = FIRST_PAUSE;
         loop {
             let round = std::mem::take(&mut *lock(&self.postponed));
@@ -71,7 +73,7 @@ impl Run {
             }
             let count = round.len();
             self.journal.info().message(&format!("Trying {count} items again that could not be restored before"));
-            stream::iter(round).for_each_concurrent(ROWS, |postponed| self.try_again(postponed, deadline)).await;
+            stream::iter(round).for_each_concurrent(ROWS, |postponed| self.try_again(postponed, begin)).await;
             let left = deadline.saturating_duration_since(Instant::now());
             if !lock(&self.postponed).is_empty() || self.misses_namespaces() {
                 tokio::time::sleep(pause.min(left)).await;
@@ -80,10 +82,10 @@ impl Run {
         }
     }
 
-    async fn try_again(&self, postponed: Postponed, deadline: Instant) {
+    async fn try_again(&self, postponed: Postponed, begin: Instant) {
         let Postponed { item, row, mut trouble } = postponed;
-        if Instant::now() >= deadline {
-            let waited = self.request.resource_timeout;
+        let waited = patience_at_the_end(&trouble.message, self.request.resource_timeout);
+        if begin.elapsed() >= waited {
             let message = format!("{}; it was tried again for {waited:?} at the end of the restore", trouble.message);
             self.conclude(item, Err(Trouble { message, may_pass: false, ..trouble }), row);
             return;
