@@ -188,16 +188,28 @@ pub fn package_example(package: &str, example: &str, profile: &str) -> Result<Pa
     Ok(build(package, "--example", example, profile)?.join("examples").join(example))
 }
 
+/// Set by whoever has built all binaries for tests just now: asking cargo again takes seconds at every start of a server.
+pub const BINARIES_ARE_BUILT: &str = "VELERO_TEST_BINARIES_ARE_BUILT";
+
 /// Builds one target and gives the folder of its profile.
 fn build(package: &str, kind: &str, name: &str, profile: &str) -> Result<PathBuf> {
+    let folder = target_folder().join(if profile == "dev" { "debug" } else { profile });
+    let is_built = kind == "--bin" && profile == "dev" && std::env::var_os(BINARIES_ARE_BUILT).is_some();
+    if is_built && folder.join(name).exists() {
+        return Ok(folder);
+    }
     let root = repository_root();
     // For tests all are built as parts of the whole: built alone, each would want its dependencies with other features.
     let chosen = if profile == "dev" { vec!["--workspace"] } else { vec!["--package", package] };
     let mut build = Command::new("cargo");
     build.args(["build", "--quiet"]).args(chosen).args([kind, name, "--profile", profile]).current_dir(&root);
     run_logged(&mut build, &format!("{name}-binary")).with_context(|| format!("cannot build our own {name}"))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    Ok(target.join(if profile == "dev" { "debug" } else { profile }))
+    Ok(folder)
+}
+
+/// Where cargo puts what it builds.
+pub fn target_folder() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository_root().join("target"), PathBuf::from)
 }
 
 /// The root of this repository.

@@ -58,12 +58,18 @@ impl Edition {
 
 /// Gets everything a whole box, both editions and the tests run from. Tests get nothing by themselves.
 pub fn install_all() -> Result<()> {
+    install_tools()?;
+    TestBox::install(BoxKind::OpenShift)
+}
+
+/// Gets what is not our own: packages and tools.
+pub fn install_tools() -> Result<()> {
     install::debian_packages()?;
     install::registry_packages()?;
     for tool in Tool::ALL {
         tool.path().with_context(|| format!("cannot get {}", tool.name()))?;
     }
-    TestBox::install(BoxKind::OpenShift)
+    Ok(())
 }
 
 /// How a server is to run.

@@ -1,5 +1,7 @@
 //! Backups made by schedules.
 
+use std::time::Duration;
+
 use kube::api::ListParams;
 use velero_api::labels;
 use velero_api::v1::{Backup, BackupPhase, Schedule, SchedulePhase, ScheduleSpec};
@@ -53,7 +55,15 @@ fn after_a_restart_the_metrics_know_how_the_last_backup_of_a_schedule_ended() {
         server.stop().await;
 
         let server = Server::start(cluster.clone()).await;
-        let metrics = server.http("/metrics").await.unwrap().text();
+        // It serves its metrics at once, and learns of the backups and schedules a moment later.
+        let mut metrics = String::new();
+        for _ in 0..300 {
+            metrics = server.http("/metrics").await.unwrap().text();
+            if metrics.contains("velero_backup_last_status{schedule=\"yearly\"} 0") {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
         assert!(metrics.contains("velero_backup_last_status{schedule=\"yearly\"} 0"), "{metrics}");
         assert!(metrics.contains("velero_backup_last_status{schedule=\"\"} 1"), "{metrics}");
         assert!(metrics.contains("velero_backup_last_successful_timestamp{schedule=\"yearly\"}"), "{metrics}");

@@ -11,6 +11,10 @@ use anyhow::{Context, Result, bail};
 
 use super::Machine;
 
+/// How long [`wait_until`] pauses between two questions.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(700);
+
 /// Starts a program in the background with its output in a file, and prints its process number. It changes folder by
 /// itself: entering a mount namespace goes back to the root.
 const START_SCRIPT: &str = r#"cd "$1"; log=$2; shift 2; setsid "$@" > "$log" 2>&1 < /dev/null & echo $!"#;
@@ -127,16 +131,20 @@ pub(super) fn output_of(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&stdout).into_owned())
 }
 
-/// Tries again until the condition holds; after the deadline the last reason it did not is the error.
+/// Tries again until the condition holds; after the deadline the last reason it did not is the error. What is dear to ask,
+/// as everything that takes a kubectl, is asked less often: else those who wait take the cores from those they wait for.
 pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() -> Result<()>) -> Result<()> {
     let start = Instant::now();
     loop {
-        match condition() {
+        let asked = Instant::now();
+        let outcome = condition();
+        let pause = (asked.elapsed() * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        match outcome {
             Ok(()) => return Ok(()),
             Err(reason) if start.elapsed() >= deadline => {
                 return Err(reason.context(format!("waited {} s for {what}", deadline.as_secs())));
             }
-            Err(_) => sleep(Duration::from_millis(50)),
+            Err(_) => sleep(pause),
         }
     }
 }

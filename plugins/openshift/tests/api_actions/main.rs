@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod actions;
+mod host;
 mod images;
 mod support;

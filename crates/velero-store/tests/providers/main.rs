@@ -1,0 +1,8 @@
+//! Each provider against the real thing, or what its vendor tests with.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod azure;
+mod fs;
+mod gcs;
+mod s3;

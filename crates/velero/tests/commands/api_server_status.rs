@@ -1,0 +1,117 @@
+//! `velero version` and `velero server status` where something is missing: each says what, and what helps.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::config::Kubeconfig;
+use serde_json::{Value, json};
+use velero_api::v1::{SERVER_STATUS_NAME, ServerStatusRequest};
+use velero_testkit::{TestCluster, cluster_test};
+
+fn run(kubeconfig: &Path, namespace: &str, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_velero"))
+        .args(["--namespace", namespace, "--kubeconfig"])
+        .arg(kubeconfig)
+        .args(arguments)
+        .env("HOME", "/nonexistent")
+        .output()
+        .unwrap()
+}
+
+fn ours(cluster: &TestCluster, arguments: &[&str]) -> Output {
+    run(&cluster.test_box.kubeconfig(), &cluster.namespace, arguments)
+}
+
+fn install_definitions(cluster: &TestCluster) {
+    let output = ours(cluster, &["install", "--crds-only"]);
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// `server status` must fail, and `version` must not; both must say these words.
+#[track_caller]
+fn assert_both_say(kubeconfig: &Path, namespace: &str, words: &[&str]) {
+    let status = run(kubeconfig, namespace, &["server", "status"]);
+    assert!(!status.status.success() && status.stdout.is_empty(), "{status:?}");
+    let version = run(kubeconfig, namespace, &["version"]);
+    assert!(version.status.success(), "{version:?}");
+    let (status, version) = (String::from_utf8(status.stderr).unwrap(), String::from_utf8(version.stdout).unwrap());
+    assert!(version.starts_with("Client:\n\tVersion: v"), "{version}");
+    assert!(version.contains("<error getting server version: "), "{version}");
+    for word in words {
+        assert!(status.contains(word) && version.contains(word), "no {word:?} in {status:?} or {version:?}");
+    }
+}
+
+fn requests(cluster: &TestCluster) -> Api<ServerStatusRequest> {
+    Api::namespaced(cluster.client.clone(), &cluster.namespace)
+}
+
+/// A kubeconfig of somebody who may do nothing.
+fn without_rights(cluster: &TestCluster, folder: &Path) -> PathBuf {
+    let kubectl = |line: &str| {
+        let words: Vec<&str> = ["-n", &cluster.namespace].into_iter().chain(line.split(' ')).collect();
+        cluster.test_box.machine().kubectl(&words).unwrap()
+    };
+    kubectl("create serviceaccount nobody");
+    let token = kubectl("create token nobody");
+    let kubeconfig = Kubeconfig::read_from(cluster.test_box.kubeconfig()).unwrap();
+    let mut document = serde_json::to_value(&kubeconfig).unwrap();
+    for user in document["users"].as_array_mut().unwrap() {
+        user["user"] = json!({"token": token.trim()});
+    }
+    let path = folder.join("kubeconfig");
+    std::fs::write(&path, document.to_string()).unwrap();
+    path
+}
+
+#[test]
+fn what_is_missing_is_named_with_its_remedy() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster);
+        let kubeconfig = cluster.test_box.kubeconfig();
+        assert_both_say(
+            &kubeconfig,
+            "no-such-namespace",
+            &["namespace no-such-namespace does not exist", "--namespace"],
+        );
+        assert_both_say(&kubeconfig, &cluster.namespace, &["has no ServerStatusRequest velero-server-status"]);
+
+        let request = ServerStatusRequest::new(&cluster.namespace, SERVER_STATUS_NAME, Default::default());
+        requests(&cluster).create(&PostParams::default(), &request).await.unwrap();
+        assert_both_say(&kubeconfig, &cluster.namespace, &["has not written its status yet"]);
+
+        let folder = tempfile::tempdir().unwrap();
+        let nobody = without_rights(&cluster, folder.path());
+        assert_both_say(&nobody, &cluster.namespace, &["forbidden", "the right to get serverstatusrequests.velero.io"]);
+        assert_eq!(requests(&cluster).list(&Default::default()).await.unwrap().items.len(), 1, "something was created");
+    });
+}
+
+#[test]
+fn a_status_is_shown_as_text_json_and_yaml() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster);
+        let request = ServerStatusRequest::new(&cluster.namespace, SERVER_STATUS_NAME, Default::default());
+        requests(&cluster).create(&PostParams::default(), &request).await.unwrap();
+        let status = json!({"status": {"phase": "Processed", "serverVersion": "v9.9.9", "serverStatus": "Waiting"}});
+        requests(&cluster).patch(SERVER_STATUS_NAME, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+        let text = |arguments: &[&str]| {
+            let output = ours(&cluster, arguments);
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let plain = text(&["server", "status"]);
+        assert!(plain.contains("Server:\n\tVersion: v9.9.9\n\tStatus: Waiting\n"), "{plain}");
+        assert_eq!(text(&["version"]), plain);
+        assert_eq!(text(&["version", "--timeout", "1s"]), plain);
+        let json: Value = serde_json::from_str(&text(&["server", "status", "-o", "json"])).unwrap();
+        assert_eq!(json["server"], json!({"version": "v9.9.9", "status": "Waiting"}));
+        let yaml = text(&["version", "-o", "yaml"]);
+        assert!(yaml.contains("server:\n  status: Waiting\n  version: v9.9.9\n"), "{yaml}");
+        assert!(!text(&["version", "--client-only"]).contains("Server"));
+        assert!(text(&["server", "status", "--details"]).contains("Deployment:   <none>: the server runs elsewhere"));
+        assert!(!ours(&cluster, &["server", "status", "-o", "xml"]).status.success());
+    });
+}

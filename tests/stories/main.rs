@@ -1,0 +1,38 @@
+//! The stories of the whole system, one file a story. One binary: linking takes longer than most of them.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod box_openshift;
+mod box_storage;
+mod box_works;
+mod chart;
+mod csi_snapshots;
+mod debug_bundle;
+mod faulty_store;
+mod in_cluster;
+mod install;
+mod install_bad_input;
+mod killed_at_every_write;
+mod lost_answers;
+mod machine_as_it_was;
+mod openshift_project;
+mod peer_backs_up_and_restores;
+mod peer_commands;
+mod peer_cross_restore;
+mod peer_csi;
+mod peer_custom_resources;
+mod peer_filters;
+mod peer_install;
+mod peer_openshift;
+mod peer_plugins;
+mod peer_reads_bucket;
+mod peer_restores;
+mod peer_snapshots;
+mod plugin_hardships;
+mod restore_bad_input;
+mod restore_dry_run;
+mod restore_order;
+mod restore_progress;
+mod restore_rate;
+mod server_status;
+mod two_clusters_one_bucket;

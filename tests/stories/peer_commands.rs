@@ -1,0 +1,101 @@
+//! Either command line drives either server, and both print the same.
+
+use velero_testkit::{BoxKind, Edition, ServerOptions, TestBox, TestCluster, VeleroServer, harness, load, objects};
+
+const EDITIONS: [Edition; 2] = [Edition::Ours, Edition::Peer];
+
+fn start(cluster: &TestCluster, edition: Edition) -> VeleroServer {
+    let namespace = format!("velero-{}", format!("{edition:?}").to_lowercase());
+    let options = ServerOptions { prefix: harness::unique_name("commands"), namespace, ..ServerOptions::default() };
+    VeleroServer::up(&cluster.test_box, edition, options).unwrap()
+}
+
+/// The life of a backup by one command line on one server.
+fn whole_life(server: &VeleroServer, cli: Edition, name: &str) {
+    let velero = |arguments: &[&str]| server.velero_of(cli, arguments).unwrap();
+    let created = velero(&["backup", "create", name, "--include-namespaces", "shop", "--labels", "by=cli", "--wait"]);
+    assert!(created.contains(&format!("Backup request \"{name}\" submitted successfully.")), "{created}");
+    assert!(created.contains("Backup completed with status: Completed"), "{created}");
+    let listed = velero(&["backup", "get", name]);
+    assert!(listed.contains(name) && listed.contains("Completed"), "{listed}");
+    let described = velero(&["backup", "describe", name, "--details"]);
+    assert!(described.contains("Phase:  Completed") && described.contains("shop/stock"), "{described}");
+    let logs = velero(&["backup", "logs", name]);
+    assert!(logs.contains("level=info"), "{logs}");
+    let file = server.machine().state().join(format!("{name}.tar.gz")).display().to_string();
+    velero(&["backup", "download", name, "--output", &file, "--force"]);
+    let listing = server.machine().run("tar", ["tzf", &file]).unwrap();
+    assert!(listing.contains("resources/configmaps/namespaces/shop/stock.json"), "{listing}");
+}
+
+fn delete(server: &VeleroServer, cli: Edition, name: &str) {
+    let deleted = server.velero_of(cli, &["backup", "delete", name, "--confirm"]).unwrap();
+    assert!(deleted.contains(&format!("Request to delete backup \"{name}\" submitted successfully.")), "{deleted}");
+    let gone = velero_testkit::machine::wait_until("the backup to go", std::time::Duration::from_secs(60), || {
+        let left = server.machine().kubectl(&["-n", server.namespace(), "get", "backups.velero.io", "-o", "name"])?;
+        anyhow::ensure!(!left.lines().any(|line| line.ends_with(&format!("/{name}"))), "still there: {left}");
+        Ok(())
+    });
+    gone.unwrap();
+}
+
+#[test]
+fn either_command_line_drives_either_server_and_both_print_the_same() {
+    harness::run("commands", BoxKind::ControlPlane, async |cluster| {
+        let shop = [objects::namespace("shop"), objects::config_map("shop", "stock", "apples", "12")];
+        load::create_all(&cluster.client, shop.into_iter()).await.unwrap();
+        for server in EDITIONS.map(|edition| start(&cluster, edition)) {
+            for cli in EDITIONS {
+                whole_life(&server, cli, &format!("by-{}", format!("{cli:?}").to_lowercase()));
+            }
+            server
+                .velero(&[
+                    "schedule",
+                    "create",
+                    "daily",
+                    "--schedule",
+                    "@daily",
+                    "--ttl",
+                    "48h",
+                    "--include-namespaces",
+                    "shop",
+                ])
+                .unwrap();
+            let commands: &[&[&str]] = &[
+                &["backup", "get"],
+                &["get", "backups", "--show-labels"],
+                &["backup", "get", "by-ours", "-o", "json"],
+                &["backup", "get", "-o", "yaml"],
+                &["backup", "describe", "by-peer"],
+                &["backup", "describe", "by-ours", "--details"],
+                &["backup", "describe", "by-ours", "-o", "json"],
+                &["describe", "backups", "by-peer", "--details"],
+                &["backup", "logs", "by-peer"],
+                &["schedule", "get", "daily"],
+                &["schedule", "describe", "daily"],
+                &["backup-location", "get"],
+                &["backup-location", "get", "-o", "json"],
+                &["snapshot-location", "get"],
+                &["restore", "get"],
+            ];
+            let mut wrong = Vec::new();
+            for command in commands {
+                let [ours, theirs] = EDITIONS.map(|cli| server.velero_of(cli, command));
+                match (ours, theirs) {
+                    (Ok(ours), Ok(theirs)) if ours == theirs => {}
+                    (ours, theirs) => wrong.push(format!(
+                        "velero {}\nours:\n{}\nthe peer's:\n{}",
+                        command.join(" "),
+                        ours.unwrap_or_else(|error| error.to_string()),
+                        theirs.unwrap_or_else(|error| error.to_string())
+                    )),
+                }
+            }
+            assert!(wrong.is_empty(), "on {}:\n{}", server.namespace(), wrong.join("\n\n"));
+            for cli in EDITIONS {
+                delete(&server, cli, &format!("by-{}", format!("{cli:?}").to_lowercase()));
+            }
+        }
+    });
+    TestBox::down("commands").unwrap();
+}

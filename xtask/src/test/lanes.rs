@@ -1,0 +1,179 @@
+//! Running the suites side by side: as many as there are lanes, and never two that hold the same shared box.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Error, Result, anyhow, bail};
+use velero_testkit::progress::say;
+use velero_testkit::{TestBox, install};
+
+use super::Options;
+use super::suites::Suite;
+use crate::output::out;
+
+/// How many suites run at once. Most of their time they wait for a cluster.
+const LANES: usize = 3;
+/// No suite takes this long, unless it hangs.
+const LONGEST: Duration = Duration::from_secs(30 * 60);
+const A_LINE_EVERY: Duration = Duration::from_secs(60);
+const SLOWEST: usize = 12;
+
+/// A suite that has ended.
+struct Ended {
+    name: String,
+    holds: BTreeSet<&'static str>,
+    took: Duration,
+    outcome: Result<()>,
+}
+
+/// Runs all suites, whatever fails; gives what failed. A shared box that nobody needs any more goes, unless all are kept.
+pub(super) fn run(mut waiting: Vec<Suite>, options: &Options) -> Vec<Error> {
+    let count = waiting.len();
+    let (sender, ends) = channel();
+    let mut running: Vec<(String, BTreeSet<&'static str>, Instant)> = Vec::new();
+    let mut ended: Vec<Ended> = Vec::new();
+    let mut next_line = Instant::now() + A_LINE_EVERY;
+    while ended.len() < count {
+        while running.len() < LANES
+            && let Some(next) = next(&waiting, &running.iter().flat_map(|(_, holds, _)| holds).copied().collect())
+        {
+            let suite = waiting.remove(next);
+            running.push((suite.name.clone(), suite.holds.clone(), Instant::now()));
+            begin(suite, options.thorough, sender.clone());
+        }
+        match ends.recv_timeout(next_line.saturating_duration_since(Instant::now())) {
+            Ok(end) => {
+                running.retain(|(name, ..)| *name != end.name);
+                if !options.keep {
+                    take_down_unless_needed(&end.holds, &waiting);
+                }
+                ended.push(end);
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                let names = running.iter().map(|(name, _, since)| format!("{name} ({} s)", since.elapsed().as_secs()));
+                let names = names.collect::<Vec<_>>().join(", ");
+                say(format!("{} of {count} suites have ended; running: {names}", ended.len()));
+                next_line += A_LINE_EVERY;
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    report(&mut ended);
+    ended.into_iter().filter_map(|suite| suite.outcome.err()).collect()
+}
+
+/// The first that needs nothing that is held.
+fn next(waiting: &[Suite], held: &BTreeSet<&'static str>) -> Option<usize> {
+    waiting.iter().position(|suite| suite.holds.is_disjoint(held))
+}
+
+/// A cluster takes a part of a core also when nobody uses it.
+fn take_down_unless_needed(boxes: &BTreeSet<&'static str>, waiting: &[Suite]) {
+    for name in boxes.iter().filter(|name| !waiting.iter().any(|suite| suite.holds.contains(*name))) {
+        if let Err(error) = TestBox::down(name) {
+            say(format!("the box {name} stays: {error:#}"));
+        }
+    }
+}
+
+fn begin(suite: Suite, thorough: bool, sender: Sender<Ended>) {
+    thread::spawn(move || {
+        let start = Instant::now();
+        let outcome = run_one(&suite, thorough);
+        let took = start.elapsed();
+        // Whoever waits for the end waits as long as anything runs.
+        let _ = sender.send(Ended { name: suite.name, holds: suite.holds, took, outcome });
+    });
+}
+
+/// Runs a suite and shows what it printed when it has ended, so that the lanes do not talk over each other.
+fn run_one(suite: &Suite, thorough: bool) -> Result<()> {
+    let path = output_of(&suite.name)?;
+    let file = File::create(&path)?;
+    let mut command = Command::new(&suite.executable);
+    command.current_dir(&suite.folder).env(install::BINARIES_ARE_BUILT, "yes");
+    if thorough {
+        command.arg("--include-ignored");
+    }
+    if !suite.tests.is_empty() {
+        command.arg("--exact").args(&suite.tests);
+    }
+    let child = command.stdout(file.try_clone()?).stderr(file).spawn();
+    let mut child = child.with_context(|| format!("{} cannot be run", suite.executable.display()))?;
+    let deadline = Instant::now() + LONGEST;
+    let status: Option<ExitStatus> = loop {
+        if let Some(status) = child.try_wait()? {
+            break Some(status);
+        }
+        if Instant::now() >= deadline {
+            child.kill()?;
+            child.wait()?;
+            break None;
+        }
+        thread::sleep(Duration::from_millis(50));
+    };
+    let printed = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
+    out!("\n     Running {}\n{printed}", suite.name);
+    match status {
+        Some(status) if status.success() => Ok(()),
+        Some(_) => Err(anyhow!("{} failed: {}", suite.name, failed_tests(&printed).join(", "))),
+        None => bail!("{} was ended because it ran for {LONGEST:?}", suite.name),
+    }
+}
+
+fn output_of(name: &str) -> Result<PathBuf> {
+    let folder = install::target_folder().join("test-output");
+    fs::create_dir_all(&folder)?;
+    Ok(folder.join(name.replace(' ', "-")))
+}
+
+/// The tests that failed, by what the binary printed.
+fn failed_tests(printed: &str) -> Vec<&str> {
+    let names = printed.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
+    names.collect()
+}
+
+/// What took longest.
+fn report(ended: &mut [Ended]) {
+    ended.sort_by_key(|suite| std::cmp::Reverse(suite.took));
+    out!("\nThe slowest of {} suites:", ended.len());
+    for suite in ended.iter().take(SLOWEST) {
+        let boxes = suite.holds.iter().copied().collect::<Vec<_>>().join(", ");
+        out!("{:>6.0} s  {}  {boxes}", suite.took.as_secs_f32(), suite.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn suite(name: &str, holds: &[&'static str]) -> Suite {
+        Suite {
+            name: name.to_owned(),
+            executable: PathBuf::new(),
+            tests: Vec::new(),
+            folder: PathBuf::new(),
+            holds: holds.iter().copied().collect(),
+        }
+    }
+
+    #[test]
+    fn no_two_suites_hold_the_same_box_at_once() {
+        let waiting = [suite("a", &["test"]), suite("b", &["test", "storage"]), suite("c", &[])];
+        let next = |held: &[&'static str]| next(&waiting, &held.iter().copied().collect());
+        assert_eq!(next(&[]), Some(0));
+        assert_eq!(next(&["storage"]), Some(0));
+        assert_eq!(next(&["test"]), Some(2));
+    }
+
+    #[test]
+    fn what_failed_is_read_from_what_was_printed() {
+        let printed = "running 2 tests\ntest a_thing_holds ... ok\ntest b::another ... FAILED\n\nfailures:\n";
+        assert_eq!(failed_tests(printed), ["b::another"]);
+    }
+}

@@ -1,0 +1,95 @@
+//! `cargo xtask test`: sets the machine up, then every check and every test.
+
+use std::process::Command;
+use std::thread;
+
+use anyhow::{Error, Result, anyhow, ensure};
+use clap::Args;
+use velero_testkit::harness::{OPENSHIFT_BOX, SHARED_BOX, STORAGE_BOX};
+use velero_testkit::progress::say;
+use velero_testkit::{BoxKind, TestBox, install, server};
+
+use crate::{generate, layers};
+
+mod lanes;
+mod suites;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Leave the checks of form out (format, lints, layers, generated files)
+    #[arg(long)]
+    only_tests: bool,
+    /// Leave the shared boxes up afterwards, for the next run
+    #[arg(long)]
+    keep: bool,
+    /// Run the long comparisons too: more random trees, more damaged repositories
+    #[arg(long)]
+    thorough: bool,
+    /// Arguments for cargo test, such as `-p velero-api`
+    #[arg(last = true)]
+    cargo_test: Vec<String>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    install::check_machine()?;
+    // What the tests run against is mostly downloaded and linked: that goes well beside compiling.
+    let tools = thread::spawn(server::install_tools);
+    let mut failures = Vec::new();
+    if !options.only_tests {
+        failures.extend(check_form());
+    }
+    say("building the tests");
+    let suites = suites::build()?;
+    say("getting what the tests run against");
+    tools.join().map_err(|_| anyhow!("what the tests run against could not be got"))??;
+    server::install_all()?;
+    TestBox::up(SHARED_BOX, BoxKind::Whole)?;
+    failures.extend(run_tests(suites, options));
+    if !options.keep {
+        TestBox::down(SHARED_BOX)?;
+        TestBox::down(STORAGE_BOX)?;
+        TestBox::down(OPENSHIFT_BOX)?;
+    }
+    ensure!(
+        failures.is_empty(),
+        "{}",
+        failures.iter().map(|failure| format!("{failure:#}")).collect::<Vec<_>>().join("; ")
+    );
+    Ok(())
+}
+
+/// What does not have its form. It keeps no test from running.
+fn check_form() -> Vec<Error> {
+    say("checking format, lints, layers and generated files");
+    let checks = [
+        cargo(&["fmt", "--all", "--check"]),
+        cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        layers::run(),
+        generate::run(&generate::Options { check: true }),
+    ];
+    checks.into_iter().filter_map(Result::err).inspect(|error| eprintln!("error: {error:#}")).collect()
+}
+
+/// Runs the tests, all of them whatever fails; gives what failed.
+fn run_tests(suites: Vec<suites::Suite>, options: &Options) -> Vec<Error> {
+    say("running the tests");
+    if !options.cargo_test.is_empty() {
+        let command: Vec<&str> = ["test"].into_iter().chain(options.cargo_test.iter().map(String::as_str)).collect();
+        return cargo(&command).err().into_iter().collect();
+    }
+    let mut failures = lanes::run(suites, options);
+    failures.extend(cargo(&["test", "--workspace", "--doc", "--quiet"]).err());
+    failures
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(arguments).current_dir(install::repository_root());
+    command
+}
+
+fn cargo(arguments: &[&str]) -> Result<()> {
+    let status = command(arguments).status()?;
+    ensure!(status.success(), "cargo {} failed", arguments.join(" "));
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! The suites: the test binaries, those with many modules a module each, and the shared boxes that each suite needs for
+//! itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use velero_testkit::harness::{OPENSHIFT_BOX, SHARED_BOX, STORAGE_BOX};
+
+use super::command;
+
+/// What in the source of a test says that it needs a shared box.
+const WORDS: [(&str, &str); 6] = [
+    ("cluster_test", SHARED_BOX),
+    ("whole_box_test", SHARED_BOX),
+    ("SHARED_BOX", SHARED_BOX),
+    // Boxes with storage see the volumes and snapshots of each other, boxes of OpenShift one registry.
+    ("storage_box_test", STORAGE_BOX),
+    ("BoxKind::Storage", STORAGE_BOX),
+    ("openshift", OPENSHIFT_BOX),
+];
+
+/// The longest first, so that none of them is left alone at the end.
+const LONGEST: [&str; 1] = ["peer_restores"];
+
+/// Tests that run in one process: a test binary, or a module of one.
+#[derive(Clone)]
+pub(super) struct Suite {
+    pub name: String,
+    pub executable: PathBuf,
+    /// Its tests by their full names, where it is a module.
+    pub tests: Vec<String>,
+    /// Where its package is; it runs there, as cargo would run it.
+    pub folder: PathBuf,
+    /// The shared boxes that no other suite may use meanwhile.
+    pub holds: BTreeSet<&'static str>,
+}
+
+/// Builds all tests; gives them in the order in which they should begin.
+pub(super) fn build() -> Result<Vec<Suite>> {
+    let mut cargo = command(&["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
+    let built = cargo.stderr(Stdio::inherit()).output()?;
+    ensure!(built.status.success(), "the tests could not be built");
+    let messages = built.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let mut suites = Vec::new();
+    for message in messages {
+        suites.extend(suites_of(&serde_json::from_slice(message)?)?);
+    }
+    let binaries = command(&["build", "--workspace", "--bins"]).status()?;
+    ensure!(binaries.success(), "the binaries could not be built");
+    suites.sort_by_cached_key(order);
+    Ok(suites)
+}
+
+/// The suites of the test binary that a message of cargo is about, if it is about one.
+fn suites_of(message: &Value) -> Result<Vec<Suite>> {
+    let text = |pointer: &str| message.pointer(pointer).and_then(Value::as_str);
+    let Some(executable) = text("/executable").filter(|_| message["profile"]["test"] == true) else {
+        return Ok(Vec::new());
+    };
+    let part = |pointer: &str| text(pointer).with_context(|| format!("cargo does not say {pointer} of {executable}"));
+    let folder = Path::new(part("/manifest_path")?).parent().unwrap_or(Path::new("/")).to_owned();
+    let package = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let (target, kind, source) = (part("/target/name")?, part("/target/kind/0")?, Path::new(part("/target/src_path")?));
+    let whole = Suite {
+        name: format!("{package} {target}"),
+        executable: executable.into(),
+        tests: Vec::new(),
+        folder,
+        holds: BTreeSet::new(),
+    };
+    match kind {
+        "test" if source.ends_with("main.rs") => modules(&whole, source),
+        "test" => Ok(vec![Suite { holds: holds(&fs::read_to_string(source)?), ..whole }]),
+        kind => Ok(vec![Suite { name: format!("{} ({kind})", whole.name), ..whole }]),
+    }
+}
+
+/// A suite for each module of a binary. What modules without tests ask for, any of the others may use.
+fn modules(whole: &Suite, main: &Path) -> Result<Vec<Suite>> {
+    let listed = Command::new(&whole.executable).args(["--list", "--format", "terse"]).output()?;
+    let tests = by_module(&String::from_utf8_lossy(&listed.stdout));
+    let (mut shared, mut own) = (String::new(), BTreeMap::new());
+    for entry in fs::read_dir(main.parent().unwrap_or(main))? {
+        let file = entry?.path();
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        match tests.contains_key(&name) {
+            true if file.is_file() => drop(own.insert(name, fs::read_to_string(file)?)),
+            _ if file.extension().is_some_and(|extension| extension == "rs") => shared += &fs::read_to_string(file)?,
+            _ => {}
+        }
+    }
+    let suite = |(module, tests): (String, Vec<String>)| {
+        let source = own.get(&module).map_or("", String::as_str);
+        let holds = &holds(source) | &holds(&shared);
+        Suite { name: format!("{} {module}", whole.name), tests, holds, ..whole.clone() }
+    };
+    Ok(tests.into_iter().map(suite).collect())
+}
+
+/// The tests that a binary lists, by the module they are in.
+fn by_module(listed: &str) -> BTreeMap<String, Vec<String>> {
+    let mut modules = BTreeMap::<String, Vec<String>>::new();
+    for test in listed.lines().filter_map(|line| line.strip_suffix(": test")) {
+        let module = test.split_once("::").map_or("main", |(module, _)| module);
+        modules.entry(module.to_owned()).or_default().push(test.to_owned());
+    }
+    modules
+}
+
+fn holds(source: &str) -> BTreeSet<&'static str> {
+    WORDS.iter().filter(|(word, _)| source.contains(word)).map(|(_, shared)| *shared).collect()
+}
+
+/// What takes longest begins first; then what needs a shared box that only few need, so that it can go soon; then what
+/// needs the one that many need, one after the other, while the rest fills the other lanes.
+fn order(suite: &Suite) -> (usize, usize, String) {
+    let place = LONGEST.iter().position(|longest| suite.name.ends_with(&format!(" {longest}")));
+    let rank = match suite.holds.iter().any(|shared| *shared != SHARED_BOX) {
+        true => 0,
+        false if suite.holds.is_empty() => 2,
+        false => 1,
+    };
+    (place.unwrap_or(LONGEST.len()), rank, suite.name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_holds_the_shared_boxes_that_its_source_asks_for() {
+        for (source, boxes) in [
+            ("cluster_test(|test| async move {})", vec![SHARED_BOX]),
+            ("harness::run(\"mine\", BoxKind::ControlPlane, async |cluster| {})", vec![]),
+            ("TestBox::up(\"mine\", BoxKind::Storage)", vec![STORAGE_BOX]),
+            (
+                "openshift_box_test(|test| async move {}); TestBox::up(SHARED_BOX, kind)",
+                vec![SHARED_BOX, OPENSHIFT_BOX],
+            ),
+        ] {
+            assert_eq!(holds(source), boxes.into_iter().collect(), "{source}");
+        }
+    }
+
+    #[test]
+    fn tests_are_grouped_by_the_module_they_are_in() {
+        let modules = by_module("peer::a: test\nhere: test\npeer::deep::b: test\nx::y: benchmark\n");
+        let names = |module: &str| modules[module].join(" ");
+        assert_eq!((names("peer").as_str(), names("main").as_str()), ("peer::a peer::deep::b", "here"));
+        assert_eq!(modules.len(), 2);
+    }
+
+    #[test]
+    fn the_longest_begin_first_and_then_what_shares_a_box() {
+        let suite = |(name, holds): (&str, &[&'static str])| Suite {
+            name: name.to_owned(),
+            executable: PathBuf::new(),
+            tests: Vec::new(),
+            folder: PathBuf::new(),
+            holds: holds.iter().copied().collect(),
+        };
+        let (own, shared, storage): (&[_], &[_], &[_]) = (&[], &[SHARED_BOX], &[STORAGE_BOX]);
+        let names =
+            [("tests a", own), ("velero b", shared), ("tests c", storage), ("tests stories peer_restores", own)];
+        let mut suites = names.map(suite);
+        suites.sort_by_cached_key(order);
+        let names = suites.map(|suite| suite.name);
+        assert_eq!(names, ["tests stories peer_restores", "tests c", "velero b", "tests a"]);
+    }
+}
