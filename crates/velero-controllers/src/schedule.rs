@@ -9,11 +9,12 @@ use velero_api::v1::{Backup, Schedule, SchedulePhase};
 use velero_rules::cron::CronSchedule;
 use velero_rules::schedule::{ScheduleHistory, backup_name, blocks_next_backup, skips_now, validate};
 
-use crate::clock;
-use crate::context::{Context, SharedContext};
-use crate::driver::{Next, Reconciler};
-use crate::error::{Error, Result};
-use crate::objects::{name, uid};
+use crate::lifecycle::refusal::write_refusal;
+use crate::runtime::clock;
+use crate::runtime::context::{Context, SharedContext};
+use crate::runtime::driver::{Next, Reconciler};
+use crate::runtime::error::{Error, Result};
+use crate::runtime::objects::{name, uid};
 
 /// How soon a schedule is looked at again whose earlier backup is not done.
 const WHILE_BLOCKED: std::time::Duration = std::time::Duration::from_secs(60);
@@ -64,7 +65,7 @@ impl Reconciler for ScheduleReconciler {
             "phase": SchedulePhase::FailedValidation,
             "validationErrors": [format!("the schedule cannot be read: {problem}")],
         }});
-        crate::backups::write_refusal::<Schedule>(&self.context, schedule, &patch).await;
+        write_refusal::<Schedule>(&self.context, schedule, &patch).await;
     }
 }
 
@@ -175,13 +176,13 @@ mod tests {
         let mut schedule = schedule("@daily");
         let backup = backup_of(&schedule, now);
         assert_eq!(name(&backup), "daily-20260304050607");
-        assert_eq!(crate::objects::label(&backup, "team"), "a");
-        assert_eq!(crate::objects::label(&backup, labels::SCHEDULE_NAME), "daily");
+        assert_eq!(crate::runtime::objects::label(&backup, "team"), "a");
+        assert_eq!(crate::runtime::objects::label(&backup, labels::SCHEDULE_NAME), "daily");
         assert!(backup.metadata.owner_references.is_none());
         schedule.spec.template.metadata.labels = [("team".to_owned(), "b".to_owned())].into();
         schedule.spec.use_owner_references_in_backup = Some(true);
         let backup = backup_of(&schedule, now);
-        assert_eq!(crate::objects::label(&backup, "team"), "b");
+        assert_eq!(crate::runtime::objects::label(&backup, "team"), "b");
         assert_eq!(backup.metadata.owner_references.unwrap()[0].uid, "u");
     }
 

@@ -6,12 +6,12 @@ use velero_api::v1::Backup;
 use velero_cluster::Error as ClusterError;
 use velero_store::{BackupClaim, BackupStore, Error as StoreError};
 
-use super::Failure;
-use crate::clock;
-use crate::context::Context;
-use crate::error::{Result, describe};
-use crate::objects::{name, uid};
-use crate::store_message::explain;
+use crate::backup::failure::Failure;
+use crate::runtime::clock;
+use crate::runtime::context::Context;
+use crate::runtime::error::{Result, describe};
+use crate::runtime::objects::{name, uid};
+use crate::runtime::store_message::explain;
 
 /// Claims the name of a backup in its location, or says why the backup cannot be made there.
 pub(super) async fn claim_name(

@@ -11,11 +11,11 @@ use velero_rules::validation::{
     BackupFacts, SnapshotLocation, StorageLocationFacts, choose_snapshot_locations, complete_and_validate,
 };
 
-use crate::backup_phase::move_to;
-use crate::clock;
-use crate::error::Result;
-use crate::objects::name;
-use crate::settings::Settings;
+use crate::lifecycle::phase::move_to;
+use crate::runtime::clock;
+use crate::runtime::error::Result;
+use crate::runtime::objects::name;
+use crate::runtime::settings::Settings;
 
 /// How long to wait for a CSI snapshot; there is no flag for it.
 const CSI_SNAPSHOT_TIMEOUT: GoDuration = GoDuration::from_mins(10);

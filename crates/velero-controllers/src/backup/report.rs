@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use velero_api::records::Snapshot;
-use velero_api::v1::{Backup, BackupPhase};
+use velero_api::v1::Backup;
 use velero_archive::BackupFile;
 use velero_engine::Journal;
 use velero_engine::backup::BackupOutcome;
@@ -14,27 +14,22 @@ use velero_rules::operations::Tally;
 use velero_rules::phases::backup_phase_after_run;
 use velero_store::BackupStore;
 
-use super::{Failure, transfer};
-use crate::backup_finalizer::{clean_up, end_phase};
-use crate::backup_phase::move_to;
-use crate::backup_snapshots::{count, delete};
-use crate::clock;
-use crate::context::Context;
-use crate::csi_snapshots::attempted;
-use crate::error::{Result, describe};
-use crate::objects::{name, uid};
+use crate::backup::csi_snapshots::attempted;
+use crate::backup::ending::{clean_up, end_phase};
+use crate::backup::failure::Failure;
+use crate::backup::snapshots::{count, delete};
+use crate::lifecycle::ending;
+use crate::lifecycle::kind::Kind;
+use crate::lifecycle::phase::move_to;
+use crate::runtime::context::Context;
+use crate::runtime::error::{Result, describe};
+use crate::runtime::objects::{name, uid};
 
 /// How long the files of a failed backup may take to be removed and explained.
 const EXPLANATION: Duration = Duration::from_secs(60);
 
 /// The same where waiting helps little: the server is told to end, or the store has failed for long already.
 const LAST_WORDS: Duration = Duration::from_secs(10);
-
-/// Opens the journal of a backup.
-pub(super) fn journal(context: &Context, backup: &Backup) -> Journal {
-    let (format, level) = context.settings.journal_form();
-    Journal::for_backup(context.objects.namespace(), name(backup), format, level)
-}
 
 /// Ends the journal of a backup that ran through.
 pub(super) fn note_end(journal: &Journal, outcome: &BackupOutcome) {
@@ -59,13 +54,11 @@ pub(super) fn after_run(
         move_to(&mut ended, phase)?;
         ended.status.completion_timestamp = Some(Time(now));
     }
+    ended.put_counts(counts);
+    ended.put_tally(tally);
     let status = &mut ended.status;
-    (status.warnings, status.errors) = (counts.warnings, counts.errors);
     status.progress = Some(outcome.progress.clone());
     status.hook_status = Some(outcome.hook_status.clone());
-    status.backup_item_operations_attempted = tally.attempted;
-    status.backup_item_operations_completed = tally.completed;
-    status.backup_item_operations_failed = tally.failed;
     (status.volume_snapshots_attempted, status.volume_snapshots_completed) = count(&outcome.snapshots);
     status.csi_volume_snapshots_attempted = attempted(&outcome.volumes);
     Ok(ended)
@@ -88,12 +81,8 @@ pub(super) async fn discard_snapshots(journal: &Journal, taken: &[Snapshot], act
 /// The failed backup; what it left in the store is removed but for what explains the failure.
 pub(super) async fn failed(context: &Context, backup: &Backup, journal: &Journal, failure: Failure) -> Result<Backup> {
     journal.error().error(&failure.reason).message("Backup failed");
-    let mut failed = backup.clone();
-    move_to(&mut failed, BackupPhase::Failed)?;
-    let (counts, status) = (journal.counts(), &mut failed.status);
-    (status.warnings, status.errors) = (counts.warnings, counts.errors);
-    status.failure_reason = format!("backup execution failed: {}", failure.reason);
-    status.completion_timestamp = Some(clock::now_time());
+    let mut failed = ending::failed(backup, format!("backup execution failed: {}", failure.reason))?;
+    failed.put_counts(journal.counts());
     // Who has deleted or ended it says what there is to say.
     let is_wanted = context.still_has(backup).await.unwrap_or(true);
     if let Some(store) = &failure.touched {
@@ -123,7 +112,7 @@ async fn leave_explanation(store: &BackupStore, failed: &Backup, journal: &Journ
     if !clean_up(store, failed).await {
         return;
     }
-    let mut stored = transfer::journal_files(store, backup, journal).await;
+    let mut stored = failed.files(store).put_journal(journal).await;
     if stored.is_ok() && !failure.snapshots_left.is_empty() {
         stored = store.put_json(backup, BackupFile::VolumeSnapshots, &failure.snapshots_left).await;
     }
@@ -145,7 +134,7 @@ async fn leave_nothing(store: &BackupStore, failed: &Backup) {
 
 #[cfg(test)]
 mod tests {
-    use velero_api::v1::BackupProgress;
+    use velero_api::v1::{BackupPhase, BackupProgress};
     use velero_engine::journal::{Level, LogFormat};
 
     use super::*;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::TryStreamExt;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use velero_api::records::BackupOperation;
 use velero_api::v1::{Backup, BackupProgress};
 use velero_archive::BackupFile;
 use velero_engine::Journal;
@@ -16,17 +16,18 @@ use velero_plugin::Actions;
 use velero_rules::resource_policies::ResourcePolicies;
 use velero_store::{BackupStore, Error as StoreError, PipeWriter, pipe};
 
-use super::Failure;
-use crate::context::Context;
-use crate::error::{Result, describe};
-use crate::objects::name;
-use crate::operations::{Files, Started, keep_stored};
-use crate::plugins::Tools;
-use crate::progress;
-use crate::store_message::explain;
+use crate::backup::failure::Failure;
+use crate::lifecycle::kind::Kind;
+use crate::lifecycle::started::{Started, keep_stored};
+use crate::runtime::context::Context;
+use crate::runtime::error::{Result, describe};
+use crate::runtime::objects::name;
+use crate::runtime::plugins::Tools;
+use crate::runtime::progress;
+use crate::runtime::store_message::explain;
 
 /// How many pieces of 256 KiB may wait between the archive and the upload.
-const WAITING_PIECES: usize = 4;
+pub(super) const WAITING_PIECES: usize = 4;
 
 /// How long it is at least from one report of progress to the next.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -59,7 +60,7 @@ pub(super) async fn contents(
     let upload = store.put_contents(name(backup), Box::pin(stream));
     let put = |backup: &mut Backup, progress: &BackupProgress| backup.status.progress = Some(progress.clone());
     let report = progress::write(context, backup, PAUSE, receiver, done.clone(), put);
-    let record = started.keep_stored(Files::of_backup(store, name(backup)), Started::of_backup, &done);
+    let record = started.keep_stored::<BackupOperation>(backup.files(store), &done);
     let put_snapshots = || async { store.put_json(name(backup), BackupFile::VolumeSnapshots, &taken.all()).await };
     let snapshots = keep_stored("Snapshots that were taken", taken.subscribe(), &done, put_snapshots);
     let (made, uploaded, (), (), ()): (Result<_, String>, _, _, _, _) =
@@ -90,7 +91,7 @@ async fn make(
 }
 
 /// What the engine backs up.
-pub(crate) fn request(
+pub(super) fn request(
     context: &Context,
     backup: &Backup,
     policies: Option<ResourcePolicies>,
@@ -117,25 +118,18 @@ pub(crate) fn request(
 /// Stores all files of a backup but its archive and its metadata.
 pub(super) async fn side_files(
     store: &BackupStore,
-    backup: &str,
+    backup: &Backup,
     journal: &Journal,
     outcome: &BackupOutcome,
 ) -> Result<(), StoreError> {
-    let nothing: [(); 0] = [];
+    let (files, backup, nothing) = (backup.files(store), name(backup), [(); 0]);
     tokio::try_join!(
         store.put_json(backup, BackupFile::ResourceList, &outcome.resource_list),
         store.put_json(backup, BackupFile::ItemOperations, &outcome.operations),
         store.put_json(backup, BackupFile::PodVolumeBackups, &nothing),
         store.put_json(backup, BackupFile::VolumeSnapshots, &outcome.snapshots),
         store.put_json(backup, BackupFile::VolumeInfos, &outcome.volumes),
-        journal_files(store, backup, journal),
+        files.put_journal(journal),
     )?;
     Ok(())
-}
-
-/// Stores what happened: results and log.
-pub(super) async fn journal_files(store: &BackupStore, backup: &str, journal: &Journal) -> Result<(), StoreError> {
-    let log = journal.compressed_log().map_err(velero_archive::Error::Write)?;
-    store.put_json(backup, BackupFile::Results, &journal.results()).await?;
-    store.put_file(backup, BackupFile::Log, Bytes::from(log)).await
 }

@@ -10,23 +10,27 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use velero_api::GoDuration;
 use velero_api::dry_run;
-use velero_api::finalizers::RESTORE_EXTERNAL_RESOURCES;
-use velero_api::records::Results;
+use velero_api::records::{RestoreOperation, Results};
 use velero_api::v1::{Restore, RestorePhase};
 use velero_archive::RestoreFile;
 use velero_engine::Journal;
 use velero_engine::journal::Counts;
 use velero_engine::restore::ItemPreview;
 
-use super::{PreparedRestore, open, prepare_restore, report, settle, transfer};
-use crate::clock;
-use crate::context::{Context, SharedContext};
-use crate::driver::Next;
-use crate::error::{Result, describe};
-use crate::objects::name;
-use crate::operations::{Started, cancel_unfinished};
-use crate::restores::claims_files;
-use crate::store_message::explain;
+use crate::lifecycle::cancel::cancel_unfinished;
+use crate::lifecycle::kind::Kind;
+use crate::lifecycle::operation::Operation;
+use crate::lifecycle::started::Started;
+use crate::restore::kept_files::{claim_files, claims_files};
+use crate::restore::prepare::{PreparedRestore, prepare_restore};
+use crate::restore::store::open;
+use crate::restore::{settle, transfer};
+use crate::runtime::clock;
+use crate::runtime::context::{Context, SharedContext};
+use crate::runtime::driver::Next;
+use crate::runtime::error::{Result, describe};
+use crate::runtime::objects::name;
+use crate::runtime::store_message::explain;
 
 /// How long a request is kept. Who asked removes it; this is for those who did not stay.
 const LIFETIME: GoDuration = GoDuration::from_hours(1);
@@ -50,7 +54,7 @@ pub struct DryRunReport {
 
 /// Answers a request, and removes it when its time is over. A request that was left behind by another server is
 /// answered from the beginning.
-pub(crate) async fn answer(context: &SharedContext, request: Restore, slots: &Semaphore) -> Result<Next> {
+pub(super) async fn answer(context: &SharedContext, request: Restore, slots: &Semaphore) -> Result<Next> {
     let now = clock::now();
     let made = request.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
     let end = clock::after(made, LIFETIME);
@@ -96,7 +100,7 @@ async fn take(context: &Context, request: Restore, prepared: &PreparedRestore) -
     let mut taken = request.clone();
     dry_run::take(&mut taken, &context.settings.server_version, &prepared.restore.spec.backup_name);
     if !claims_files(&taken) {
-        taken.metadata.finalizers.get_or_insert_default().push(RESTORE_EXTERNAL_RESOURCES.to_owned());
+        claim_files(&mut taken);
     }
     context.objects.patch(&request, &taken).await
 }
@@ -109,9 +113,9 @@ async fn look(context: &Context, request: &Restore, prepared: PreparedRestore) -
         backup = prepared.restore.spec.backup_name,
         "Looking what a restore would do"
     );
-    let store = open(context, &prepared).await.map_err(|failure| failure.reason)?;
+    let store = open(context, &prepared).await?;
     let restore = prepared.restore.clone();
-    let journal = report::journal(context, &restore);
+    let journal = restore.journal(context);
     let tools = context.plugins.open_for_a_look(&journal).await.map_err(|error| describe(&error))?;
     let started = Started::default();
     let looked = tokio::select! {
@@ -119,8 +123,9 @@ async fn look(context: &Context, request: &Restore, prepared: PreparedRestore) -
         () = context.stop.cancelled() => None,
         () = settle::deleted(context, request) => None,
     };
-    note_operations(&journal, &started);
-    cancel_unfinished(&started.of_restore(), &tools.actions, &restore).await;
+    let operations: Vec<RestoreOperation> = started.operations();
+    note_operations(&journal, &operations);
+    cancel_unfinished(&operations, &tools.actions, &restore).await;
     tools.put_away().await;
     let Some(looked) = looked else { return Ok(None) };
     let (results, counts) = (journal.results(), journal.counts());
@@ -136,9 +141,9 @@ async fn look(context: &Context, request: &Restore, prepared: PreparedRestore) -
 }
 
 /// An action that starts something although it was only asked is told about: what it started is cancelled.
-fn note_operations(journal: &Journal, started: &Started) {
-    for operation in started.of_restore() {
-        let (action, id) = (operation.spec.restore_item_action, operation.spec.operation_id);
+fn note_operations(journal: &Journal, operations: &[RestoreOperation]) {
+    for operation in operations {
+        let (action, id) = (operation.action(), operation.id());
         journal.warning().message(&format!(
             "the action {action} started operation {id} although nothing is restored; the operation was cancelled"
         ));

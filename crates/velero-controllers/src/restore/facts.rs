@@ -7,9 +7,9 @@ use velero_rules::api_versions::{VersionPriorities, parse_version_priorities};
 use velero_rules::resource_modifiers::ResourceModifiers;
 use velero_rules::resource_policies::ResourcePolicies;
 
-use crate::backup::read_policies;
-use crate::error::{Result, describe};
-use crate::objects::Objects;
+use crate::lifecycle::policies::read_policies;
+use crate::runtime::error::{Result, describe};
+use crate::runtime::objects::Objects;
 
 /// The ConfigMap in which users say which API versions they prefer.
 const VERSIONS_CONFIG_MAP: &str = "enableapigroupversions";

@@ -16,12 +16,12 @@ use velero_rules::restore_validation::{
 };
 use velero_rules::validation::StorageLocationFacts;
 
-use super::facts::{self, Facts};
-use crate::error::{Error, Result};
-use crate::objects::{Objects, name};
-use crate::plugins::built_in;
-use crate::restore_phase::move_to;
-use crate::settings::Settings;
+use crate::lifecycle::phase::move_to;
+use crate::restore::facts::{self, Facts};
+use crate::runtime::error::{Error, Result};
+use crate::runtime::objects::{Objects, name};
+use crate::runtime::plugins::built_in;
+use crate::runtime::settings::Settings;
 
 /// A restore with all it needs, or what is wrong with it.
 #[derive(Clone, Debug)]

@@ -2,27 +2,29 @@
 
 use std::time::Duration;
 
-use velero_api::v1::{HookStatus, Restore, RestorePhase};
+use velero_api::v1::{HookStatus, Restore};
 use velero_engine::Journal;
 use velero_engine::restore::RestoreOutcome;
 use velero_rules::operations::Tally;
 use velero_rules::phases::restore_phase_after_run;
 use velero_store::BackupStore;
 
-use super::{Awaited, Failure, transfer};
-use crate::clock;
-use crate::context::Context;
-use crate::error::{Result, describe};
-use crate::objects::name;
-use crate::restore_phase::move_to;
+use crate::lifecycle::ending;
+use crate::lifecycle::kind::Kind;
+use crate::lifecycle::phase::move_to;
+use crate::restore::awaited::Awaited;
+use crate::runtime::context::Context;
+use crate::runtime::error::{Result, describe};
+use crate::runtime::objects::name;
 
 /// How long the log of a failed restore may take to be stored.
 const EXPLANATION: Duration = Duration::from_secs(10);
 
-/// Opens the journal of a restore.
-pub(super) fn journal(context: &Context, restore: &Restore) -> Journal {
-    let (format, level) = context.settings.journal_form();
-    Journal::for_restore(context.objects.namespace(), name(restore), format, level)
+/// Why a restore failed as a whole.
+pub(super) struct Failure {
+    pub(super) reason: String,
+    /// The store, when it can be told what happened.
+    pub(super) store: Option<BackupStore>,
 }
 
 /// Ends the journal of a restore that ran through.
@@ -41,14 +43,11 @@ pub(super) fn restored(
     let mut restored = restore.clone();
     let counts = journal.counts();
     move_to(&mut restored, restore_phase_after_run(tally.running() > 0, !awaited.is_nothing(), counts.errors > 0))?;
-    let status = &mut restored.status;
-    (status.warnings, status.errors) = (counts.warnings, counts.errors);
-    status.progress = Some(outcome.progress.clone());
-    status.restore_item_operations_attempted = tally.attempted;
-    status.restore_item_operations_completed = tally.completed;
-    status.restore_item_operations_failed = tally.failed;
+    restored.put_counts(counts);
+    restored.put_tally(tally);
+    restored.status.progress = Some(outcome.progress.clone());
     if !awaited.hooks {
-        status.hook_status = Some(HookStatus::default());
+        restored.status.hook_status = Some(HookStatus::default());
     }
     awaited.note(&mut restored);
     Ok(restored)
@@ -62,19 +61,14 @@ pub(super) async fn failed(
     failure: Failure,
 ) -> Result<Restore> {
     journal.error().error(&failure.reason).message("Restore failed");
-    let mut failed = restore.clone();
-    move_to(&mut failed, RestorePhase::Failed)?;
-    let (counts, status) = (journal.counts(), &mut failed.status);
-    (status.warnings, status.errors) = (counts.warnings, counts.errors);
-    status.failure_reason = format!("restore execution failed: {}", failure.reason);
-    status.completion_timestamp = Some(clock::now_time());
+    let mut failed = ending::failed(restore, format!("restore execution failed: {}", failure.reason))?;
+    failed.put_counts(journal.counts());
     // The progress that was written last stays.
     if let Some(written) = context.objects.get::<Restore>(name(restore)).await.ok().flatten() {
         failed.status.progress = written.status.progress;
     }
     if let Some(store) = &failure.store {
-        let words = transfer::journal_files(store, name(restore), journal);
-        match tokio::time::timeout(EXPLANATION, words).await {
+        match tokio::time::timeout(EXPLANATION, restore.files(store).put_journal(journal)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::warn!(
@@ -99,7 +93,7 @@ pub(super) async fn clean_up(store: Option<&BackupStore>, restore: &str) {
 
 #[cfg(test)]
 mod tests {
-    use velero_api::v1::RestoreProgress;
+    use velero_api::v1::{RestorePhase, RestoreProgress};
     use velero_engine::journal::{Level, LogFormat};
 
     use super::*;

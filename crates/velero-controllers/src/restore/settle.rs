@@ -7,20 +7,24 @@ use velero_api::v1::{HookStatus, Restore};
 use velero_engine::Journal;
 use velero_engine::restore::{RestoreOutcome, RunningHooks};
 use velero_plugin::Actions;
-use velero_rules::operations::Tally;
 use velero_store::BackupStore;
 
-use super::{Awaited, Parked, report, transfer};
-use crate::busy::Hold;
-use crate::clock;
-use crate::context::Context;
-use crate::error::Result;
-use crate::objects::{name, uid};
-use crate::operations::{Operation, note_failures, poll};
-use crate::ownership::End;
-use crate::restore_finalizer::end_phase;
-use crate::restore_phase::move_to;
-use crate::store_message::explain;
+use crate::lifecycle::follow::pause;
+use crate::lifecycle::kind::Kind;
+use crate::lifecycle::operation::tally;
+use crate::lifecycle::phase::move_to;
+use crate::lifecycle::poll::{note_failures, poll};
+use crate::restore::awaited::Awaited;
+use crate::restore::ending::end_phase;
+use crate::restore::{report, transfer};
+use crate::runtime::busy::Hold;
+use crate::runtime::clock;
+use crate::runtime::context::Context;
+use crate::runtime::error::Result;
+use crate::runtime::objects::{name, uid};
+use crate::runtime::ownership::End;
+use crate::runtime::parked::Parked;
+use crate::runtime::store_message::explain;
 
 /// How long files may take to be stored once the server is told to end.
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -42,15 +46,15 @@ pub(super) async fn settle(
     let operations = &mut outcome.operations;
     let failures = poll(operations, actions, &restore, context.settings.default_item_operation_timeout).await;
     note_failures(journal, failures.iter().filter_map(|place| operations.get(*place)));
-    let tally = Tally::of(operations.iter().map(Operation::status));
-    let stored = hurried(context, transfer::files(store, name(&restore), journal, &outcome)).await;
+    let tally = tally(operations);
+    let stored = hurried(context, transfer::files(store, &restore, journal, &outcome)).await;
     let is_stored = stored.is_ok();
     let problem = note_storage(journal, stored);
     let mut ended = report::restored(&restore, journal, &outcome, tally, awaited)?;
     ended.status.failure_reason = problem;
     if tally.running() > 0 {
-        let pause = context.settings.item_operation_period().to_std();
-        context.restore_operations.keep(name(&restore), uid(&restore), outcome.operations, is_stored, pause);
+        let kept = &context.restores.operations;
+        kept.keep(name(&restore), uid(&restore), outcome.operations, is_stored, pause(context));
         if !awaited.is_nothing() {
             context.parked_hooks.park(name(&restore), Parked { hooks, journal: journal.clone() });
         }
@@ -67,7 +71,7 @@ pub(super) async fn settle(
 /// Waits for the hooks and volumes of a restore of which nothing else is left; gives the restore at its end, which is
 /// written.
 /// `finalizing` is what it is until then.
-pub(crate) async fn finish_hooks(
+pub(super) async fn finish_hooks(
     context: &Context,
     restore: &Restore,
     finalizing: Restore,
@@ -79,15 +83,14 @@ pub(crate) async fn finish_hooks(
     let End::Written(written) = context.write_end(restore, &ended).await? else { return Ok(ended) };
     ended.status.hook_status = Some(wait_for_hooks(context, &written, &journal, (hooks, hold)).await);
     Awaited::default().note(&mut ended);
-    let stored = hurried(context, transfer::journal_files(store, name(restore), &journal)).await;
+    let stored = hurried(context, restore.files(store).put_journal(&journal)).await;
     let problem = note_storage(&journal, stored);
     let counts = journal.counts();
     let phase = end_phase(ended.status.phase(), counts.errors > 0);
     move_to(&mut ended, phase)?;
-    let status = &mut ended.status;
-    (status.warnings, status.errors) = (counts.warnings, counts.errors);
-    status.failure_reason = problem;
-    status.completion_timestamp = Some(clock::now_time());
+    ended.put_counts(counts);
+    ended.put_failure_reason(problem);
+    ended.put_completion(clock::now_time());
     context.write_end(&written, &ended).await?;
     Ok(ended)
 }
@@ -117,7 +120,7 @@ async fn wait_for_hooks(
 }
 
 /// Tells what was not waited for to its end. A volume without the labels of the old one can be used.
-pub(crate) fn note_unfinished(journal: &Journal, reason: &str, awaited: Awaited) {
+pub(super) fn note_unfinished(journal: &Journal, reason: &str, awaited: Awaited) {
     if awaited.hooks {
         let problem = "before the restore was finished; hooks in restored pods may not have run to their end";
         journal.error().message(&format!("{reason} {problem}"));

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use velero_api::records::BackupVolumeInfo;
+use velero_api::records::{BackupVolumeInfo, RestoreOperation};
 use velero_api::v1::{PodVolumeBackup, Restore, RestoreProgress};
 use velero_archive::{BackupFile, RestoreFile};
 use velero_engine::Journal;
@@ -14,14 +13,15 @@ use velero_engine::restore::{self, Preview, RestoreError, RestoreOutcome, Restor
 use velero_rules::volume_records::with_pod_volume_backups;
 use velero_store::{BackupStore, ByteStream, Error as StoreError, blocking_reader};
 
-use super::PreparedRestore;
-use crate::context::Context;
-use crate::error::{Result, describe};
-use crate::objects::name;
-use crate::operations::{Files, Started};
-use crate::plugins::Tools;
-use crate::progress;
-use crate::store_message::explain;
+use crate::lifecycle::kind::Kind;
+use crate::lifecycle::started::Started;
+use crate::restore::prepare::PreparedRestore;
+use crate::runtime::context::Context;
+use crate::runtime::error::{Result, describe};
+use crate::runtime::objects::name;
+use crate::runtime::plugins::Tools;
+use crate::runtime::progress;
+use crate::runtime::store_message::explain;
 
 /// How long it is at least from one report of progress to the next. With the time a report takes, watchers hear of a
 /// running restore at least once a second.
@@ -71,7 +71,7 @@ pub(super) async fn contents(
         restored
     };
     let report = progress::write(context, &restore, PAUSE, receiver, done.clone(), put_progress);
-    let record = started.keep_stored(Files::of_restore(store, name(&restore)), Started::of_restore, &done);
+    let record = started.keep_stored::<RestoreOperation>(restore.files(store), &done);
     let (restored, (), ()) = tokio::join!(work, report, record);
     restored
 }
@@ -124,23 +124,17 @@ where
 /// Stores all files of a restore. What cannot be stored is told; the results and the log come last.
 pub(super) async fn files(
     store: &BackupStore,
-    restore: &str,
+    restore: &Restore,
     journal: &Journal,
     outcome: &RestoreOutcome,
 ) -> Result<(), StoreError> {
+    let (files, restore) = (restore.files(store), name(restore));
     tokio::try_join!(
         store.put_restore_json(restore, RestoreFile::ResourceList, &outcome.resource_list),
         store.put_restore_json(restore, RestoreFile::ItemOperations, &outcome.operations),
         store.put_restore_json(restore, RestoreFile::VolumeInfo, &outcome.volumes),
     )?;
-    journal_files(store, restore, journal).await
-}
-
-/// Stores what happened: results and log.
-pub(crate) async fn journal_files(store: &BackupStore, restore: &str, journal: &Journal) -> Result<(), StoreError> {
-    let log = journal.compressed_log().map_err(velero_archive::Error::Write)?;
-    store.put_restore_json(restore, RestoreFile::Results, &journal.results()).await?;
-    store.put_restore_file(restore, RestoreFile::Log, Bytes::from(log)).await
+    files.put_journal(journal).await
 }
 
 #[cfg(test)]

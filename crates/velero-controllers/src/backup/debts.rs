@@ -1,0 +1,97 @@
+//! Pays what an interrupted backup owes: see [`crate::lifecycle::debts`].
+
+use std::time::Duration;
+
+use velero_api::v1::{Backup, BackupStorageLocation};
+
+use crate::backup::claim::owns_files;
+use crate::backup::{csi_snapshots, garbage_collection, snapshots};
+use crate::lifecycle::cancel::try_cancel_owned;
+use crate::lifecycle::debts::{owes, settle, write};
+use crate::lifecycle::movers;
+use crate::runtime::context::Context;
+use crate::runtime::driver::{Next, WHILE_HELD};
+use crate::runtime::error::Result;
+use crate::runtime::objects::{name, uid};
+
+/// How soon is tried again to remove what could not be removed.
+const PAUSE: Duration = Duration::from_secs(600);
+
+/// What an interrupted backup may have left behind.
+pub(crate) const LEFT_BEHIND: &str = "operations, snapshots and files of the interrupted run";
+
+/// How things stand with what an interrupted backup left behind.
+enum Remains {
+    /// It had ended: this is what is stored.
+    Ended(Box<Backup>),
+    /// Nothing is left.
+    Removed,
+    /// Something could not be removed, in words.
+    Left(String),
+}
+
+/// The metadata of an interrupted backup, should it have got that far.
+pub(crate) async fn stored_end(context: &Context, backup: &Backup) -> Result<Option<Backup>> {
+    let place = &backup.spec.storage_location;
+    let Some(location) = context.objects.get::<BackupStorageLocation>(place).await? else { return Ok(None) };
+    let store = context.locations.open_for_a_look(&location).await?;
+    if !store.backup_exists(name(backup)).await? || !owns_files(&store, backup).await? {
+        return Ok(None);
+    }
+    Ok(Some(store.get_metadata(name(backup)).await?))
+}
+
+/// Cancels and removes what an interrupted backup left, unless it had ended. It can be done again at any point.
+async fn remove_remains(context: &Context, backup: &Backup) -> Result<Remains> {
+    movers::cancel_of_backup(context, backup).await;
+    // Only the store tells whether the snapshots are those of a whole backup.
+    if let Some(stored) = stored_end(context, backup).await? {
+        return Ok(Remains::Ended(Box::new(stored)));
+    }
+    csi_snapshots::try_discard(context, backup).await?;
+    let place = &backup.spec.storage_location;
+    let Some(location) = context.objects.get::<BackupStorageLocation>(place).await? else {
+        return Ok(Remains::Left(format!("its backup storage location {place:?} does not exist")));
+    };
+    if location.is_read_only() {
+        return Ok(Remains::Left(format!("its backup storage location {place:?} is in read-only mode")));
+    }
+    let store = context.locations.open_for_a_look(&location).await?;
+    if !owns_files(&store, backup).await? {
+        return Ok(Remains::Removed);
+    }
+    try_cancel_owned(context, backup, Some(&store)).await?;
+    let left = snapshots::delete_stored(context, backup, &store).await;
+    if !left.is_empty() {
+        // The files say what is still to be removed.
+        return Ok(Remains::Left(left.join("; ")));
+    }
+    store.clear(name(backup), uid(backup)).await?;
+    store.release(name(backup), uid(backup)).await?;
+    Ok(Remains::Removed)
+}
+
+/// Pays what a failed backup owes.
+pub(crate) async fn pay(context: &Context, backup: &Backup) -> Result<Next> {
+    let Some(_hold) = context.backups.busy.enter(name(backup)) else { return Ok(Next::After(WHILE_HELD)) };
+    // Somebody may have had it until now.
+    let Some(backup) = context.objects.get::<Backup>(name(backup)).await?.filter(owes) else {
+        return Ok(Next::Change);
+    };
+    let mut paid = backup.clone();
+    settle(&mut paid);
+    match remove_remains(context, &backup).await? {
+        Remains::Left(problem) => {
+            tracing::warn!(backup = name(&backup), problem, "What the interrupted backup left is still there");
+            // Its time may be over all the same.
+            garbage_collection::collect(context, &backup).await?;
+            return Ok(Next::After(PAUSE));
+        }
+        Remains::Removed => tracing::info!(backup = name(&backup), "What the interrupted backup left is removed"),
+        Remains::Ended(stored) => {
+            tracing::info!(backup = name(&backup), "The backup had ended when its server was stopped");
+            paid.status = stored.status;
+        }
+    }
+    write(context, &backup, &paid).await
+}

@@ -1,0 +1,121 @@
+//! The end of a backup: its metadata, its object, and what is told about it.
+
+use velero_api::labels;
+use velero_api::v1::{Backup, BackupPhase};
+use velero_archive::BackupFile;
+use velero_engine::journal::Counts;
+use velero_store::{BackupStore, Error as StoreError};
+
+use crate::backup::{csi_snapshots, snapshots};
+use crate::lifecycle::ending::partially_failed;
+use crate::lifecycle::kind::Kind;
+use crate::runtime::context::Context;
+use crate::runtime::error::{Error, Result, describe};
+use crate::runtime::objects::{label, name, uid};
+use crate::runtime::ownership::End;
+
+/// Writes how a backup ended; its files say so already.
+pub(super) async fn close(context: &Context, backup: &Backup, ended: &Backup) -> Result<()> {
+    context.backups.operations.forget(name(backup));
+    context.rest_plugins().await;
+    if let End::Written(ended) = context.write_end(backup, ended).await? {
+        report(context, &ended);
+    }
+    Ok(())
+}
+
+/// Ends a backup that cannot be finished as it should, and says why. Without a store only the object says so.
+pub(super) async fn end_badly(
+    context: &Context,
+    backup: &Backup,
+    store: Option<&BackupStore>,
+    problem: &str,
+) -> Result<()> {
+    let journal = backup.journal(context);
+    let reason = format!("the backup cannot be finished: {problem}");
+    journal.error().error(&problem).message("The backup cannot be finished");
+    let known = backup.counts();
+    let counts = match store {
+        Some(store) => backup.files(store).amend(&journal, known, true).await?,
+        None => Counts { errors: known.errors + 1, ..known },
+    };
+    let mut ended = partially_failed(backup, reason)?;
+    ended.put_counts(counts);
+    if let Some(store) = store {
+        ended.status.volume_snapshots_completed = snapshots::settle(store, name(backup), &[]).await?;
+        csi_snapshots::settle(store, name(backup), &[]).await?;
+        csi_snapshots::release(context, backup).await?;
+    }
+    if let Some(store) = store {
+        put_metadata(store, &ended).await?;
+    }
+    close(context, backup, &ended).await
+}
+
+/// Stores the metadata of a backup at its end, in place of those that Velero stores before.
+pub(super) async fn put_metadata(store: &BackupStore, ended: &Backup) -> Result<()> {
+    if stored(store, ended).await?.is_some() {
+        let key = store.keys().backup_file(name(ended), BackupFile::Metadata).map_err(StoreError::from)?;
+        store.object_store().delete_object(&key).await?;
+    }
+    Ok(store.put_metadata(ended).await?)
+}
+
+/// The metadata of a backup that are stored already.
+pub(super) async fn stored(store: &BackupStore, backup: &Backup) -> Result<Option<Backup>> {
+    if !store.backup_exists(name(backup)).await? {
+        return Ok(None);
+    }
+    let stored = store.get_metadata(name(backup)).await?;
+    if uid(&stored) == uid(backup) {
+        return Ok(Some(stored));
+    }
+    let problem = "another backup of this name has appeared in its location; choose another name";
+    Err(Error::invalid("Backup", name(backup), problem))
+}
+
+/// The phase a backup ends in that only has to be finished.
+pub(super) fn end_phase(phase: &BackupPhase) -> BackupPhase {
+    match phase {
+        BackupPhase::FinalizingPartiallyFailed => BackupPhase::PartiallyFailed,
+        _ => BackupPhase::Completed,
+    }
+}
+
+/// Tells how a backup ended; the figures of the metrics come from the status alone.
+pub(super) fn report(context: &Context, backup: &Backup) {
+    let schedule = label(backup, labels::SCHEDULE_NAME);
+    context.metrics.backup_ended(backup);
+    if backup.status.csi_volume_snapshots_attempted > 0 {
+        context.metrics.csi_snapshots(schedule, name(backup), &backup.status);
+    }
+    let status = &backup.status;
+    let (backup, phase) = (name(backup), status.phase().as_str());
+    if status.failure_reason.is_empty() {
+        tracing::info!(backup, phase, errors = status.errors, warnings = status.warnings, "Backup ended");
+    } else {
+        tracing::error!(backup, phase, reason = status.failure_reason, "Backup failed");
+    }
+}
+
+/// Removes what a failed backup has stored, so that nothing half-written is left; whether what is there now is its own.
+/// Its claim stays while something is still to be said about it.
+pub(super) async fn clean_up(store: &BackupStore, backup: &Backup) -> bool {
+    let cleared = store.clear(name(backup), uid(backup)).await;
+    if let Err(error) = &cleared {
+        let (backup, error) = (name(backup), describe(error));
+        tracing::warn!(backup, error, "Files of a failed backup are left in its location");
+    }
+    !matches!(cleared, Err(StoreError::Foreign { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_ends_as_its_run_did() {
+        assert_eq!(end_phase(&BackupPhase::Finalizing), BackupPhase::Completed);
+        assert_eq!(end_phase(&BackupPhase::FinalizingPartiallyFailed), BackupPhase::PartiallyFailed);
+    }
+}

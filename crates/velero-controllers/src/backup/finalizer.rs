@@ -1,0 +1,115 @@
+//! The last step of a backup: what operations have changed is stored again, and the metadata make it a backup.
+//!
+//! A backup whose asynchronous operations have ended comes here with all its files but the metadata stored. The items
+//! that its operations changed are read again and take their place in the archive. The metadata say how it ended and
+//! are written once; only then does the object say so too. A server that was stopped in between takes the step again.
+
+use velero_api::records::{BackupOperation, OperationPhase};
+use velero_api::v1::{Backup, BackupPhase};
+use velero_engine::journal::Counts;
+
+use crate::backup::archive_update::update_archive;
+use crate::backup::csi_snapshots;
+use crate::backup::ending::{close, end_badly, end_phase, put_metadata, stored};
+use crate::backup::following::store_of;
+use crate::backup::snapshots::settle;
+use crate::lifecycle::files::Found;
+use crate::lifecycle::follow::load;
+use crate::lifecycle::kind::Kind;
+use crate::lifecycle::phase::move_to;
+use crate::runtime::clock;
+use crate::runtime::context::Context;
+use crate::runtime::driver::{Next, WHILE_HELD};
+use crate::runtime::error::Result;
+use crate::runtime::objects::name;
+
+/// The type whose completed operations are counted as CSI snapshots.
+const CSI_SNAPSHOTS: &str = "volumesnapshots.snapshot.storage.k8s.io";
+
+/// Whether a backup only has to be finished.
+pub(crate) fn is_finalizing(phase: &BackupPhase) -> bool {
+    matches!(phase, BackupPhase::Finalizing | BackupPhase::FinalizingPartiallyFailed)
+}
+
+/// Ends a backup whose operations have ended.
+pub(crate) async fn finish(context: &Context, backup: &Backup) -> Result<Next> {
+    let Some(hold) = context.backups.busy.enter(name(backup)) else { return Ok(Next::After(WHILE_HELD)) };
+    // Somebody may have had it until now.
+    let Some(backup) = context.objects.get::<Backup>(name(backup)).await? else { return Ok(Next::Change) };
+    if !is_finalizing(backup.status.phase()) {
+        return Ok(Next::Change);
+    }
+    tokio::select! {
+        done = step(context, &backup) => done?,
+        () = hold.interrupted() => {}
+        () = context.stop.cancelled() => {}
+    }
+    Ok(Next::Change)
+}
+
+async fn step(context: &Context, backup: &Backup) -> Result<()> {
+    let store = match store_of(context, backup).await? {
+        Found::Usable(store) => store,
+        Found::Unusable(problem) => return end_badly(context, backup, None, &problem).await,
+    };
+    if let Some(stored) = stored(&store, backup).await?.filter(|stored| stored.status.phase().is_terminal()) {
+        let mut ended = backup.clone();
+        ended.status = stored.status;
+        return close(context, backup, &ended).await;
+    }
+    let journal = backup.journal(context);
+    let mut ended = backup.clone();
+    match load(context, backup, &store).await? {
+        // A backup without operations needs no file of them.
+        Found::Unusable(_) if backup.status.backup_item_operations_attempted == 0 => {}
+        Found::Unusable(problem) => return end_badly(context, backup, Some(&store), &problem).await,
+        Found::Usable(operations) => {
+            update_archive(context, backup, &store, &operations, &journal).await?;
+            ended.status.csi_volume_snapshots_completed = completed_csi_snapshots(&operations);
+            ended.status.volume_snapshots_completed = settle(&store, name(backup), &operations).await?;
+            csi_snapshots::settle(&store, name(backup), &operations).await?;
+            csi_snapshots::release(context, backup).await?;
+        }
+    }
+    let known = backup.counts();
+    let counts = match journal.counts() {
+        none if none == Counts::default() => known,
+        _ => backup.files(&store).amend(&journal, known, true).await?,
+    };
+    ended.put_counts(counts);
+    let phase = if counts.errors > 0 { BackupPhase::PartiallyFailed } else { end_phase(backup.status.phase()) };
+    move_to(&mut ended, phase)?;
+    ended.status.completion_timestamp = Some(clock::now_time());
+    put_metadata(&store, &ended).await?;
+    close(context, backup, &ended).await
+}
+
+fn completed_csi_snapshots(operations: &[BackupOperation]) -> i64 {
+    let completed = operations.iter().filter(|operation| {
+        *operation.status.phase() == OperationPhase::Completed
+            && operation.spec.resource_identifier.group_resource() == CSI_SNAPSHOTS
+    });
+    i64::try_from(completed.count()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_completed_operations_on_snapshots_are_csi_snapshots() {
+        let operation = |group: &str, resource: &str, phase| {
+            let mut operation = BackupOperation::default();
+            operation.spec.resource_identifier.group = group.to_owned();
+            operation.spec.resource_identifier.resource = resource.to_owned();
+            operation.status.phase = Some(phase);
+            operation
+        };
+        let operations = [
+            operation("snapshot.storage.k8s.io", "volumesnapshots", OperationPhase::Completed),
+            operation("snapshot.storage.k8s.io", "volumesnapshots", OperationPhase::Failed),
+            operation("", "persistentvolumeclaims", OperationPhase::Completed),
+        ];
+        assert_eq!(completed_csi_snapshots(&operations), 1);
+    }
+}

@@ -1,0 +1,179 @@
+//! Lets backups wait for their turn.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, ListParams, PartialObjectMeta};
+use velero_api::v1::{Backup, BackupPhase};
+use velero_cluster::Error as ClusterError;
+use velero_rules::includes_excludes::NamespaceFilter;
+use velero_rules::queue::{QueueEntry, QueueState, next_position, plan};
+
+use crate::lifecycle::phase::move_to;
+use crate::runtime::context::Context;
+use crate::runtime::error::{Error, Result};
+use crate::runtime::objects::name;
+
+/// Who waits and who runs.
+#[derive(Default)]
+pub(crate) struct Queue {
+    /// Positions are given by one at a time.
+    turn: tokio::sync::Mutex<()>,
+    /// The names of the backups this process is working on.
+    running: Mutex<BTreeSet<String>>,
+}
+
+impl Queue {
+    /// Notes that a backup runs.
+    pub(super) fn started(&self, backup: &str) {
+        self.running().insert(backup.to_owned());
+    }
+
+    /// Notes that a backup does not run any more.
+    pub(super) fn left(&self, backup: &str) {
+        self.running().remove(backup);
+    }
+
+    /// Whether as many backups run as may.
+    pub(super) fn is_full(&self, context: &Context) -> bool {
+        self.running().len() >= limit(context)
+    }
+
+    fn running(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts new backups into the queue and starts those whose turn it is.
+    pub(super) async fn advance(&self, context: &Context) -> Result<()> {
+        let _one_at_a_time = self.turn.lock().await;
+        let mut backups = waiting_or_running(context).await?;
+        enqueue(context, &mut backups).await?;
+        let namespaces = if backups.len() > 1 { existing_namespaces(context).await? } else { Vec::new() };
+        let entries: Vec<_> = backups.values().filter_map(|backup| entry(backup, &namespaces)).collect();
+        let plan = plan(&entries, limit(context));
+        for (backup, position) in &plan.renumber {
+            change(context, &backups, backup, |backup| {
+                backup.status.queue_position = *position;
+                Ok(())
+            })
+            .await?;
+        }
+        for backup in &plan.start {
+            self.started(backup);
+            let started = change(context, &backups, backup, |backup| {
+                backup.status.queue_position = 0;
+                move_to(backup, BackupPhase::ReadyToStart)
+            });
+            started.await.inspect_err(|_| self.left(backup))?;
+            tracing::info!(backup, "Dequeueing backup, moving to ReadyToStart");
+        }
+        Ok(())
+    }
+}
+
+/// How many backups may run at the same time.
+fn limit(context: &Context) -> usize {
+    usize::try_from(context.settings.concurrent_backups).unwrap_or(usize::MAX)
+}
+
+async fn waiting_or_running(context: &Context) -> Result<BTreeMap<String, Backup>> {
+    use BackupPhase::{InProgress, New, Queued, ReadyToStart};
+    let mut found = BTreeMap::new();
+    let visitor = |backup: Backup| {
+        let going = backup.metadata.deletion_timestamp.is_some();
+        if !going && matches!(backup.status.phase(), New | Queued | ReadyToStart | InProgress) {
+            found.insert(name(&backup).to_owned(), backup);
+        }
+    };
+    context.objects.visit("", visitor).await?;
+    Ok(found)
+}
+
+async fn enqueue(context: &Context, backups: &mut BTreeMap<String, Backup>) -> Result<()> {
+    let entries: Vec<_> = backups.values().filter_map(|backup| entry(backup, &[])).collect();
+    for (backup, position) in newcomers(backups).into_iter().zip(next_position(&entries)..) {
+        let queued = change(context, backups, &backup, |backup| {
+            backup.status.queue_position = position;
+            move_to(backup, BackupPhase::Queued)
+        });
+        let queued = queued.await?;
+        tracing::info!(backup, position, "Queueing backup");
+        backups.insert(backup, queued);
+    }
+    Ok(())
+}
+
+/// The names of backups that are not in the queue yet, oldest first.
+fn newcomers(backups: &BTreeMap<String, Backup>) -> Vec<String> {
+    let mut new: Vec<_> = backups.values().filter(|backup| *backup.status.phase() == BackupPhase::New).collect();
+    new.sort_by_key(|backup| (backup.metadata.creation_timestamp.as_ref().map(|time| time.0), name(*backup)));
+    new.into_iter().map(|backup| name(backup).to_owned()).collect()
+}
+
+fn entry(backup: &Backup, existing: &[String]) -> Option<QueueEntry> {
+    let state = match backup.status.phase() {
+        BackupPhase::Queued => QueueState::Queued { position: backup.status.queue_position },
+        BackupPhase::ReadyToStart | BackupPhase::InProgress => QueueState::Running,
+        _ => return None,
+    };
+    // Patterns that cannot be read are told by the validation; here they are in nobody's way.
+    let filter = NamespaceFilter::expand(&backup.spec.included_namespaces, &backup.spec.excluded_namespaces, existing);
+    let namespaces = filter.map(|filter| filter.resolve(existing.iter().map(String::as_str))).unwrap_or_default();
+    Some(QueueEntry { name: name(backup).to_owned(), state, namespaces })
+}
+
+async fn existing_namespaces(context: &Context) -> Result<Vec<String>> {
+    let api: Api<PartialObjectMeta<Namespace>> = Api::all(context.objects.cluster().client().clone());
+    let listed = api.list(&ListParams::default()).await;
+    let listed = listed.map_err(|error| ClusterError::from_kube("list namespaces", error))?;
+    Ok(listed.items.into_iter().filter_map(|namespace| namespace.metadata.name).collect())
+}
+
+async fn change(
+    context: &Context,
+    backups: &BTreeMap<String, Backup>,
+    backup: &str,
+    change: impl FnOnce(&mut Backup) -> Result<()>,
+) -> Result<Backup> {
+    let missing = || Error::invalid("Backup", backup, "it left the queue");
+    let before = backups.get(backup).ok_or_else(missing)?;
+    let mut after = before.clone();
+    change(&mut after)?;
+    context.objects.patch(before, &after).await
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::*;
+
+    fn backup(name: &str, phase: BackupPhase, second: i64) -> (String, Backup) {
+        let mut backup = Backup::new("velero", name, Default::default());
+        backup.status.phase = Some(phase);
+        backup.metadata.creation_timestamp = Some(Time(jiff::Timestamp::from_second(second).unwrap()));
+        (name.to_owned(), backup)
+    }
+
+    #[test]
+    fn newcomers_queue_in_the_order_they_were_made() {
+        let backups: BTreeMap<_, _> =
+            [backup("a", BackupPhase::New, 3), backup("b", BackupPhase::New, 1), backup("c", BackupPhase::Queued, 0)]
+                .into();
+        assert_eq!(newcomers(&backups), ["b", "a"]);
+    }
+
+    #[test]
+    fn only_backups_that_wait_or_run_have_a_place_in_the_queue() {
+        let existing = ["shop".to_owned(), "db".to_owned()];
+        let mut running = backup("a", BackupPhase::InProgress, 0).1;
+        running.spec.included_namespaces = vec!["s*".to_owned()];
+        let found = entry(&running, &existing).unwrap();
+        assert_eq!(found.state, QueueState::Running);
+        assert_eq!(found.namespaces, ["shop".to_owned()].into());
+        assert!(entry(&backup("b", BackupPhase::Completed, 0).1, &existing).is_none());
+        let waiting = entry(&backup("c", BackupPhase::Queued, 0).1, &existing).unwrap();
+        assert_eq!(waiting.namespaces.len(), 2);
+    }
+}

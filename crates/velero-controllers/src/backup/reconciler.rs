@@ -1,0 +1,91 @@
+//! The one watcher of Backups: hands each to the module that its phase belongs to.
+//!
+//! So every backup has one hand that writes its status, whatever phase it is in.
+
+use std::time::Duration;
+
+use velero_api::v1::{Backup, BackupPhase};
+
+use crate::backup::queue::Queue;
+use crate::backup::{debts, finalizer, garbage_collection, run};
+use crate::lifecycle::cancel::cancel_owned;
+use crate::lifecycle::debts::owes;
+use crate::lifecycle::follow::follow;
+use crate::lifecycle::kind::Kind;
+use crate::lifecycle::refusal::write_refusal;
+use crate::runtime::context::SharedContext;
+use crate::runtime::driver::{Next, Reconciler};
+use crate::runtime::error::Result;
+
+/// How often a backup that waits is looked at, should nothing else happen.
+const WHILE_QUEUED: Duration = Duration::from_secs(60);
+
+/// Watches Backups.
+pub(crate) struct BackupsReconciler {
+    context: SharedContext,
+    queue: Queue,
+}
+
+impl Reconciler for BackupsReconciler {
+    type Kind = Backup;
+    const NAME: &'static str = "backup";
+    const CONCURRENCY: u16 = 0;
+
+    async fn reconcile(&self, backup: Backup) -> Result<Next> {
+        let context = &self.context;
+        let settings = &context.settings;
+        match backup.status.phase() {
+            BackupPhase::New if settings.is_enabled("backup-queue") => self.queue.advance(context).await?,
+            BackupPhase::Queued if settings.is_enabled("backup-queue") => return self.wait().await,
+            BackupPhase::ReadyToStart if settings.is_enabled("backup") => {
+                return run::run(context, &self.queue, backup).await;
+            }
+            // Who runs a backup does not let go of it before its end is written.
+            BackupPhase::InProgress if context.holder.has(&backup) => {
+                return run::give_up(context, &self.queue, &backup).await;
+            }
+            phase if Backup::is_waiting(phase) && settings.is_enabled("backup-operations") => {
+                return follow(context, &backup).await;
+            }
+            phase if finalizer::is_finalizing(phase) && settings.is_enabled("backup-finalizer") => {
+                return finalizer::finish(context, &backup).await;
+            }
+            BackupPhase::Failed if owes(&backup) => return debts::pay(context, &backup).await,
+            _ if settings.is_enabled("gc") => return garbage_collection::collect(context, &backup).await,
+            _ => {}
+        }
+        // Whoever acted has changed the backup, which brings it here again.
+        Ok(Next::Change)
+    }
+
+    fn forget(&self, name: &str) {
+        self.queue.left(name);
+        // Without the object nobody waits for its operations.
+        let (context, backup) = (self.context.clone(), name.to_owned());
+        tokio::spawn(async move {
+            let gone = Backup::new(context.objects.namespace(), &backup, Default::default());
+            cancel_owned(&context, &gone, None).await;
+        });
+    }
+
+    async fn refuse(&self, backup: &str, problem: &str) {
+        let patch = serde_json::json!({"status": {
+            "phase": BackupPhase::FailedValidation,
+            "validationErrors": [format!("the backup cannot be read: {problem}")],
+        }});
+        write_refusal::<Backup>(&self.context, backup, &patch).await;
+    }
+}
+
+impl BackupsReconciler {
+    pub(crate) fn new(context: SharedContext) -> Self {
+        Self { context, queue: Queue::default() }
+    }
+
+    async fn wait(&self) -> Result<Next> {
+        if !self.queue.is_full(&self.context) {
+            self.queue.advance(&self.context).await?;
+        }
+        Ok(Next::After(WHILE_QUEUED))
+    }
+}

@@ -1,0 +1,213 @@
+//! Runs a backup: prepare and validate, claim, run the engine into the store, report.
+//!
+//! A backup whose actions started no operations goes straight to its end. Any other waits for them
+//! (`following`) and is then finished (`finalizer`).
+//!
+//! The status has one writer at any time: first the claim, then the progress, then the end. What the end says comes
+//! from the journal alone, and so do the log and the results file.
+
+use velero_api::labels;
+use velero_api::v1::{Backup, BackupPhase, BackupSpec, BackupStorageLocation};
+use velero_archive::BackupFile;
+use velero_engine::Journal;
+use velero_engine::backup::{BackupOutcome, OwedHooks, TakenSnapshots};
+use velero_plugin::Actions;
+use velero_rules::resource_policies::ResourcePolicies;
+use velero_store::BackupStore;
+
+use crate::backup::ending::report as report_end;
+use crate::backup::failure::Failure;
+use crate::backup::queue::Queue;
+use crate::backup::snapshots::uploads;
+use crate::backup::{claim, csi_snapshots, facts, owed_hooks, prepare, report, transfer};
+use crate::lifecycle::cancel::cancel_unfinished;
+use crate::lifecycle::ending::{LostTrack, lose_track};
+use crate::lifecycle::follow::pause;
+use crate::lifecycle::kind::Kind;
+use crate::lifecycle::operation::tally;
+use crate::lifecycle::poll::{note_failures, poll};
+use crate::lifecycle::started::Started;
+use crate::runtime::busy::Hold;
+use crate::runtime::clock;
+use crate::runtime::context::{Context, SharedContext};
+use crate::runtime::driver::{Next, WHILE_HELD};
+use crate::runtime::error::{Result, describe};
+use crate::runtime::objects::{label, name, uid};
+use crate::runtime::ownership::End;
+use crate::runtime::plugins::Tools;
+use crate::runtime::store_message::explain;
+
+/// What a backup was asked to take.
+struct Wish {
+    /// Its spec, before the server completed it.
+    asked: BackupSpec,
+    policies: Option<ResourcePolicies>,
+}
+
+/// Runs a backup whose turn has come, to its end.
+pub(super) async fn run(context: &SharedContext, queue: &Queue, backup: Backup) -> Result<Next> {
+    // A deletion may have it, or the run of another of this name that was deleted.
+    let Some(hold) = context.backups.busy.enter(name(&backup)) else { return Ok(Next::After(WHILE_HELD)) };
+    let facts = facts::gather(context, &backup).await?;
+    let mut prepared = prepare::prepare(&backup, &context.settings, &facts, clock::now())?;
+    if *prepared.backup.status.phase() == BackupPhase::InProgress {
+        context.holder.sign(&mut prepared.backup);
+    }
+    let claimed = context.claim(&backup, &prepared.backup).await?;
+    let running = name(&claimed).to_owned();
+    queue.started(&running);
+    let outcome = match (claimed.status.phase(), &prepared.location) {
+        (BackupPhase::InProgress, Some(location)) => {
+            let wish = Wish { asked: backup.spec, policies: facts.policies.ok().flatten() };
+            execute(context, &claimed, location, wish, &hold).await
+        }
+        _ => {
+            report_end(context, &claimed);
+            Ok(())
+        }
+    };
+    queue.left(&running);
+    if let Err(error) = queue.advance(context).await {
+        // The backups that wait are looked at every minute anyway.
+        tracing::warn!(error = describe(&error), "The queue could not be advanced");
+    }
+    outcome.map(|()| Next::Change)
+}
+
+/// Ends a backup that this process has taken into work and nobody works on. Its files are left to its deletion.
+pub(super) async fn give_up(context: &SharedContext, queue: &Queue, backup: &Backup) -> Result<Next> {
+    match lose_track(context, backup).await? {
+        LostTrack::Held => return Ok(Next::After(WHILE_HELD)),
+        LostTrack::Over => {}
+        LostTrack::Written(written) => report_end(context, &written),
+    }
+    queue.advance(context).await?;
+    Ok(Next::Change)
+}
+
+async fn execute(
+    context: &Context,
+    backup: &Backup,
+    location: &BackupStorageLocation,
+    wish: Wish,
+    hold: &Hold<'_>,
+) -> Result<()> {
+    context.metrics.count("backup_attempt_total", label(backup, labels::SCHEDULE_NAME));
+    tracing::info!(backup = name(backup), location = name(location), "Running backup");
+    let journal = backup.journal(context);
+    let ended = match attempt(context, backup, location, wish, &journal, hold).await {
+        Ok(ended) => ended,
+        Err(failure) => report::failed(context, backup, &journal, failure).await?,
+    };
+    match context.write_end(backup, &ended).await? {
+        End::Written(written) if written.status.phase().is_terminal() => report_end(context, &written),
+        End::Written(_) => {}
+        End::Gone | End::TakenOver(_) => {
+            let left = context.backups.operations.forget(name(backup)).unwrap_or_default();
+            cancel_unfinished(&left, &context.plugins.for_questions()?.actions, backup).await;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the backup and stores it whole; its metadata are the last thing that is written. The operations of a backup
+/// that fails are cancelled.
+async fn attempt(
+    context: &Context,
+    backup: &Backup,
+    location: &BackupStorageLocation,
+    wish: Wish,
+    journal: &Journal,
+    hold: &Hold<'_>,
+) -> Result<Backup, Failure> {
+    let opened = context.locations.open(location).await;
+    let store = opened.map_err(|error| Failure::before_start(explain(&error)))?;
+    claim::claim_name(context, &store, backup, name(location)).await?;
+    let tools = context.plugins.open(Some(journal)).await;
+    let tools = tools.map_err(|error| Failure::after_start(describe(&error), &store, false))?;
+    let started = Started::default();
+    let taken = TakenSnapshots::default();
+    let owed = owed_hooks::of_backup(context, backup);
+    let interrupted = |reason: &str| Err(Failure::after_start(reason.to_owned(), &store, false));
+    let mut ended = tokio::select! {
+        ended = make(context, backup, wish, journal, &store, (&tools, &started, &taken, &owed)) => ended,
+        () = context.stop.cancelled() => interrupted("the server was stopped while the backup ran; create a new backup"),
+        () = hold.interrupted() => interrupted("the backup was deleted while it ran"),
+    };
+    if let Err(failure) = &mut ended {
+        owed_hooks::pay(context, &owed, journal).await;
+        let taken = taken.all();
+        let operations = [started.operations(), uploads(&taken)].concat();
+        cancel_unfinished(&operations, &tools.actions, backup).await;
+        failure.snapshots_left = report::discard_snapshots(journal, &taken, &tools.actions).await;
+        csi_snapshots::discard(context, backup).await;
+    }
+    tools.put_away().await;
+    ended
+}
+
+async fn make(
+    context: &Context,
+    backup: &Backup,
+    wish: Wish,
+    journal: &Journal,
+    store: &BackupStore,
+    (tools, started, taken, owed): (&Tools, &Started, &TakenSnapshots, &OwedHooks),
+) -> Result<Backup, Failure> {
+    let unusable = |error: velero_plugin::Error| Failure::after_start(describe(&error), store, false);
+    let watched = started.watch(&tools.actions).map_err(unusable)?;
+    let mut request = transfer::request(context, backup, wish.policies, watched, tools);
+    request.asked = wish.asked;
+    request.taken = taken.clone();
+    request.owed_hooks = owed.clone();
+    let (outcome, size) = transfer::contents(context, backup, request, journal, store, started).await?;
+    owed_hooks::pay(context, owed, journal).await;
+    context.metrics.tarball_size(label(backup, labels::SCHEDULE_NAME), size);
+    store_files(context, backup, journal, store, outcome, &tools.actions).await
+}
+
+/// Stores all files but the archive, and asks once how far the operations are. The file of operations is stored before
+/// that, and so is that of snapshots: whatever happens then, it is known what was started.
+async fn store_files(
+    context: &Context,
+    backup: &Backup,
+    journal: &Journal,
+    store: &BackupStore,
+    mut outcome: BackupOutcome,
+    actions: &Actions,
+) -> Result<Backup, Failure> {
+    let failed = |error: velero_store::Error| Failure::after_start(explain(&error), store, true);
+    report::note_end(journal, &outcome);
+    if !outcome.snapshots.is_empty() {
+        let stored = store.put_json(name(backup), BackupFile::VolumeSnapshots, &outcome.snapshots).await;
+        stored.map_err(failed)?;
+    }
+    if !outcome.operations.is_empty() {
+        backup.files(store).put_operations(&outcome.operations).await.map_err(failed)?;
+        let operations = &mut outcome.operations;
+        let failures = poll(operations, actions, backup, context.settings.default_item_operation_timeout).await;
+        note_failures(journal, failures.iter().filter_map(|place| operations.get(*place)));
+    }
+    transfer::side_files(store, backup, journal, &outcome).await.map_err(failed)?;
+    let tally = tally(&outcome.operations);
+    let ended = report::after_run(backup, journal, &outcome, tally, clock::now());
+    let ended = ended.map_err(|error| Failure::after_start(describe(&error), store, false))?;
+    still_ours(context, backup, store).await?;
+    if ended.status.phase().is_terminal() {
+        store.put_metadata(&ended).await.map_err(failed)?;
+    } else if tally.running() > 0 {
+        let kept = &context.backups.operations;
+        kept.keep(name(backup), uid(backup), outcome.operations, true, pause(context));
+    }
+    Ok(ended)
+}
+
+/// The metadata make a backup exist, so nobody else may have ended or deleted it until then.
+async fn still_ours(context: &Context, backup: &Backup, store: &BackupStore) -> Result<(), Failure> {
+    let failed = |reason: String| Err(Failure::after_start(reason, store, false));
+    match context.still_has(backup).await {
+        Ok(true) => Ok(()),
+        Ok(false) => failed("the backup was deleted, or ended by another server, while it ran".to_owned()),
+        Err(error) => failed(format!("it cannot be said whether the backup is still wanted: {}", describe(&error))),
+    }
+}

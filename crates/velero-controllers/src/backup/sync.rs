@@ -1,0 +1,215 @@
+//! Brings backups that are in a bucket into the cluster, and removes those whose bucket lost them.
+
+use std::collections::BTreeSet;
+
+use jiff::SignedDuration;
+use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation, PodVolumeBackup, Schedule};
+use velero_api::{GROUP, labels};
+use velero_archive::BackupFile;
+use velero_rules::backup_sync::{SyncDecision, decide, is_due, is_orphan, names_to_sync};
+use velero_store::BackupStore;
+
+use crate::backup::orphans::{self, Orphans};
+use crate::runtime::clock;
+use crate::runtime::context::{Context, SharedContext};
+use crate::runtime::driver::{Next, Reconciler};
+use crate::runtime::error::{Error, Result, describe};
+use crate::runtime::objects::{name, uid};
+
+/// Watches BackupStorageLocations.
+pub(crate) struct BackupSyncReconciler {
+    context: SharedContext,
+    orphans: Orphans,
+}
+
+impl BackupSyncReconciler {
+    pub(crate) fn new(context: SharedContext) -> Self {
+        Self { context, orphans: Orphans::default() }
+    }
+}
+
+impl Reconciler for BackupSyncReconciler {
+    type Kind = BackupStorageLocation;
+    const NAME: &'static str = "backup-sync";
+    const CONCURRENCY: u16 = 4;
+
+    async fn reconcile(&self, location: BackupStorageLocation) -> Result<Next> {
+        let default = self.context.settings.sync_period();
+        let own = location.spec.backup_sync_period;
+        if own.is_some_and(velero_api::GoDuration::is_zero) || !location.is_available() {
+            return Ok(Next::Change);
+        }
+        let period = own.filter(|period| !period.is_negative()).unwrap_or(default);
+        let last = location.status.last_synced_time.as_ref().map(|time| time.0);
+        let now = clock::now();
+        let signed = |duration: velero_api::GoDuration| SignedDuration::from_nanos(duration.as_nanos());
+        if !is_due(own.map(signed), signed(default), last, now) {
+            let next = clock::after(last.unwrap_or(now), period);
+            return Ok(Next::After(clock::until(next, now) + std::time::Duration::from_secs(1)));
+        }
+        synchronise(&self.context, &self.orphans, &location).await?;
+        let mut synced = location.clone();
+        synced.status.last_synced_time = Some(clock::now_time());
+        self.context.objects.force(&location, &synced).await?;
+        Ok(Next::After(period.to_std() + std::time::Duration::from_secs(1)))
+    }
+}
+
+async fn synchronise(context: &Context, known: &Orphans, location: &BackupStorageLocation) -> Result<()> {
+    let store = context.locations.open_for_a_look(location).await?;
+    let in_bucket: BTreeSet<String> = store.list_backups().await?.into_iter().collect();
+    let mut in_cluster = BTreeSet::new();
+    let mut lost = Vec::new();
+    let label = labels::valid_value(name(location));
+    context
+        .objects
+        .visit("", |backup: Backup| {
+            let here = crate::runtime::objects::label(&backup, labels::STORAGE_LOCATION) == label;
+            if here && is_orphan(name(&backup), backup.status.phase(), &in_bucket) {
+                lost.push(name(&backup).to_owned());
+            }
+            in_cluster.insert(name(&backup).to_owned());
+        })
+        .await?;
+    let mut unfinished = BTreeSet::new();
+    for backup in names_to_sync(&in_bucket, &in_cluster) {
+        if orphans::is_orphan(&store, backup).await? {
+            unfinished.insert(backup.to_owned());
+            continue;
+        }
+        // One backup that cannot be read must not hide the others.
+        if let Err(error) = bring_in(context, location, &store, backup).await {
+            tracing::error!(
+                location = name(location),
+                backup,
+                error = describe(&error),
+                "Error syncing backup into cluster"
+            );
+        }
+    }
+    known.report(context, location, unfinished).await;
+    for orphan in lost {
+        // It may have been stored since the bucket was listed.
+        if store.backup_exists(&orphan).await? {
+            continue;
+        }
+        tracing::info!(location = name(location), backup = orphan, "Deleting a backup whose location no longer has it");
+        context.objects.delete::<Backup>(&orphan).await?;
+    }
+    Ok(())
+}
+
+async fn bring_in(
+    context: &Context,
+    location: &BackupStorageLocation,
+    store: &BackupStore,
+    backup: &str,
+) -> Result<()> {
+    if !store.backup_exists(backup).await? {
+        tracing::debug!(backup, "The folder has no metadata and is not a backup yet");
+        return Ok(());
+    }
+    let stored = store.get_metadata(backup).await?;
+    if name(&stored) != backup {
+        let problem = format!("its metadata names {:?}; it is not brought into the cluster", name(&stored));
+        return Err(Error::invalid("backup", backup, problem));
+    }
+    let expiration = stored.status.expiration.as_ref().map(|time| time.0);
+    let phase = match decide(stored.status.phase(), expiration, clock::now()) {
+        SyncDecision::Skip => {
+            tracing::debug!(backup, phase = stored.status.phase().as_str(), "The backup has not ended and is skipped");
+            return Ok(());
+        }
+        SyncDecision::Create => stored.status.phase().clone(),
+        SyncDecision::CreateAs(phase) => phase,
+    };
+    let mut arrived = localised(stored, context.objects.namespace(), name(location), phase);
+    keep_known_owners(context, &mut arrived).await?;
+    let created = match context.objects.create(&arrived).await {
+        Err(Error::Cluster(error)) if error.is_already_exists() => return Ok(()),
+        created => created?,
+    };
+    tracing::info!(location = name(location), backup, "Successfully synced backup into cluster");
+    bring_in_pod_volume_backups(context, location, store, &created).await
+}
+
+/// A stored backup as an object of this cluster.
+///
+/// It is the record of a backup that ran elsewhere: its hooks must never run here.
+fn localised(mut backup: Backup, namespace: &str, location: &str, phase: BackupPhase) -> Backup {
+    let metadata = &mut backup.metadata;
+    metadata.namespace = Some(namespace.to_owned());
+    metadata.resource_version = None;
+    metadata.uid = None;
+    metadata.managed_fields = None;
+    let label = (labels::STORAGE_LOCATION.to_owned(), labels::valid_value(location));
+    metadata.labels.get_or_insert_default().extend([label]);
+    backup.spec.storage_location = location.to_owned();
+    backup.spec.hooks = Default::default();
+    backup.status.phase = Some(phase);
+    backup
+}
+
+/// Drops owners that this cluster does not have: an object whose owner is gone would be deleted at once.
+async fn keep_known_owners(context: &Context, backup: &mut Backup) -> Result<()> {
+    let mut known = Vec::new();
+    for owner in backup.metadata.owner_references.take().unwrap_or_default() {
+        let is_schedule = owner.kind == "Schedule" && owner.api_version.starts_with(GROUP);
+        let schedule = if is_schedule { context.objects.get::<Schedule>(&owner.name).await? } else { None };
+        if schedule.is_some_and(|schedule| uid(&schedule) == owner.uid) {
+            known.push(owner);
+        }
+    }
+    backup.metadata.owner_references = Some(known).filter(|owners| !owners.is_empty());
+    Ok(())
+}
+
+async fn bring_in_pod_volume_backups(
+    context: &Context,
+    location: &BackupStorageLocation,
+    store: &BackupStore,
+    backup: &Backup,
+) -> Result<()> {
+    let stored: Vec<PodVolumeBackup> = store.get_json(name(backup), BackupFile::PodVolumeBackups).await?;
+    for mut volume in stored {
+        let metadata = &mut volume.metadata;
+        metadata.namespace.clone_from(&backup.metadata.namespace);
+        (metadata.resource_version, metadata.uid, metadata.managed_fields) = (None, None, None);
+        let own_uid = uid(backup).to_owned();
+        for owner in metadata.owner_references.iter_mut().flatten() {
+            if owner.kind == "Backup" && owner.name == name(backup) {
+                owner.uid.clone_from(&own_uid);
+            }
+        }
+        if let Some(label) = metadata.labels.as_mut().and_then(|labels| labels.get_mut(labels::BACKUP_UID)) {
+            *label = own_uid;
+        }
+        volume.spec.backup_storage_location = name(location).to_owned();
+        match context.objects.create(&volume).await {
+            Err(Error::Cluster(error)) if error.is_already_exists() => {}
+            created => drop(created?),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_backup_becomes_an_object_of_this_cluster_without_its_hooks() {
+        let mut stored = Backup::new("elsewhere", "b", Default::default());
+        stored.metadata.resource_version = Some("7".to_owned());
+        stored.metadata.uid = Some("u".to_owned());
+        stored.spec.storage_location = "theirs".to_owned();
+        stored.spec.hooks.resources.push(Default::default());
+        let arrived = localised(stored, "velero", "ours", BackupPhase::Completed);
+        assert_eq!(arrived.metadata.namespace.as_deref(), Some("velero"));
+        assert_eq!((arrived.metadata.resource_version.clone(), arrived.metadata.uid.clone()), (None, None));
+        assert_eq!(arrived.spec.storage_location, "ours");
+        assert_eq!(crate::runtime::objects::label(&arrived, labels::STORAGE_LOCATION), "ours");
+        assert!(arrived.spec.hooks.resources.is_empty());
+        assert_eq!(*arrived.status.phase(), BackupPhase::Completed);
+    }
+}

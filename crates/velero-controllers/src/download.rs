@@ -1,0 +1,175 @@
+//! Answers DownloadRequests with a URL, and hands files out through the server itself.
+//!
+//! Not every store has URLs, and not everybody reaches the store. So each request also gets a random token, and
+//! whoever may read the request may fetch the file from the server with it, for example through the API server's
+//! proxy.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use velero_api::GoDuration;
+use velero_api::v1::{
+    Backup, BackupStorageLocation, DownloadRequest, DownloadRequestPhase, DownloadTargetKind, Restore,
+};
+use velero_store::{BackupStore, ByteStream, DOWNLOAD_URL_LIFETIME, Error as StoreError};
+
+use crate::lifecycle::files::{Files, Work};
+use crate::runtime::clock;
+use crate::runtime::context::{Context, SharedContext};
+use crate::runtime::driver::{Next, Reconciler};
+use crate::runtime::error::{Error, Result};
+use crate::runtime::objects::name;
+
+/// The annotation with the token for a download through the server.
+pub const DOWNLOAD_TOKEN_ANNOTATION: &str = "velero.io/download-token";
+
+/// The scheme of a URL that only the server can serve.
+pub const SERVER_URL_SCHEME: &str = "velero-server:";
+
+/// Watches DownloadRequests.
+pub(crate) struct DownloadRequestReconciler {
+    pub(crate) context: SharedContext,
+}
+
+impl Reconciler for DownloadRequestReconciler {
+    type Kind = DownloadRequest;
+    const NAME: &'static str = "download-request";
+    const CONCURRENCY: u16 = 4;
+
+    async fn reconcile(&self, request: DownloadRequest) -> Result<Next> {
+        let now = clock::now();
+        let expiration = request.status.expiration.as_ref().map(|time| time.0);
+        if expiration.is_some_and(|expiration| expiration < now) {
+            self.context.objects.delete::<DownloadRequest>(name(&request)).await?;
+            return Ok(Next::Change);
+        }
+        if *request.status.phase() == DownloadRequestPhase::Processed {
+            let left = expiration.map_or(DOWNLOAD_URL_LIFETIME, |expiration| clock::until(expiration, now));
+            return Ok(Next::After(left + std::time::Duration::from_secs(1)));
+        }
+        process(&self.context, request).await?;
+        Ok(Next::After(DOWNLOAD_URL_LIFETIME + std::time::Duration::from_secs(1)))
+    }
+}
+
+async fn process(context: &Context, request: DownloadRequest) -> Result<()> {
+    let mut answered = request.clone();
+    answered.status.expiration = Some(expiration());
+    let outcome = answer(context, &request).await;
+    if let Ok((url, token)) = &outcome {
+        answered.status.download_url.clone_from(url);
+        answered.status.phase = Some(DownloadRequestPhase::Processed);
+        let annotations = answered.metadata.annotations.get_or_insert_default();
+        annotations.insert(DOWNLOAD_TOKEN_ANNOTATION.to_owned(), token.clone());
+    }
+    // The expiration is written in every case, so that a request that cannot be answered goes away too.
+    if outcome.is_ok() || request.status.expiration.is_none() {
+        context.objects.force(&request, &answered).await?;
+    }
+    outcome.map(drop)
+}
+
+fn expiration() -> Time {
+    let lifetime = GoDuration::from_secs(DOWNLOAD_URL_LIFETIME.as_secs().try_into().unwrap_or(i64::MAX));
+    Time(clock::after(clock::now(), lifetime))
+}
+
+/// The URL and the token of a request.
+async fn answer(context: &Context, request: &DownloadRequest) -> Result<(String, String)> {
+    let store = store_of(context, request).await?;
+    store_news(context, request, &store).await?;
+    let token = uuid::Uuid::new_v4().simple().to_string();
+    let url = match store.download_url(&request.spec.target).await {
+        Ok(url) => url,
+        Err(StoreError::NotSupported { .. }) if store.download_key(&request.spec.target).is_ok() => {
+            format!("{SERVER_URL_SCHEME}/downloads/{}?token={token}", name(request))
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok((url, token))
+}
+
+/// Stores what is known of operations and not in the bucket yet, when that is what a request asks for.
+async fn store_news(context: &Context, request: &DownloadRequest, store: &BackupStore) -> Result<()> {
+    let target = &request.spec.target;
+    match target.kind {
+        DownloadTargetKind::BackupItemOperations => {
+            if let Some(news) = context.backups.operations.unstored(&target.name) {
+                Files::new(store, Work::Backup, &target.name).put_operations(&news).await?;
+            }
+        }
+        DownloadTargetKind::RestoreItemOperations => {
+            if let Some(news) = context.restores.operations.unstored(&target.name) {
+                Files::new(store, Work::Restore, &target.name).put_operations(&news).await?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The store that holds what a request asks for.
+async fn store_of(context: &Context, request: &DownloadRequest) -> Result<BackupStore> {
+    let target = &request.spec.target;
+    let missing = |kind: &str, wanted: &str| {
+        Error::unmet("DownloadRequest", name(request), format!("{kind} {wanted:?} does not exist"))
+    };
+    let backup_name = if target.kind.is_of_restore() {
+        let restore = context.objects.get::<Restore>(&target.name).await?;
+        restore.ok_or_else(|| missing("restore", &target.name))?.spec.backup_name
+    } else {
+        target.name.clone()
+    };
+    let backup = context.objects.get::<Backup>(&backup_name).await?;
+    let place = backup.ok_or_else(|| missing("backup", &backup_name))?.spec.storage_location;
+    let location = context.objects.get::<BackupStorageLocation>(&place).await?;
+    context.locations.open_for_a_look(&location.ok_or_else(|| missing("backup storage location", &place))?).await
+}
+
+/// Opens the file of a request for somebody who shows its token. `None` when there is no such request, its time is
+/// over or the token is another one; which of these is not told.
+pub(crate) async fn open(context: &Context, request: &str, token: &str) -> Result<Option<ByteStream>> {
+    let Some(request) = context.objects.get::<DownloadRequest>(request).await? else { return Ok(None) };
+    if !admits(&request, token, clock::now()) {
+        return Ok(None);
+    }
+    match store_of(context, &request).await?.download(&request.spec.target).await {
+        Ok(stream) => Ok(Some(stream)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn admits(request: &DownloadRequest, token: &str, now: jiff::Timestamp) -> bool {
+    let expected = request.metadata.annotations.as_ref().and_then(|all| all.get(DOWNLOAD_TOKEN_ANNOTATION));
+    let unexpired = request.status.expiration.as_ref().is_some_and(|time| time.0 >= now);
+    let processed = *request.status.phase() == DownloadRequestPhase::Processed;
+    unexpired && processed && expected.is_some_and(|expected| is_same(expected, token))
+}
+
+/// Compares without telling by the time it takes where the difference is.
+fn is_same(expected: &str, given: &str) -> bool {
+    let differences = expected.bytes().zip(given.bytes()).fold(0, |sum, (one, other)| sum | (one ^ other));
+    !expected.is_empty() && expected.len() == given.len() && differences == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_token_of_an_unexpired_answer_opens_the_file() {
+        let now: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let mut request = DownloadRequest::new("velero", "r", Default::default());
+        request.metadata.annotations = Some([(DOWNLOAD_TOKEN_ANNOTATION.to_owned(), "secret".to_owned())].into());
+        request.status.expiration = Some(Time(now));
+        assert!(!admits(&request, "secret", now), "not answered yet");
+        request.status.phase = Some(DownloadRequestPhase::Processed);
+        assert!(admits(&request, "secret", now));
+        for wrong in ["", "secres", "secret2", "secre"] {
+            assert!(!admits(&request, wrong, now), "{wrong}");
+        }
+        let later = now.checked_add(jiff::SignedDuration::from_secs(1)).unwrap();
+        assert!(!admits(&request, "secret", later), "expired");
+        request.metadata.annotations = Some([(DOWNLOAD_TOKEN_ANNOTATION.to_owned(), String::new())].into());
+        assert!(!admits(&request, "", now), "an empty token opens nothing");
+    }
+}

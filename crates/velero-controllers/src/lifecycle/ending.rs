@@ -1,0 +1,48 @@
+//! How a backup or restore fails as a whole.
+
+use crate::lifecycle::kind::Kind;
+use crate::lifecycle::phase::move_to;
+use crate::runtime::clock;
+use crate::runtime::context::Context;
+use crate::runtime::error::Result;
+use crate::runtime::objects::name;
+use crate::runtime::ownership::End;
+
+/// A backup or restore that fails now, and why.
+pub(crate) fn failed<K: Kind>(object: &K, reason: String) -> Result<K> {
+    ended_in(object, K::FAILED, reason)
+}
+
+/// A backup or restore that ends now with errors, and why it could not go on.
+pub(crate) fn partially_failed<K: Kind>(object: &K, reason: String) -> Result<K> {
+    ended_in(object, K::PARTIALLY_FAILED, reason)
+}
+
+fn ended_in<K: Kind>(object: &K, phase: K::Phase, reason: String) -> Result<K> {
+    let mut ended = object.clone();
+    move_to(&mut ended, phase)?;
+    ended.put_failure_reason(reason);
+    ended.put_completion(clock::now_time());
+    Ok(ended)
+}
+
+/// How the end was written of one that this process has taken into work and nobody works on.
+pub(crate) enum LostTrack<K> {
+    /// Somebody has it after all.
+    Held,
+    /// Somebody else has said how it ended, or it is gone.
+    Over,
+    /// It is written.
+    Written(K),
+}
+
+/// Ends one that this process has taken into work and nobody works on. Its files are left to its deletion.
+pub(crate) async fn lose_track<K: Kind>(context: &Context, object: &K) -> Result<LostTrack<K>> {
+    let Some(_hold) = K::in_hand(context).busy.enter(name(object)) else { return Ok(LostTrack::Held) };
+    let word = K::WORK.word();
+    let failed = failed(object, format!("the server lost track of the {word}; create a new {word}"))?;
+    Ok(match context.write_end(object, &failed).await? {
+        End::Written(written) => LostTrack::Written(written),
+        End::Gone | End::TakenOver(_) => LostTrack::Over,
+    })
+}

@@ -1,0 +1,172 @@
+//! Follows the operations that a backup or restore waits for: asks about them every now and then, tells of those that
+//! failed, and moves it on.
+
+use std::time::Duration;
+
+use velero_engine::Journal;
+use velero_engine::journal::Counts;
+use velero_rules::operations::Tally;
+use velero_store::BackupStore;
+
+use crate::lifecycle::cancel::cancel_owned;
+use crate::lifecycle::files::Found;
+use crate::lifecycle::kind::Kind;
+use crate::lifecycle::operation::{Operation, tally};
+use crate::lifecycle::phase::move_to;
+use crate::lifecycle::poll::{note_failures, poll};
+use crate::runtime::context::Context;
+use crate::runtime::driver::{Next, WHILE_HELD};
+use crate::runtime::error::Result;
+use crate::runtime::objects::{name, uid};
+
+/// What is different where operations of backups and of restores are followed.
+pub(crate) trait Follow: Kind {
+    /// The store of its files, or why it cannot be used any more.
+    fn store(&self, context: &Context) -> impl Future<Output = Result<Found<BackupStore>>> + Send;
+    /// The phase it is in while operations run, and after them.
+    fn phase_after(&self, operations_running: bool, has_errors: bool) -> Self::Phase;
+    /// The journal of its run, where that still goes on and is stored whole.
+    fn running_journal(&self, _context: &Context) -> Option<Journal> {
+        None
+    }
+    /// Writes what it is now; `running` says whether operations go on. Gives when to look again.
+    fn move_on(
+        &self,
+        context: &Context,
+        moved: Self,
+        store: &BackupStore,
+        running: bool,
+    ) -> impl Future<Output = Result<Next>> + Send;
+    /// Ends it, since its operations cannot be followed any more. It is never complete then.
+    fn end_unfollowed(
+        &self,
+        context: &Context,
+        store: Option<&BackupStore>,
+        problem: &str,
+    ) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// Asks about the operations of a backup or restore if it is time, and moves it on.
+pub(crate) async fn follow<K: Follow>(context: &Context, owner: &K) -> Result<Next> {
+    let in_hand = K::in_hand(context);
+    let Some(hold) = in_hand.busy.enter(name(owner)) else { return Ok(Next::After(WHILE_HELD)) };
+    // Somebody may have had it until now.
+    let Some(owner) = context.objects.get::<K>(name(owner)).await? else { return Ok(Next::Change) };
+    if !K::is_waiting(owner.phase()) {
+        return Ok(Next::Change);
+    }
+    let left = in_hand.operations.pause_left(name(&owner), uid(&owner));
+    if !left.is_zero() {
+        return Ok(Next::After(left));
+    }
+    tokio::select! {
+        next = step(context, &owner) => next,
+        () = hold.interrupted() => Ok(Next::Change),
+        () = context.stop.cancelled() => Ok(Next::Change),
+    }
+}
+
+async fn step<K: Follow>(context: &Context, owner: &K) -> Result<Next> {
+    let store = match owner.store(context).await? {
+        Found::Usable(store) => store,
+        Found::Unusable(problem) => return give_up(context, owner, None, &problem).await,
+    };
+    let before = match load(context, owner, &store).await? {
+        Found::Usable(operations) => operations,
+        Found::Unusable(problem) => return give_up(context, owner, Some(&store), &problem).await,
+    };
+    let mut operations = before.clone();
+    let questions = context.plugins.for_questions()?;
+    let timeout = context.settings.default_item_operation_timeout;
+    let failures = poll(&mut operations, &questions.actions, owner, timeout).await;
+    let stands = tally(&operations);
+    let ended = stands != tally(&before);
+    if ended {
+        owner.files(&store).put_operations(&operations).await?;
+    }
+    let counts = tell(context, owner, &store, &operations, &failures).await?;
+    let moved = moved(owner, stands, counts)?;
+    let kept = &K::in_hand(context).operations;
+    let is_stored = ended || operations == before && kept.unstored(name(owner)).is_none();
+    kept.keep(name(owner), uid(owner), operations, is_stored, pause(context));
+    owner.move_on(context, moved, &store, stands.running() > 0).await
+}
+
+/// How long it is from one look at operations to the next.
+pub(crate) fn pause(context: &Context) -> Duration {
+    context.settings.item_operation_period().to_std()
+}
+
+/// The operations of a backup or restore as they are known here, or else as they are stored.
+pub(crate) async fn load<K: Kind>(
+    context: &Context,
+    owner: &K,
+    store: &BackupStore,
+) -> Result<Found<Vec<K::Operation>>> {
+    if let Some(known) = K::in_hand(context).operations.get(name(owner), uid(owner)) {
+        return Ok(Found::Usable(known));
+    }
+    Ok(match owner.files(store).operations().await? {
+        Found::Usable(operations) => whole(operations, owner.tally().attempted),
+        unusable => unusable,
+    })
+}
+
+/// Operations, unless some are missing of those that were started.
+fn whole<O: Operation>(operations: Vec<O>, attempted: i64) -> Found<Vec<O>> {
+    let found = tally(&operations).attempted;
+    if found < attempted {
+        return Found::Unusable(format!("the file of its operations names {found} of {attempted} operations"));
+    }
+    Found::Usable(operations)
+}
+
+/// The backup or restore as its operations stand now.
+fn moved<K: Follow>(owner: &K, stands: Tally, counts: Counts) -> Result<K> {
+    let mut moved = owner.clone();
+    moved.put_counts(counts);
+    moved.put_tally(Tally { attempted: owner.tally().attempted, ..stands });
+    let phase = owner.phase_after(stands.running() > 0, counts.errors > 0);
+    if phase != *owner.phase() {
+        move_to(&mut moved, phase)?;
+    }
+    Ok(moved)
+}
+
+/// Tells results and log of operations that failed; gives the counts of their owner then.
+async fn tell<K: Follow>(
+    context: &Context,
+    owner: &K,
+    store: &BackupStore,
+    operations: &[K::Operation],
+    failures: &[usize],
+) -> Result<Counts> {
+    let failed_now = || failures.iter().filter_map(|place| operations.get(*place));
+    if let Some(journal) = owner.running_journal(context) {
+        note_failures(&journal, failed_now());
+        if !failures.is_empty() {
+            owner.files(store).put_journal(&journal).await?;
+        }
+        return Ok(journal.counts());
+    }
+    let (told, failed) = (owner.tally().failed, tally(operations).failed);
+    if failed == told {
+        return Ok(owner.counts());
+    }
+    let journal = owner.journal(context);
+    let newly = i64::try_from(failures.len()).unwrap_or(i64::MAX);
+    // More have failed than were noticed now: a server was stopped after it had stored so and before it told.
+    let untold = failed != told + newly;
+    if untold {
+        note_failures(&journal, operations.iter().filter(|operation| operation.has_failed()));
+    } else {
+        note_failures(&journal, failed_now());
+    }
+    Ok(owner.files(store).amend(&journal, owner.counts(), untold).await?)
+}
+
+async fn give_up<K: Follow>(context: &Context, owner: &K, store: Option<&BackupStore>, problem: &str) -> Result<Next> {
+    cancel_owned(context, owner, None).await;
+    owner.end_unfollowed(context, store, problem).await?;
+    Ok(Next::Change)
+}

@@ -1,0 +1,33 @@
+//! What backups and restores go through alike, written once for both.
+//!
+//! ```text
+//! kind ── what a backup and a restore have in common: phase, counts, operations, files, journal
+//! phase ── the only way they get another phase
+//! ending ── how one fails as a whole
+//! operation ── something an action started that goes on
+//! started ── what actions start while one runs, so that a failure can cancel it
+//! poll ── asks the actions how far their operations are
+//! follow ── looks at the operations of one that waits, and moves it on
+//! files ── operations, results and log in the bucket
+//! cancel ── tells the actions that nobody waits any more
+//! debts, movers, records ── what an interrupted run, or one that ended, has left behind
+//! policies, refusal ── what they are prepared with, and what becomes of one that cannot be read
+//! ```
+//!
+//! Every failed operation is one error. The file of operations is written first, then results and log, then the
+//! object, whose counters say which failures are told already: a server that is stopped in between tells the rest.
+
+pub(crate) mod cancel;
+pub(crate) mod debts;
+pub(crate) mod ending;
+pub(crate) mod files;
+pub(crate) mod follow;
+pub(crate) mod kind;
+pub(crate) mod movers;
+pub(crate) mod operation;
+pub(crate) mod phase;
+pub(crate) mod policies;
+pub(crate) mod poll;
+pub(crate) mod records;
+pub(crate) mod refusal;
+pub(crate) mod started;

@@ -1,0 +1,42 @@
+//! The only way a backup or restore gets another phase.
+
+use crate::lifecycle::kind::Kind;
+use crate::runtime::error::{Error, Result};
+use crate::runtime::holder::unsign;
+use crate::runtime::objects::name;
+
+/// Moves a backup or restore to a phase if the table of moves has it. Nobody holds one that is not InProgress.
+pub(crate) fn move_to<K: Kind>(object: &mut K, phase: K::Phase) -> Result<()> {
+    let current = object.phase();
+    if !K::can_become(current, &phase) {
+        let problem = format!("it cannot move from phase {current} to {phase}");
+        return Err(Error::invalid(K::KIND, name(object), problem));
+    }
+    if phase != K::IN_PROGRESS {
+        unsign(object);
+    }
+    object.put_phase(phase);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase};
+
+    use super::*;
+
+    #[test]
+    fn a_move_that_is_not_in_the_table_is_refused() {
+        let mut backup = Backup::new("velero", "b", Default::default());
+        move_to(&mut backup, BackupPhase::Queued).unwrap();
+        let error = move_to(&mut backup, BackupPhase::Completed).unwrap_err().to_string();
+        assert!(error.contains("Queued") && error.contains("Completed"), "{error}");
+        assert_eq!(*backup.status.phase(), BackupPhase::Queued);
+        let mut restore = Restore::new("velero", "r", Default::default());
+        move_to(&mut restore, RestorePhase::InProgress).unwrap();
+        move_to(&mut restore, RestorePhase::Completed).unwrap();
+        let error = move_to(&mut restore, RestorePhase::Failed).unwrap_err().to_string();
+        assert!(error.contains("Completed") && error.contains("Failed"), "{error}");
+        assert_eq!(*restore.status.phase(), RestorePhase::Completed);
+    }
+}

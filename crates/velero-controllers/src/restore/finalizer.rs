@@ -1,0 +1,39 @@
+//! What becomes of a restore whose server was stopped before its last step.
+
+use velero_api::v1::Restore;
+use velero_engine::journal::Counts;
+
+use crate::lifecycle::kind::Kind;
+use crate::lifecycle::phase::move_to;
+use crate::restore::awaited::Awaited;
+use crate::restore::ending::{end_phase, report};
+use crate::restore::settle::note_unfinished;
+use crate::restore::store::store_of;
+use crate::runtime::clock;
+use crate::runtime::context::Context;
+use crate::runtime::error::Result;
+use crate::runtime::ownership::End;
+
+/// Ends a restore that an earlier server left unfinished.
+pub(crate) async fn finish_abandoned(context: &Context, restore: Restore) -> Result<()> {
+    let (journal, known) = (restore.journal(context), restore.counts());
+    // Where nothing is noted, hooks are all that could have been left.
+    let awaited = Awaited::noted(&restore).unwrap_or(Awaited { hooks: true, volumes: false });
+    note_unfinished(&journal, "The server was stopped", awaited);
+    let counts = match store_of(context, &restore).await? {
+        Some(store) => restore.files(&store).amend(&journal, known, true).await?,
+        None => {
+            let said = journal.counts();
+            Counts { warnings: known.warnings + said.warnings, errors: known.errors + said.errors }
+        }
+    };
+    let mut ended = restore.clone();
+    move_to(&mut ended, end_phase(restore.status.phase(), counts.errors > 0))?;
+    ended.put_counts(counts);
+    ended.status.completion_timestamp = Some(clock::now_time());
+    Awaited::default().note(&mut ended);
+    if let End::Written(ended) = context.write_end(&restore, &ended).await? {
+        report(context, &ended);
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! The one watcher of Restores: hands each to the module that its phase belongs to.
+//!
+//! So every restore has one hand that writes its status, whatever phase it is in.
+
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use velero_api::dry_run;
+use velero_api::v1::{Restore, RestorePhase};
+
+use crate::lifecycle::debts::owes;
+use crate::lifecycle::follow::follow;
+use crate::lifecycle::kind::Kind;
+use crate::lifecycle::refusal::write_refusal;
+use crate::restore::kept_files::{claim_files, claims_files};
+use crate::restore::{debts, deletion, dry_run as dry_runs, finalizer, run};
+use crate::runtime::context::SharedContext;
+use crate::runtime::driver::{Next, Reconciler};
+use crate::runtime::error::Result;
+
+/// How many restores run at the same time: each holds the compressed archive of its backup in memory.
+const RUNNING: usize = 4;
+/// How many dry runs are answered at the same time, for the same reason.
+const LOOKING: usize = 2;
+/// How soon a restore that has to wait is looked at again.
+const WHILE_WAITING: Duration = Duration::from_secs(1);
+
+/// Watches Restores.
+pub(crate) struct RestoresReconciler {
+    context: SharedContext,
+    slots: Semaphore,
+    looks: Semaphore,
+}
+
+impl RestoresReconciler {
+    pub(crate) fn new(context: SharedContext) -> Self {
+        Self { context, slots: Semaphore::new(RUNNING), looks: Semaphore::new(LOOKING) }
+    }
+}
+
+impl Reconciler for RestoresReconciler {
+    type Kind = Restore;
+    const NAME: &'static str = "restore";
+    const CONCURRENCY: u16 = 0;
+
+    async fn reconcile(&self, restore: Restore) -> Result<Next> {
+        let context = &self.context;
+        if restore.metadata.deletion_timestamp.is_some() {
+            return deletion::release(context, &restore).await;
+        }
+        if dry_run::is_asked(&restore) {
+            return dry_runs::answer(context, restore, &self.looks).await;
+        }
+        if !claims_files(&restore) {
+            let mut claimed = restore.clone();
+            claim_files(&mut claimed);
+            context.objects.patch(&restore, &claimed).await?;
+            return Ok(Next::Change);
+        }
+        match restore.status.phase() {
+            RestorePhase::New => {
+                let Ok(place) = self.slots.try_acquire() else { return Ok(Next::After(WHILE_WAITING)) };
+                run::run(context, restore, place).await?;
+            }
+            // Who runs a restore does not let go of it before its end is written.
+            RestorePhase::InProgress if context.holder.has(&restore) => run::give_up(context, &restore).await?,
+            phase if Restore::is_waiting(phase) && context.settings.is_enabled("restore-operations") => {
+                return follow(context, &restore).await;
+            }
+            RestorePhase::Failed if owes(&restore) => return debts::pay(context, &restore).await,
+            // Who finishes a restore does not let go of it before its end: this one was left behind.
+            RestorePhase::Finalizing | RestorePhase::FinalizingPartiallyFailed
+                if context.settings.is_enabled("restore-finalizer") =>
+            {
+                finalizer::finish_abandoned(context, restore).await?;
+            }
+            _ => {}
+        }
+        Ok(Next::Change)
+    }
+
+    async fn refuse(&self, restore: &str, problem: &str) {
+        let patch = serde_json::json!({"status": {
+            "phase": RestorePhase::FailedValidation,
+            "validationErrors": [format!("the restore cannot be read: {problem}")],
+        }});
+        write_refusal::<Restore>(&self.context, restore, &patch).await;
+    }
+}

@@ -1,0 +1,126 @@
+//! Runs a restore: prepare and validate, claim, run the engine from the store into the cluster, report.
+//!
+//! The status has one writer at any time: first the claim, then the progress, then the end. What the end says comes
+//! from the journal alone, and so do the log and the results file. A restore whose actions started operations waits for
+//! them (`following`); one whose pods still run hooks passes through Finalizing; any other goes straight to its
+//! end.
+
+use tokio::sync::SemaphorePermit;
+use velero_api::records::RestoreOperation;
+use velero_api::v1::{Restore, RestorePhase};
+use velero_engine::Journal;
+use velero_store::BackupStore;
+
+use crate::lifecycle::cancel::{cancel_owned, cancel_unfinished};
+use crate::lifecycle::ending::{LostTrack, lose_track};
+use crate::lifecycle::kind::Kind;
+use crate::lifecycle::started::Started;
+use crate::restore::ending::report as report_end;
+use crate::restore::prepare::{PreparedRestore, judge, prepare_restore};
+use crate::restore::report::Failure;
+use crate::restore::store::open;
+use crate::restore::{report, settle, transfer};
+use crate::runtime::busy::Hold;
+use crate::runtime::clock;
+use crate::runtime::context::{Context, SharedContext};
+use crate::runtime::error::{Result, describe};
+use crate::runtime::objects::name;
+use crate::runtime::ownership::End;
+
+/// Runs a new restore to its end. It has a place among those that run until its last object is restored; while it waits
+/// for hooks and volumes, others run.
+pub(super) async fn run(context: &SharedContext, restore: Restore, place: SemaphorePermit<'_>) -> Result<()> {
+    // Only a deletion can have it, and that ends with the restore.
+    let Some(hold) = context.restores.busy.enter(name(&restore)) else { return Ok(()) };
+    let mut prepared = prepare_restore(context.objects.cluster(), &context.settings, &restore).await?;
+    judge(&mut prepared, clock::now())?;
+    if *prepared.restore.status.phase() == RestorePhase::InProgress {
+        context.holder.sign(&mut prepared.restore);
+    }
+    let claimed = context.claim(&restore, &prepared.restore).await?;
+    context.metrics.count("restore_attempt_total", &claimed.spec.schedule_name);
+    if *claimed.status.phase() != RestorePhase::InProgress {
+        report_end(context, &claimed);
+        return Ok(());
+    }
+    prepared.restore = claimed;
+    execute(context, prepared, &hold, place).await
+}
+
+/// Ends a restore that this process has taken into work and nobody works on.
+pub(super) async fn give_up(context: &Context, restore: &Restore) -> Result<()> {
+    if let LostTrack::Written(written) = lose_track(context, restore).await? {
+        report_end(context, &written);
+    }
+    Ok(())
+}
+
+async fn execute(
+    context: &Context,
+    prepared: PreparedRestore,
+    hold: &Hold<'_>,
+    place: SemaphorePermit<'_>,
+) -> Result<()> {
+    let restore = prepared.restore.clone();
+    tracing::info!(restore = name(&restore), backup = restore.spec.backup_name, "Running restore");
+    let journal = restore.journal(context);
+    let opened = open(context, &prepared).await;
+    let store = opened.as_ref().ok().cloned();
+    let ended = match opened {
+        Err(reason) => Err(Failure { reason, store: None }),
+        Ok(store) => attempt(context, prepared, &journal, store, (hold, place)).await,
+    };
+    let ended = match ended {
+        Ok(ended) => ended,
+        Err(failure) => report::failed(context, &restore, &journal, failure).await?,
+    };
+    match context.write_end(&restore, &ended).await? {
+        End::Written(written) if written.status.phase().is_terminal() => report_end(context, &written),
+        End::Written(_) => {}
+        // Its files are those of whoever has ended it.
+        End::TakenOver(_) => cancel_owned(context, &restore, None).await,
+        // Who deleted it has removed its files already, but for those that were written since.
+        End::Gone => {
+            cancel_owned(context, &restore, None).await;
+            report::clean_up(store.as_ref(), name(&restore)).await;
+        }
+    }
+    Ok(())
+}
+
+/// Restores, stores what happened and waits for hooks; gives the restore at its end. The operations of a restore that
+/// fails are cancelled.
+async fn attempt(
+    context: &Context,
+    prepared: PreparedRestore,
+    journal: &Journal,
+    store: BackupStore,
+    (hold, place): (&Hold<'_>, SemaphorePermit<'_>),
+) -> Result<Restore, Failure> {
+    let restore = prepared.restore.clone();
+    let failed = |reason| Failure { reason, store: Some(store.clone()) };
+    let tools = context.plugins.open(Some(journal)).await.map_err(|error| failed(describe(&error)))?;
+    let started = Started::default();
+    let interrupted = |reason: &str| Err(reason.to_owned());
+    let restored = tokio::select! {
+        restored = transfer::contents(context, prepared, journal, &store, (&tools, &started)) => restored,
+        () = context.stop.cancelled() => interrupted("the server was stopped while the restore ran; create a new restore"),
+        () = hold.interrupted() => interrupted("its backup was deleted while the restore ran"),
+        () = settle::deleted(context, &restore) => interrupted("the restore was deleted while it ran"),
+    };
+    drop(place);
+    let ended = match restored {
+        Err(reason) => Err(failed(reason)),
+        Ok((outcome, hooks)) => {
+            report::note_end(journal);
+            let (restore, left) = (restore.clone(), (hooks, &tools.actions, hold));
+            let settled = settle::settle(context, restore, journal, &store, outcome, left).await;
+            settled.map_err(|error| failed(describe(&error)))
+        }
+    };
+    if ended.is_err() {
+        cancel_unfinished(&started.operations::<RestoreOperation>(), &tools.actions, &restore).await;
+    }
+    tools.put_away().await;
+    ended
+}

@@ -1,0 +1,63 @@
+//! What all reconcilers share.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use velero_api::records::{BackupOperation, RestoreOperation};
+
+use crate::runtime::backup_threads::BackupThreads;
+use crate::runtime::busy::Busy;
+use crate::runtime::holder::Holder;
+use crate::runtime::kept::Kept;
+use crate::runtime::locations::Locations;
+use crate::runtime::metrics::Metrics;
+use crate::runtime::objects::Objects;
+use crate::runtime::parked::ParkedHooks;
+use crate::runtime::plugins::Plugins;
+use crate::runtime::settings::Settings;
+
+/// What all reconcilers share.
+pub(crate) struct Context {
+    pub(crate) settings: Settings,
+    pub(crate) objects: Objects,
+    pub(crate) locations: Locations,
+    pub(crate) metrics: Metrics,
+    pub(crate) backup_threads: BackupThreads,
+    pub(crate) plugins: Plugins,
+    /// Who this process is for others.
+    pub(crate) holder: Holder,
+    /// The backups this process has in hand.
+    pub(crate) backups: InHand<BackupOperation>,
+    /// The restores this process has in hand.
+    pub(crate) restores: InHand<RestoreOperation>,
+    /// Hooks of restores that wait for operations.
+    pub(crate) parked_hooks: ParkedHooks,
+    /// Cancelled when the process is to end.
+    pub(crate) stop: CancellationToken,
+}
+
+/// The backups, or the restores, that this process has in hand.
+pub(crate) struct InHand<O> {
+    /// Who works on which.
+    pub(crate) busy: Busy,
+    /// The operations they wait for.
+    pub(crate) operations: Kept<O>,
+}
+
+impl<O> Default for InHand<O> {
+    fn default() -> Self {
+        Self { busy: Busy::default(), operations: Kept::default() }
+    }
+}
+
+impl Context {
+    /// Ends the processes of plugins that answer questions once nobody waits any more.
+    pub(crate) async fn rest_plugins(&self) {
+        if self.backups.operations.is_empty() && self.restores.operations.is_empty() {
+            self.plugins.end_questions().await;
+        }
+    }
+}
+
+/// A shared context.
+pub(crate) type SharedContext = Arc<Context>;

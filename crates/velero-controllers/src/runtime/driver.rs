@@ -1,0 +1,194 @@
+//! What runs a reconciler: watch, queue, retry.
+//!
+//! The watch carries metadata only and the reconciler reads the object when its turn comes. So the memory of an idle
+//! server does not grow with what objects hold, and an object that cannot be read stops nobody but itself.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube::api::PartialObjectMeta;
+use kube::runtime::controller::{Action, Config, Error as ControllerError};
+use kube::runtime::reflector::{self, ObjectRef};
+use kube::runtime::{Controller, WatchStreamExt, watcher};
+use kube::{Api, Resource, ResourceExt};
+use tokio_util::sync::CancellationToken;
+use velero_api::resource::VeleroResource;
+use velero_cluster::Error as ClusterError;
+
+use crate::runtime::error::{Error, Result, describe};
+use crate::runtime::objects::Objects;
+
+/// The first pause after a failure; it doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// The longest pause after a failure.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// The shortest time until an object is looked at again.
+const SHORTEST_WAIT: Duration = Duration::from_millis(50);
+/// The longest time: timers hold only so much, and some backups are kept for decades.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
+
+/// How soon an object is looked at again that somebody else in this process has.
+pub(crate) const WHILE_HELD: Duration = Duration::from_secs(1);
+
+/// When an object is to be looked at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// When it changes.
+    Change,
+    /// When it changes, or after this time.
+    After(Duration),
+}
+
+/// What makes one kind of object become as wanted.
+pub(crate) trait Reconciler: Send + Sync + 'static {
+    /// The kind that is watched.
+    type Kind: VeleroResource;
+    /// The name of the controller, as in `--disable-controllers`.
+    const NAME: &'static str;
+    /// How many objects are worked on at the same time; zero means all.
+    const CONCURRENCY: u16 = 1;
+
+    /// Does what the object asks for.
+    fn reconcile(&self, object: Self::Kind) -> impl Future<Output = Result<Next>> + Send;
+
+    /// Called when an object is gone.
+    fn forget(&self, _name: &str) {}
+
+    /// Called with an object that cannot be read, and why.
+    fn refuse(&self, _name: &str, _problem: &str) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+}
+
+struct Driver<R> {
+    reconciler: R,
+    objects: Objects,
+    failures: Mutex<HashMap<String, u32>>,
+}
+
+/// Runs a reconciler until the token is cancelled and the work in hand is done.
+pub(crate) async fn drive<R: Reconciler>(reconciler: R, objects: Objects, stop: CancellationToken) {
+    let api: Api<PartialObjectMeta<R::Kind>> = Api::namespaced(objects.cluster().client().clone(), objects.namespace());
+    let (reader, writer) = reflector::store();
+    let changes = watcher(api, watcher::Config::default())
+        .default_backoff()
+        .modify(keep_the_name_only)
+        .reflect(writer)
+        .touched_objects();
+    let driver = Arc::new(Driver { reconciler, objects, failures: Mutex::default() });
+    let (seen, told) = (reader.clone(), stop.clone());
+    let outcomes = Controller::for_stream(changes, reader)
+        .with_config(Config::default().concurrency(R::CONCURRENCY))
+        .graceful_shutdown_on(async move { told.cancelled().await })
+        .run(
+            |object, driver| async move { driver.step(&object.name_any()).await },
+            pause_after_failure,
+            driver.clone(),
+        );
+    tokio::select! {
+        () = outcomes.for_each(async |outcome| driver.note(outcome)) => {}
+        () = stopped_before_all_was_seen(&seen, &stop) => {}
+    }
+}
+
+/// Ends only if the server is told to end before the first list is complete. Until then nothing is reconciled, and the
+/// controller would wait for that list for ever.
+async fn stopped_before_all_was_seen<K>(seen: &reflector::Store<PartialObjectMeta<K>>, stop: &CancellationToken)
+where
+    PartialObjectMeta<K>: Resource<DynamicType = ()> + Clone + 'static,
+{
+    tokio::select! {
+        biased;
+        _ = seen.wait_until_ready() => std::future::pending().await,
+        () = stop.cancelled() => {}
+    }
+}
+
+fn keep_the_name_only<K>(object: &mut PartialObjectMeta<K>) {
+    let metadata = std::mem::take(&mut object.metadata);
+    object.metadata.name = metadata.name;
+    object.metadata.namespace = metadata.namespace;
+    object.metadata.uid = metadata.uid;
+    object.metadata.resource_version = metadata.resource_version;
+}
+
+type Outcome<K> = Result<(ObjectRef<PartialObjectMeta<K>>, Action), ControllerError<Error, watcher::Error>>;
+
+impl<R: Reconciler> Driver<R> {
+    async fn step(&self, name: &str) -> Result<Action> {
+        let next = match self.objects.get::<R::Kind>(name).await {
+            Ok(None) => Next::Change,
+            Ok(Some(object)) => self.reconciler.reconcile(object).await?,
+            Err(Error::Cluster(error @ ClusterError::Unreadable { .. })) => {
+                let problem = describe(&error);
+                self.reconciler.refuse(name, &problem).await;
+                return Err(Error::invalid(R::Kind::KIND, name, problem));
+            }
+            Err(error) => return Err(error),
+        };
+        self.failures().remove(name);
+        Ok(match next {
+            Next::Change => Action::await_change(),
+            Next::After(duration) => Action::requeue(duration.clamp(SHORTEST_WAIT, LONGEST_WAIT)),
+        })
+    }
+
+    fn note(&self, outcome: Outcome<R::Kind>) {
+        match outcome {
+            Err(ControllerError::ObjectNotFound(object)) => {
+                self.failures().remove(&object.name);
+                self.reconciler.forget(&object.name);
+            }
+            Err(ControllerError::QueueError(error)) => {
+                tracing::warn!(controller = R::NAME, error = describe(&error), "The watch failed and is begun again");
+            }
+            Err(_) | Ok(_) => {}
+        }
+    }
+
+    fn failures(&self) -> std::sync::MutexGuard<'_, HashMap<String, u32>> {
+        self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the signature the controller asks for")]
+fn pause_after_failure<R: Reconciler>(
+    object: Arc<PartialObjectMeta<R::Kind>>,
+    error: &Error,
+    driver: Arc<Driver<R>>,
+) -> Action {
+    let name = object.name_any();
+    let text = describe(error);
+    // Somebody else wrote first; the next look at the object sees it.
+    if matches!(error, Error::Cluster(error) if error.is_conflict()) {
+        return Action::requeue(FIRST_PAUSE);
+    }
+    tracing::error!(controller = R::NAME, kind = R::Kind::KIND, name, error = text, "Reconciling failed");
+    if error.waits_for_change_of(R::Kind::KIND, &name) {
+        return Action::await_change();
+    }
+    let mut failures = driver.failures();
+    let count = failures.entry(name).or_default();
+    *count += 1;
+    Action::requeue(pause(*count))
+}
+
+fn pause(failures: u32) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LONGEST_PAUSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        assert_eq!(pause(1), Duration::from_millis(500));
+        assert_eq!(pause(3), Duration::from_secs(2));
+        assert_eq!(pause(40), LONGEST_PAUSE);
+    }
+}

@@ -1,0 +1,164 @@
+//! From a BackupStorageLocation to its store: the one place where credentials are read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::SecretKeySelector;
+use velero_api::v1::BackupStorageLocation;
+use velero_plugin::host::PluginManager;
+use velero_store::{BackupStore, Credentials, CustomerKey, ObjectStoreHandle, StoreConfig, TransferSettings};
+
+use crate::runtime::credential_files::CredentialFiles;
+use crate::runtime::error::{Error, Result};
+use crate::runtime::objects::{Objects, name};
+
+/// The config key that names a Secret with the customer's encryption key, as `name/key`.
+const CUSTOMER_KEY_SECRET: &str = "customerKeyEncryptionSecret";
+
+/// How long a question to a store is repeated.
+const LOOK_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Opens locations.
+#[derive(Clone)]
+pub(crate) struct Locations {
+    objects: Objects,
+    /// How long a request to a store may be repeated at most.
+    patience: Duration,
+    /// The object stores that plugin binaries bring.
+    stores: PluginManager,
+    credential_files: Arc<CredentialFiles>,
+}
+
+impl Locations {
+    pub(crate) fn new(objects: Objects, patience: Duration, stores: PluginManager) -> Self {
+        Self { objects, patience, stores, credential_files: Arc::new(CredentialFiles::new()) }
+    }
+
+    /// Ends the processes of plugins.
+    pub(crate) async fn close(&self) {
+        self.stores.stop().await;
+    }
+
+    /// Opens the store of a location with the credentials it has now.
+    pub(crate) async fn open(&self, location: &BackupStorageLocation) -> Result<BackupStore> {
+        let usual = TransferSettings::default();
+        let retry_timeout = usual.retry_timeout.min(self.patience);
+        self.open_with(location, TransferSettings { retry_timeout, ..usual }).await
+    }
+
+    /// Opens the store of a location for a question that can be asked again: a store that does not answer is soon
+    /// taken for one that cannot be reached.
+    pub(crate) async fn open_for_a_look(&self, location: &BackupStorageLocation) -> Result<BackupStore> {
+        let transfer = TransferSettings { retries: 2, retry_timeout: LOOK_PATIENCE, ..TransferSettings::default() };
+        self.open_with(location, transfer).await
+    }
+
+    async fn open_with(&self, location: &BackupStorageLocation, transfer: TransferSettings) -> Result<BackupStore> {
+        check(location)?;
+        let spec = &location.spec;
+        // Who has installed a plugin wants it to be used, also where its name is that of a store that is built in.
+        if self.stores.has_object_store(&spec.provider) {
+            return Ok(BackupStore::new(self.open_plugin(location).await?, &spec.object_storage.prefix));
+        }
+        let mut config = StoreConfig::new(&spec.provider, &spec.object_storage.bucket);
+        config.config = spec.config.clone();
+        config.transfer = transfer;
+        if let Some(selector) = &spec.credential {
+            let content = self.objects.referred_secret(location, "spec.credential", selector).await?;
+            config.credentials = Some(Credentials::Content(String::from_utf8_lossy(&content).into_owned()));
+        }
+        config.ca_certificate = self.ca_certificate(location).await?;
+        if let Some(reference) = spec.config.get(CUSTOMER_KEY_SECRET) {
+            config.customer_key = Some(self.customer_key(location, reference).await?);
+        }
+        Ok(BackupStore::new(config.open().await?, &spec.object_storage.prefix))
+    }
+
+    /// Opens a store that a plugin serves.
+    async fn open_plugin(&self, location: &BackupStorageLocation) -> Result<ObjectStoreHandle> {
+        let spec = &location.spec;
+        let mut config = spec.config.clone();
+        config.insert("bucket".to_owned(), spec.object_storage.bucket.clone());
+        config.insert("prefix".to_owned(), spec.object_storage.prefix.clone());
+        if let Some(certificate) = self.ca_certificate(location).await? {
+            config.insert("caCert".to_owned(), String::from_utf8_lossy(&certificate).into_owned());
+        }
+        if let Some(selector) = &spec.credential {
+            let content = self.objects.referred_secret(location, "spec.credential", selector).await?;
+            let file = self.credential_files.write(name(location), &content);
+            let file = file.map_err(|error| {
+                let problem = format!("its credentials cannot be written to a file for its plugin: {error}");
+                Error::unmet("BackupStorageLocation", name(location), problem)
+            })?;
+            config.insert("credentialsFile".to_owned(), file.display().to_string());
+        }
+        Ok(self.stores.object_store(&spec.provider, &spec.object_storage.bucket, &config).await?)
+    }
+
+    async fn ca_certificate(&self, location: &BackupStorageLocation) -> Result<Option<Vec<u8>>> {
+        let storage = &location.spec.object_storage;
+        Ok(match (&storage.ca_cert, &storage.ca_cert_ref) {
+            (_, Some(selector)) => {
+                Some(self.objects.referred_secret(location, "spec.objectStorage.caCertRef", selector).await?)
+            }
+            (Some(certificate), None) => Some(certificate.0.clone()),
+            (None, None) => None,
+        })
+    }
+
+    async fn customer_key(&self, location: &BackupStorageLocation, reference: &str) -> Result<CustomerKey> {
+        let Some((secret, key)) = reference.split_once('/') else {
+            let problem = format!("config {CUSTOMER_KEY_SECRET} is {reference:?}; write it as secret-name/key");
+            return Err(invalid(location, problem));
+        };
+        let selector = SecretKeySelector { name: secret.to_owned(), key: key.to_owned(), optional: None };
+        let content = self.objects.referred_secret(location, CUSTOMER_KEY_SECRET, &selector).await?;
+        Ok(CustomerKey(content))
+    }
+}
+
+/// Refuses a location that contradicts itself.
+pub(crate) fn check(location: &BackupStorageLocation) -> Result<()> {
+    let storage = &location.spec.object_storage;
+    if storage.ca_cert.is_some() && storage.ca_cert_ref.is_some() {
+        return Err(invalid(location, "cannot specify both caCert and caCertRef in objectStorage, use caCertRef"));
+    }
+    if location.spec.provider.is_empty() {
+        return Err(invalid(location, "spec.provider is empty; name the provider of the object store"));
+    }
+    Ok(())
+}
+
+fn invalid(location: &BackupStorageLocation, problem: impl Into<String>) -> Error {
+    Error::invalid("BackupStorageLocation", name(location), problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::ByteString;
+    use velero_api::v1::BackupStorageLocationSpec;
+
+    use super::*;
+
+    fn location() -> BackupStorageLocation {
+        let spec = BackupStorageLocationSpec { provider: "aws".to_owned(), ..Default::default() };
+        BackupStorageLocation::new("velero", "default", spec)
+    }
+
+    #[test]
+    fn two_sources_of_the_certificate_contradict_each_other() {
+        let mut both = location();
+        check(&both).unwrap();
+        both.spec.object_storage.ca_cert = Some(ByteString(vec![1]));
+        check(&both).unwrap();
+        both.spec.object_storage.ca_cert_ref = Some(SecretKeySelector::default());
+        assert!(check(&both).unwrap_err().to_string().contains("both caCert and caCertRef"));
+    }
+
+    #[test]
+    fn a_location_without_a_provider_is_refused() {
+        let mut unnamed = location();
+        unnamed.spec.provider.clear();
+        assert!(check(&unnamed).unwrap_err().to_string().contains("spec.provider"));
+    }
+}

@@ -1,0 +1,470 @@
+//! The metrics of the server, under the names dashboards know.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use prometheus::core::Collector;
+use prometheus::{CounterVec, Encoder, Gauge, GaugeVec, HistogramOpts, HistogramVec, Opts, Registry, TextEncoder};
+use velero_api::labels;
+use velero_api::v1::{Backup, BackupPhase, BackupStatus, RestorePhase, RestoreStatus};
+
+use crate::runtime::error::Result;
+use crate::runtime::objects::label;
+
+const BUCKETS: [f64; 9] = [60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10800.0, 14400.0];
+const SCHEDULE: &[&str] = &["schedule"];
+const SCHEDULE_AND_BACKUP: &[&str] = &["schedule", "backupName"];
+const REPOSITORY: &[&str] = &["repository_name"];
+
+/// Counters that exist at zero for manual backups and for each schedule.
+const SCHEDULE_COUNTERS: [(&str, &str); 17] = [
+    ("backup_attempt_total", "Backups that were begun"),
+    ("backup_success_total", "Backups that completed"),
+    ("backup_partial_failure_total", "Backups that ended with errors on single items"),
+    ("backup_failure_total", "Backups that failed"),
+    ("backup_validation_failure_total", "Backups that were refused"),
+    ("backup_warning_total", "Backups that ended with warnings"),
+    ("backup_deletion_attempt_total", "Deletions of backups that were begun"),
+    ("backup_deletion_success_total", "Deletions of backups that succeeded"),
+    ("backup_deletion_failure_total", "Deletions of backups that failed"),
+    ("restore_attempt_total", "Restores that were begun"),
+    ("restore_success_total", "Restores that completed"),
+    ("restore_partial_failure_total", "Restores that ended with errors on single items"),
+    ("restore_failed_total", "Restores that failed"),
+    ("restore_validation_failed_total", "Restores that were refused"),
+    ("volume_snapshot_attempt_total", "Volume snapshots that were begun"),
+    ("volume_snapshot_success_total", "Volume snapshots that succeeded"),
+    ("volume_snapshot_failure_total", "Volume snapshots that failed"),
+];
+
+const CSI_COUNTERS: [(&str, &str); 3] = [
+    ("csi_snapshot_attempt_total", "CSI snapshots that were begun"),
+    ("csi_snapshot_success_total", "CSI snapshots that succeeded"),
+    ("csi_snapshot_failure_total", "CSI snapshots that failed"),
+];
+
+/// A counter of the schedules by its name without the prefix.
+fn position(name: &str) -> Option<usize> {
+    SCHEDULE_COUNTERS.iter().position(|(known, _)| *known == name)
+}
+
+/// All metrics of the server.
+pub(crate) struct Metrics {
+    registry: Registry,
+    counters: Vec<CounterVec>,
+    csi_counters: Vec<CounterVec>,
+    backup_total: Gauge,
+    restore_total: Gauge,
+    tarball_size: GaugeVec,
+    last_successful: GaugeVec,
+    items: GaugeVec,
+    item_errors: GaugeVec,
+    last_status: GaugeVec,
+    location_status: GaugeVec,
+    orphans: GaugeVec,
+    expected_interval: GaugeVec,
+    duration: HistogramVec,
+    last: Mutex<Last>,
+}
+
+/// What the last status of each schedule comes from.
+#[derive(Default)]
+struct Last {
+    /// The schedules that exist.
+    schedules: HashSet<String>,
+    /// How the newest backup of each ended: when, in seconds of Unix time, and what the metric says of it.
+    ends: HashMap<String, (i64, f64)>,
+}
+
+impl Last {
+    /// Notes how a backup ended, unless a newer one is known; gives what the metric says then.
+    fn note(&mut self, schedule: &str, backup: &Backup) -> Option<f64> {
+        let status = &backup.status;
+        let good = match status.phase() {
+            BackupPhase::Completed => 1.0,
+            BackupPhase::PartiallyFailed | BackupPhase::Failed | BackupPhase::FailedValidation => 0.0,
+            _ => return None,
+        };
+        // A backup that is refused has no times of its own.
+        let times = [&status.completion_timestamp, &status.start_timestamp, &backup.metadata.creation_timestamp];
+        let ended = times.into_iter().flatten().next().map_or(0, |time| time.0.as_second());
+        // Times are whole seconds: of two ends in one, the worse counts, so that no failure is overlooked.
+        let is_newest = self.ends.get(schedule).is_none_or(|(known, was)| (*known, -was) <= (ended, -good));
+        if is_newest {
+            self.ends.insert(schedule.to_owned(), (ended, good));
+        }
+        is_newest.then_some(good)
+    }
+}
+
+/// Makes collectors and puts them into the registry.
+struct Builder(Registry);
+
+impl Builder {
+    fn add<C: Collector + Clone + 'static>(&self, collector: C) -> prometheus::Result<C> {
+        self.0.register(Box::new(collector.clone()))?;
+        Ok(collector)
+    }
+
+    fn counter(&self, (name, help): (&str, &str), labels: &[&str]) -> prometheus::Result<CounterVec> {
+        self.add(CounterVec::new(Opts::new(format!("velero_{name}"), help), labels)?)
+    }
+
+    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<GaugeVec> {
+        self.add(GaugeVec::new(Opts::new(format!("velero_{name}"), help), labels)?)
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> prometheus::Result<Gauge> {
+        self.add(Gauge::new(format!("velero_{name}"), help)?)
+    }
+
+    fn histogram(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<HistogramVec> {
+        let options = HistogramOpts::new(format!("velero_{name}"), help).buckets(BUCKETS.to_vec());
+        self.add(HistogramVec::new(options, labels)?)
+    }
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Result<Self> {
+        let registry = Registry::new();
+        #[cfg(target_os = "linux")]
+        registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
+        let builder = Builder(registry.clone());
+        let counters = SCHEDULE_COUNTERS.iter().map(|counter| builder.counter(*counter, SCHEDULE));
+        let csi_counters = CSI_COUNTERS.iter().map(|counter| builder.counter(*counter, SCHEDULE_AND_BACKUP));
+        builder.counter(("repo_maintenance_success_total", "Maintenance jobs that succeeded"), REPOSITORY)?;
+        builder.counter(("repo_maintenance_failure_total", "Maintenance jobs that failed"), REPOSITORY)?;
+        builder.histogram("repo_maintenance_duration_seconds", "How long maintenance jobs took", REPOSITORY)?;
+        let metrics = Self {
+            counters: counters.collect::<prometheus::Result<_>>()?,
+            csi_counters: csi_counters.collect::<prometheus::Result<_>>()?,
+            backup_total: builder.gauge("backup_total", "Backups that exist now")?,
+            restore_total: builder.gauge("restore_total", "Restores that exist now")?,
+            tarball_size: builder.gauges("backup_tarball_size_bytes", "Size of the last backup in bytes", SCHEDULE)?,
+            last_successful: builder.gauges(
+                "backup_last_successful_timestamp",
+                "When a backup last completed, in seconds of Unix time",
+                SCHEDULE,
+            )?,
+            items: builder.gauges("backup_items_total", "Items of the last backup", SCHEDULE)?,
+            item_errors: builder.gauges("backup_items_errors", "Errors of the last backup", SCHEDULE)?,
+            last_status: builder.gauges(
+                "backup_last_status",
+                "1 when the last backup completed, 0 when not",
+                SCHEDULE,
+            )?,
+            location_status: builder.gauges(
+                "backup_location_status_gauge",
+                "1 when the location is available, 0 when not",
+                &["backup_location_name"],
+            )?,
+            orphans: builder.gauges(
+                "backup_orphans",
+                "Folders of the location that hold files of a backup that never ended",
+                &["backup_location_name"],
+            )?,
+            expected_interval: builder.gauges(
+                "schedule_expected_interval_seconds",
+                "How far the runs of the schedule are apart, in seconds",
+                SCHEDULE,
+            )?,
+            duration: builder.histogram("backup_duration_seconds", "How long backups took, in seconds", SCHEDULE)?,
+            last: Mutex::default(),
+            registry,
+        };
+        metrics.begin_schedule("");
+        Ok(metrics)
+    }
+
+    /// Makes the series of a schedule exist; those that exist keep their values. The empty name is that of manual
+    /// backups.
+    pub(crate) fn begin_schedule(&self, schedule: &str) {
+        for counter in &self.counters {
+            counter.with_label_values(&[schedule]).inc_by(0.0);
+        }
+        for counter in &self.csi_counters {
+            counter.with_label_values(&[schedule, ""]).inc_by(0.0);
+        }
+        self.items.with_label_values(&[schedule]).add(0.0);
+        self.item_errors.with_label_values(&[schedule]).add(0.0);
+        let mut last = self.last();
+        last.schedules.insert(schedule.to_owned());
+        // Nothing has gone wrong before the first backup.
+        let good = last.ends.get(schedule).map_or(1.0, |(_, good)| *good);
+        self.last_status.with_label_values(&[schedule]).set(good);
+    }
+
+    /// Removes the series of a schedule that is gone.
+    pub(crate) fn end_schedule(&self, schedule: &str) {
+        let labels = &[schedule];
+        // A series that was never made cannot be removed, which is as good.
+        for counter in &self.counters {
+            let _ = counter.remove_label_values(labels);
+        }
+        for counter in &self.csi_counters {
+            let _ = counter.remove_label_values(&[schedule, ""]);
+        }
+        for gauge in [&self.tarball_size, &self.last_successful, &self.items, &self.item_errors] {
+            let _ = gauge.remove_label_values(labels);
+        }
+        self.last().schedules.remove(schedule);
+        let _ = self.last_status.remove_label_values(labels);
+        let _ = self.expected_interval.remove_label_values(labels);
+        let _ = self.duration.remove_label_values(labels);
+    }
+
+    /// Counts one more of something, by the metric's name without its prefix.
+    pub(crate) fn count(&self, name: &str, schedule: &str) {
+        self.count_many(name, schedule, 1);
+    }
+
+    fn count_many(&self, name: &str, schedule: &str, number: i64) {
+        if let Some(counter) = position(name).and_then(|index| self.counters.get(index)) {
+            counter.with_label_values(&[schedule]).inc_by(number.max(0) as f64);
+        }
+    }
+
+    /// Notes how many CSI snapshots a backup tried, and how many of them are good.
+    pub(crate) fn csi_snapshots(&self, schedule: &str, backup: &str, status: &BackupStatus) {
+        let (attempted, completed) = (status.csi_volume_snapshots_attempted, status.csi_volume_snapshots_completed);
+        for (counter, number) in self.csi_counters.iter().zip([attempted, completed, attempted - completed]) {
+            counter.with_label_values(&[schedule, backup]).inc_by(number.max(0) as f64);
+        }
+    }
+
+    /// Notes how a backup ended: all figures come from the object.
+    pub(crate) fn backup_ended(&self, backup: &Backup) {
+        let (schedule, status) = (label(backup, labels::SCHEDULE_NAME), &backup.status);
+        let counter = match status.phase() {
+            BackupPhase::Completed => "backup_success_total",
+            BackupPhase::PartiallyFailed => "backup_partial_failure_total",
+            BackupPhase::FailedValidation => "backup_validation_failure_total",
+            _ => "backup_failure_total",
+        };
+        self.count(counter, schedule);
+        if let Some(good) = self.last().note(schedule, backup) {
+            self.last_status.with_label_values(&[schedule]).set(good);
+        }
+        if *status.phase() == BackupPhase::FailedValidation {
+            return;
+        }
+        if status.warnings > 0 {
+            self.count("backup_warning_total", schedule);
+        }
+        let (attempted, completed) = (status.volume_snapshots_attempted, status.volume_snapshots_completed);
+        self.count_many("volume_snapshot_attempt_total", schedule, attempted);
+        self.count_many("volume_snapshot_success_total", schedule, completed);
+        self.count_many("volume_snapshot_failure_total", schedule, attempted - completed);
+        self.item_errors.with_label_values(&[schedule]).set(status.errors as f64);
+        if let Some(progress) = &status.progress {
+            self.items.with_label_values(&[schedule]).set(progress.total_items as f64);
+        }
+        if let (Some(begun), Some(ended)) = (&status.start_timestamp, &status.completion_timestamp) {
+            let seconds = ended.0.duration_since(begun.0).as_secs();
+            self.duration.with_label_values(&[schedule]).observe(seconds as f64);
+        }
+        if let (BackupPhase::Completed, Some(ended)) = (status.phase(), &status.completion_timestamp) {
+            self.last_successful(schedule, ended.0.as_second());
+        }
+    }
+
+    /// Notes how a backup ended some time ago: after a restart the last status is that of the objects.
+    pub(crate) fn backup_seen(&self, backup: &Backup) {
+        let schedule = label(backup, labels::SCHEDULE_NAME);
+        let mut last = self.last();
+        if let Some(good) = last.note(schedule, backup)
+            && last.schedules.contains(schedule)
+        {
+            self.last_status.with_label_values(&[schedule]).set(good);
+        }
+    }
+
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes how a restore ended.
+    pub(crate) fn restore_ended(&self, schedule: &str, status: &RestoreStatus) {
+        let counter = match status.phase() {
+            RestorePhase::Completed => "restore_success_total",
+            RestorePhase::PartiallyFailed => "restore_partial_failure_total",
+            RestorePhase::FailedValidation => "restore_validation_failed_total",
+            _ => "restore_failed_total",
+        };
+        self.count(counter, schedule);
+    }
+
+    pub(crate) fn last_successful(&self, schedule: &str, seconds: i64) {
+        self.last_successful.with_label_values(&[schedule]).set(seconds as f64);
+    }
+
+    pub(crate) fn tarball_size(&self, schedule: &str, bytes: u64) {
+        self.tarball_size.with_label_values(&[schedule]).set(bytes as f64);
+    }
+
+    pub(crate) fn backups_exist(&self, count: usize) {
+        self.backup_total.set(count as f64);
+    }
+
+    pub(crate) fn restores_exist(&self, count: usize) {
+        self.restore_total.set(count as f64);
+    }
+
+    pub(crate) fn expected_interval(&self, schedule: &str, seconds: f64) {
+        self.expected_interval.with_label_values(&[schedule]).set(seconds);
+    }
+
+    pub(crate) fn location_status(&self, location: &str, available: bool) {
+        self.location_status.with_label_values(&[location]).set(f64::from(u8::from(available)));
+    }
+
+    pub(crate) fn orphans(&self, location: &str, count: usize) {
+        self.orphans.with_label_values(&[location]).set(count as f64);
+    }
+
+    pub(crate) fn end_location(&self, location: &str) {
+        let _ = self.orphans.remove_label_values(&[location]);
+        let _ = self.location_status.remove_label_values(&[location]);
+    }
+
+    /// All metrics in the text form that Prometheus reads.
+    pub(crate) fn text(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        if let Err(error) = TextEncoder::new().encode(&self.registry.gather(), &mut text) {
+            tracing::error!(%error, "The metrics cannot be written");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use velero_api::v1::BackupProgress;
+
+    use super::*;
+
+    fn text(metrics: &Metrics) -> String {
+        String::from_utf8(metrics.text()).unwrap()
+    }
+
+    #[test]
+    fn the_series_of_manual_backups_exist_from_the_start() {
+        let text = text(&Metrics::new().unwrap());
+        for line in [
+            "velero_backup_attempt_total{schedule=\"\"} 0",
+            "velero_restore_failed_total{schedule=\"\"} 0",
+            "velero_csi_snapshot_attempt_total{backupName=\"\",schedule=\"\"} 0",
+            "velero_backup_last_status{schedule=\"\"} 1",
+            "velero_backup_total 0",
+        ] {
+            assert!(text.contains(line), "{line} is missing in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_backup_is_counted_where_its_status_says() {
+        let metrics = Metrics::new().unwrap();
+        metrics.begin_schedule("daily");
+        let status = BackupStatus {
+            phase: Some(BackupPhase::PartiallyFailed),
+            errors: 2,
+            warnings: 1,
+            start_timestamp: Some(Time("2026-01-01T00:00:00Z".parse().unwrap())),
+            completion_timestamp: Some(Time("2026-01-01T00:02:00Z".parse().unwrap())),
+            progress: Some(BackupProgress { total_items: 7, items_backed_up: 7, ..Default::default() }),
+            volume_snapshots_attempted: 3,
+            volume_snapshots_completed: 2,
+            ..Default::default()
+        };
+        metrics.backup_ended(&backup_of("daily", status));
+        metrics.begin_schedule("daily");
+        let text = text(&metrics);
+        for line in [
+            "velero_backup_partial_failure_total{schedule=\"daily\"} 1",
+            "velero_backup_last_status{schedule=\"daily\"} 0",
+            "velero_backup_items_errors{schedule=\"daily\"} 2",
+            "velero_backup_items_total{schedule=\"daily\"} 7",
+            "velero_backup_warning_total{schedule=\"daily\"} 1",
+            "velero_backup_duration_seconds_bucket{schedule=\"daily\",le=\"60\"} 0",
+            "velero_backup_duration_seconds_bucket{schedule=\"daily\",le=\"300\"} 1",
+            "velero_backup_success_total{schedule=\"daily\"} 0",
+            "velero_volume_snapshot_attempt_total{schedule=\"daily\"} 3",
+            "velero_volume_snapshot_success_total{schedule=\"daily\"} 2",
+            "velero_volume_snapshot_failure_total{schedule=\"daily\"} 1",
+        ] {
+            assert!(text.contains(line), "{line} is missing in\n{text}");
+        }
+    }
+
+    fn backup_of(schedule: &str, status: BackupStatus) -> Backup {
+        let mut backup = Backup::new("velero", "b", Default::default());
+        backup.metadata.labels = Some([(labels::SCHEDULE_NAME.to_owned(), schedule.to_owned())].into());
+        Backup { status, ..backup }
+    }
+
+    fn ended(phase: &BackupPhase, second: i64) -> Backup {
+        let moment = Some(Time(jiff::Timestamp::from_second(second).unwrap()));
+        let mut backup = backup_of("daily", BackupStatus { phase: Some(phase.clone()), ..Default::default() });
+        match phase {
+            BackupPhase::FailedValidation => backup.metadata.creation_timestamp = moment,
+            _ => backup.status.completion_timestamp = moment,
+        }
+        backup
+    }
+
+    #[test]
+    fn after_a_restart_the_last_status_is_that_of_the_newest_backup_that_ended() {
+        use BackupPhase::{Completed, Failed, FailedValidation, InProgress, PartiallyFailed};
+        let table: &[(&[(BackupPhase, i64)], i32)] = &[
+            (&[], 1),
+            (&[(Completed, 1), (Failed, 2)], 0),
+            (&[(Failed, 2), (Completed, 1)], 0),
+            (&[(PartiallyFailed, 1), (Completed, 2)], 1),
+            (&[(Completed, 1), (FailedValidation, 2)], 0),
+            (&[(Failed, 1), (InProgress, 2)], 0),
+            (&[(Failed, 1), (Completed, 1)], 0),
+            (&[(Completed, 1), (Failed, 1)], 0),
+        ];
+        for (backups, expected) in table {
+            let metrics = Metrics::new().unwrap();
+            backups.iter().for_each(|(phase, second)| metrics.backup_seen(&ended(phase, *second)));
+            metrics.begin_schedule("daily");
+            let line = format!("velero_backup_last_status{{schedule=\"daily\"}} {expected}");
+            assert!(text(&metrics).contains(&line), "{backups:?}: {}", text(&metrics));
+            assert!(text(&metrics).contains("velero_backup_failure_total{schedule=\"daily\"} 0"), "nothing is counted");
+        }
+    }
+
+    #[test]
+    fn a_restore_is_counted_where_its_status_says() {
+        let metrics = Metrics::new().unwrap();
+        for (phase, counter) in [
+            (RestorePhase::Completed, "restore_success_total"),
+            (RestorePhase::PartiallyFailed, "restore_partial_failure_total"),
+            (RestorePhase::FailedValidation, "restore_validation_failed_total"),
+            (RestorePhase::Failed, "restore_failed_total"),
+        ] {
+            metrics.restore_ended("daily", &RestoreStatus { phase: Some(phase), ..Default::default() });
+            let line = format!("velero_{counter}{{schedule=\"daily\"}} 1");
+            assert!(text(&metrics).contains(&line), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_series_of_a_removed_schedule_vanish() {
+        let metrics = Metrics::new().unwrap();
+        metrics.begin_schedule("daily");
+        assert!(text(&metrics).contains("daily"));
+        metrics.end_schedule("daily");
+        metrics.backup_seen(&ended(&BackupPhase::Failed, 1));
+        assert!(!text(&metrics).contains("daily"));
+    }
+
+    #[test]
+    fn every_counter_that_is_counted_exists() {
+        for name in ["backup_attempt_total", "backup_deletion_attempt_total", "restore_attempt_total"] {
+            assert!(position(name).is_some(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What carries every reconciler: the driver that calls them, what they share, and the ways to the cluster, to stores and
+//! to plugins. It knows kinds of objects, but not what becomes of them.
+//!
+//! ```text
+//! settings, error, clock, controller ── what is known before anything runs
+//! objects, events, metrics ── Velero's own objects, and what is told about them
+//! locations, snapshot_locations, plugins ── from an object to its store, its snapshotter, its actions
+//! busy, kept, parked, holder, backup_threads ── what this process has in hand
+//! context ── all of it, shared
+//! driver, ownership, progress, retry ── calling a reconciler, and writing what it did
+//! ```
+
+pub(crate) mod backup_threads;
+pub(crate) mod busy;
+pub(crate) mod clock;
+pub(crate) mod context;
+mod credential_files;
+pub(crate) mod driver;
+pub(crate) mod error;
+pub(crate) mod events;
+pub(crate) mod holder;
+pub(crate) mod kept;
+pub(crate) mod locations;
+pub(crate) mod metrics;
+pub(crate) mod objects;
+pub(crate) mod ownership;
+pub(crate) mod parked;
+pub(crate) mod plugins;
+pub(crate) mod progress;
+mod retry;
+pub(crate) mod settings;
+pub(crate) mod snapshot_locations;
+pub(crate) mod store_message;

@@ -1,0 +1,77 @@
+//! Trying again what the API server has not answered.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use velero_cluster::Error as ClusterError;
+
+use crate::runtime::error::{Error, Result, describe};
+
+/// The first and the longest pause until something is tried again.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
+/// How often something is tried once the server is told to end.
+const LAST_TRIES: usize = 4;
+
+/// Tries something until it is known what came of it; a refusal is an answer.
+pub(crate) async fn until_answered<T, F: Future<Output = Result<T>>>(
+    stop: &CancellationToken,
+    name: &str,
+    attempt: impl Fn() -> F,
+) -> Result<T> {
+    let mut pause = PAUSES.0;
+    let mut tries_left = LAST_TRIES;
+    loop {
+        let error = match attempt().await {
+            Err(error) if may_pass(&error) => error,
+            outcome => return outcome,
+        };
+        if stop.is_cancelled() {
+            tries_left -= 1;
+            pause = PAUSES.0;
+        }
+        if tries_left == 0 {
+            return Err(error);
+        }
+        tracing::warn!(
+            name,
+            error = describe(&error),
+            "It is not known yet whether a change was written; trying again"
+        );
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = stop.cancelled(), if tries_left == LAST_TRIES => {}
+        }
+        pause = (pause * 2).min(PAUSES.1);
+    }
+}
+
+fn may_pass(error: &Error) -> bool {
+    let Error::Cluster(error) = error else { return false };
+    error.is_unanswered() || matches!(error, ClusterError::TooManyRequests(_) | ClusterError::Forbidden(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_answered_is_tried_until_it_is_and_a_few_times_once_the_server_ends() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let unanswered =
+            || Error::Cluster(ClusterError::Unreachable { action: "x".to_owned(), source: "reset".into() });
+        let (stop, tries) = (CancellationToken::new(), AtomicUsize::new(0));
+        let outcome = until_answered(&stop, "b", || async {
+            if tries.fetch_add(1, Ordering::SeqCst) < 40 { Err(unanswered()) } else { Ok(7) }
+        });
+        assert_eq!(outcome.await.unwrap(), 7);
+        stop.cancel();
+        tries.store(0, Ordering::SeqCst);
+        let outcome: Result<()> = until_answered(&stop, "b", || async {
+            tries.fetch_add(1, Ordering::SeqCst);
+            Err(unanswered())
+        })
+        .await;
+        assert!(outcome.is_err());
+        assert_eq!(tries.load(Ordering::SeqCst), LAST_TRIES);
+    }
+}

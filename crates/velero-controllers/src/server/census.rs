@@ -1,0 +1,48 @@
+//! Figures that only a look at all objects gives.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use velero_api::labels;
+use velero_api::v1::{Backup, BackupPhase, Restore};
+
+use crate::runtime::context::{Context, SharedContext};
+use crate::runtime::error::{Result, describe};
+use crate::runtime::objects::label;
+
+/// Keeps the figures up to date that only a look at all objects gives.
+pub(crate) async fn count_all(context: SharedContext) {
+    loop {
+        tokio::select! {
+            () = context.stop.cancelled() => return,
+            () = tokio::time::sleep(Duration::from_secs(60)) => {}
+        }
+        if let Err(error) = count_once(&context).await {
+            tracing::warn!(error = describe(&error), "The backups could not be counted");
+        }
+    }
+}
+
+/// Reads these figures; the server begins with it, so that nobody sees others than those of the objects.
+pub(crate) async fn count_once(context: &Context) -> Result<()> {
+    let mut count = 0;
+    let mut latest = BTreeMap::new();
+    let visitor = |backup: Backup| {
+        count += 1;
+        context.metrics.backup_seen(&backup);
+        if let (BackupPhase::Completed, Some(ended)) = (backup.status.phase(), &backup.status.completion_timestamp) {
+            let schedule = label(&backup, labels::SCHEDULE_NAME).to_owned();
+            let seconds = ended.0.as_second();
+            latest.entry(schedule).and_modify(|known: &mut i64| *known = seconds.max(*known)).or_insert(seconds);
+        }
+    };
+    context.objects.visit("", visitor).await?;
+    context.metrics.backups_exist(count);
+    for (schedule, seconds) in latest {
+        context.metrics.last_successful(&schedule, seconds);
+    }
+    let mut restores = 0;
+    context.objects.visit("", |_: Restore| restores += 1).await?;
+    context.metrics.restores_exist(restores);
+    Ok(())
+}

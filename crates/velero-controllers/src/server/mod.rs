@@ -1,0 +1,18 @@
+//! The server process.
+//!
+//! ```text
+//! wiring ── everything that runs in it, in one place
+//! startup, interrupted ── what happens once, before the controllers run
+//! census ── figures that only a look at all objects gives
+//! http, logging ── metrics, health and downloads; the log
+//! ```
+
+mod census;
+mod http;
+mod interrupted;
+mod logging;
+mod startup;
+mod wiring;
+
+pub use crate::runtime::settings::{DISABLEABLE_CONTROLLERS, LogFormat, Settings};
+pub use wiring::{run, run_until, run_until_with};

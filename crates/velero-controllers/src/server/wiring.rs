@@ -1,0 +1,191 @@
+//! The server process: everything that runs in it, wired in one place.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use velero_cluster::{Cluster, ConnectOptions};
+use velero_plugin::Actions;
+
+use crate::backup::deletion::reconciler::BackupDeletionReconciler;
+use crate::backup::owed_hooks;
+use crate::backup::reconciler::BackupsReconciler;
+use crate::backup::sync::BackupSyncReconciler;
+use crate::download::DownloadRequestReconciler;
+use crate::lifecycle::policies::global_policies;
+use crate::lifecycle::records;
+use crate::location::availability::BackupStorageLocationReconciler;
+use crate::location::default::ensure_default_location;
+use crate::restore::reconciler::RestoresReconciler;
+use crate::runtime::backup_threads::BackupThreads;
+use crate::runtime::context::{Context, InHand, SharedContext};
+use crate::runtime::driver::{Reconciler, drive};
+use crate::runtime::error::{Error, Result};
+use crate::runtime::holder::Holder;
+use crate::runtime::locations::Locations;
+use crate::runtime::metrics::Metrics;
+use crate::runtime::objects::Objects;
+use crate::runtime::parked::ParkedHooks;
+use crate::runtime::plugins::Plugins;
+use crate::runtime::settings::{Settings, level};
+use crate::schedule::ScheduleReconciler;
+use crate::server::{census, http, interrupted, logging, startup};
+use crate::status::kept;
+use crate::status::request::ServerStatusRequestReconciler;
+
+/// Runs the server until the process is told to end; a backup or restore that runs then becomes Failed and
+/// says why.
+pub async fn run(settings: Settings) -> Result<()> {
+    settings.validate()?;
+    let level = level(&settings.log_level);
+    logging::install(level.map_err(|problem| Error::Setting { flag: "log-level", problem })?, settings.log_format);
+    let stop = CancellationToken::new();
+    let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
+    let told = stop.clone();
+    let waiting = tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("Told to end, finishing the work in hand");
+        told.cancel();
+    });
+    let outcome = run_until(settings, stop).await;
+    waiting.abort();
+    outcome
+}
+
+/// Runs the server until a token is cancelled and the work in hand is done.
+pub async fn run_until(settings: Settings, stop: CancellationToken) -> Result<()> {
+    run_until_with(settings, Actions::default(), stop).await
+}
+
+/// Like [`run_until`], with further actions that run in this process, behind those built in.
+pub async fn run_until_with(settings: Settings, further: Actions, stop: CancellationToken) -> Result<()> {
+    settings.validate()?;
+    velero_cluster::install_crypto_provider();
+    tracing::info!(version = settings.server_version, namespace = settings.namespace, "Starting Velero server");
+    let cluster = connect(&settings).await?;
+    startup::check_cluster(&cluster, &settings.namespace).await?;
+    let listener = match settings.metrics_address.as_str() {
+        "" => None,
+        address => Some(http::listen(address).await?),
+    };
+    let context = context(settings, cluster, further, stop).await?;
+    check_settings(&context).await?;
+    owed_hooks::pay_all(&context).await?;
+    interrupted::fail_interrupted(&context).await?;
+    ensure_default_location(&context).await?;
+    census::count_once(&context).await?;
+
+    let ready = Arc::new(AtomicBool::new(false));
+    let mut tasks = JoinSet::new();
+    if let Some(listener) = listener {
+        tasks.spawn(http::serve(listener, context.clone(), ready.clone()));
+    }
+    start_controllers(&context, &mut tasks).await?;
+    ready.store(true, Ordering::Release);
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "A part of the server ended unexpectedly, so the server ends");
+            context.stop.cancel();
+        }
+    }
+    context.plugins.end_questions().await;
+    context.locations.close().await;
+    tracing::info!("The server has ended");
+    Ok(())
+}
+
+async fn connect(settings: &Settings) -> Result<Cluster> {
+    let options = ConnectOptions {
+        kubeconfig: settings.kubeconfig.clone(),
+        context: settings.context.clone(),
+        user_agent: Some(format!("velero-server/{}", settings.server_version)),
+        qps: settings.client_qps,
+        burst: settings.client_burst,
+        ..ConnectOptions::default()
+    };
+    Ok(Cluster::connect(&options).await?)
+}
+
+async fn context(
+    settings: Settings,
+    cluster: Cluster,
+    further: Actions,
+    stop: CancellationToken,
+) -> Result<SharedContext> {
+    let plugins = Plugins::find(&settings, &cluster, further).await?;
+    let objects = Objects::new(cluster, &settings.namespace);
+    Ok(Arc::new(Context {
+        locations: Locations::new(objects.clone(), settings.resource_timeout.to_std(), plugins.stores()),
+        objects,
+        metrics: Metrics::new()?,
+        backup_threads: BackupThreads::start(settings.concurrent_backups),
+        plugins,
+        holder: Holder::default(),
+        backups: InHand::default(),
+        restores: InHand::default(),
+        parked_hooks: ParkedHooks::default(),
+        settings,
+        stop,
+    }))
+}
+
+/// Says once what flags do not do, and refuses global policies that no backup could use.
+async fn check_settings(context: &Context) -> Result<()> {
+    for flag in &context.settings.flags_without_effect {
+        tracing::warn!(flag, "The flag is accepted and has no effect");
+    }
+    let global = global_policies(&context.objects, &context.settings).await;
+    let global =
+        global.map_err(|problem| Error::Setting { flag: "global-backup-volume-policies-configmap", problem })?;
+    if global.is_some_and(|policies| policies.has_other_policies()) {
+        tracing::warn!(
+            "Of --global-backup-volume-policies-configmap only volumePolicies are used, the rest is ignored"
+        );
+    }
+    Ok(())
+}
+
+async fn start_controllers(context: &SharedContext, tasks: &mut JoinSet<()>) -> Result<()> {
+    let mut controllers = Controllers { context: context.clone(), tasks };
+    controllers.start(BackupStorageLocationReconciler::new(context.clone()));
+    // Its parts are switched off one by one inside.
+    controllers.start_always(BackupsReconciler::new(context.clone()));
+    controllers.start(BackupSyncReconciler::new(context.clone()));
+    controllers.start(BackupDeletionReconciler { context: context.clone() });
+    controllers.start(RestoresReconciler::new(context.clone()));
+    controllers.start(ScheduleReconciler { context: context.clone() });
+    controllers.start(DownloadRequestReconciler { context: context.clone() });
+    if context.settings.is_enabled(ServerStatusRequestReconciler::NAME) {
+        controllers.start(ServerStatusRequestReconciler { context: context.clone() });
+        kept::refresh(context).await?;
+        tasks.spawn(kept::keep(context.clone()));
+    }
+    tasks.spawn(census::count_all(context.clone()));
+    tasks.spawn(records::remove_ended(context.clone()));
+    Ok(())
+}
+
+struct Controllers<'a> {
+    context: SharedContext,
+    tasks: &'a mut JoinSet<()>,
+}
+
+impl Controllers<'_> {
+    fn start<R: Reconciler>(&mut self, reconciler: R) {
+        if self.context.settings.is_enabled(R::NAME) {
+            self.start_always(reconciler);
+        } else {
+            tracing::info!(controller = R::NAME, "The controller is disabled");
+        }
+    }
+
+    fn start_always<R: Reconciler>(&mut self, reconciler: R) {
+        self.tasks.spawn(drive(reconciler, self.context.objects.clone(), self.context.stop.clone()));
+    }
+}
