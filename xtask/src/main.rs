@@ -45,7 +45,7 @@ enum Task {
     Image(image::Options),
     /// Writes the generated files (config/crd), or checks them with --check
     Gen(generate::Options),
-    /// Checks that dependencies between crates point down only
+    /// Checks that dependencies between crates, and between the rooms inside them, point down only
     Layers,
 }
 
