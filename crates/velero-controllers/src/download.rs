@@ -14,6 +14,7 @@ use velero_store::{BackupStore, ByteStream, DOWNLOAD_URL_LIFETIME, Error as Stor
 use crate::lifecycle::files::{Files, Work};
 use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
+use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler};
 use crate::runtime::error::{Error, Result};
 use crate::runtime::objects::name;
@@ -31,7 +32,7 @@ pub(crate) struct DownloadRequestReconciler {
 
 impl Reconciler for DownloadRequestReconciler {
     type Kind = DownloadRequest;
-    const NAME: &'static str = "download-request";
+    const CONTROLLER: Controller = Controller::DownloadRequest;
     const CONCURRENCY: u16 = 4;
 
     async fn reconcile(&self, request: DownloadRequest) -> Result<Next> {

@@ -12,6 +12,7 @@ use velero_rules::schedule::{ScheduleHistory, backup_name, blocks_next_backup, s
 use crate::lifecycle::refusal::write_refusal;
 use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
+use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler};
 use crate::runtime::error::{Error, Result};
 use crate::runtime::objects::{name, uid};
@@ -26,7 +27,7 @@ pub(crate) struct ScheduleReconciler {
 
 impl Reconciler for ScheduleReconciler {
     type Kind = Schedule;
-    const NAME: &'static str = "schedule";
+    const CONTROLLER: Controller = Controller::Schedule;
 
     async fn reconcile(&self, schedule: Schedule) -> Result<Next> {
         let context = &self.context;

@@ -14,6 +14,7 @@ use crate::lifecycle::follow::follow;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::refusal::write_refusal;
 use crate::runtime::context::SharedContext;
+use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler};
 use crate::runtime::error::Result;
 
@@ -28,30 +29,32 @@ pub(crate) struct BackupsReconciler {
 
 impl Reconciler for BackupsReconciler {
     type Kind = Backup;
-    const NAME: &'static str = "backup";
+    const CONTROLLER: Controller = Controller::Backup;
     const CONCURRENCY: u16 = 0;
 
     async fn reconcile(&self, backup: Backup) -> Result<Next> {
         let context = &self.context;
         let settings = &context.settings;
         match backup.status.phase() {
-            BackupPhase::New if settings.is_enabled("backup-queue") => self.queue.advance(context).await?,
-            BackupPhase::Queued if settings.is_enabled("backup-queue") => return self.wait().await,
-            BackupPhase::ReadyToStart if settings.is_enabled("backup") => {
+            BackupPhase::New if settings.is_enabled(Controller::BackupQueue) => self.queue.advance(context).await?,
+            BackupPhase::Queued if settings.is_enabled(Controller::BackupQueue) => return self.wait().await,
+            BackupPhase::ReadyToStart if settings.is_enabled(Controller::Backup) => {
                 return run::run(context, &self.queue, backup).await;
             }
             // Who runs a backup does not let go of it before its end is written.
             BackupPhase::InProgress if context.holder.has(&backup) => {
                 return run::give_up(context, &self.queue, &backup).await;
             }
-            phase if Backup::is_waiting(phase) && settings.is_enabled("backup-operations") => {
+            phase if Backup::is_waiting(phase) && settings.is_enabled(Controller::BackupOperations) => {
                 return follow(context, &backup).await;
             }
-            phase if finalizer::is_finalizing(phase) && settings.is_enabled("backup-finalizer") => {
+            phase if finalizer::is_finalizing(phase) && settings.is_enabled(Controller::BackupFinalizer) => {
                 return finalizer::finish(context, &backup).await;
             }
             BackupPhase::Failed if owes(&backup) => return debts::pay(context, &backup).await,
-            _ if settings.is_enabled("gc") => return garbage_collection::collect(context, &backup).await,
+            _ if settings.is_enabled(Controller::GarbageCollection) => {
+                return garbage_collection::collect(context, &backup).await;
+            }
             _ => {}
         }
         // Whoever acted has changed the backup, which brings it here again.

@@ -32,6 +32,7 @@ use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::driver::{Next, WHILE_HELD};
 use crate::runtime::error::{Result, describe};
+use crate::runtime::metrics::Counter;
 use crate::runtime::objects::{label, name, uid};
 use crate::runtime::ownership::End;
 use crate::runtime::plugins::Tools;
@@ -92,7 +93,7 @@ async fn execute(
     wish: Wish,
     hold: &Hold<'_>,
 ) -> Result<()> {
-    context.metrics.count("backup_attempt_total", label(backup, labels::SCHEDULE_NAME));
+    context.metrics.count(Counter::BackupAttempt, label(backup, labels::SCHEDULE_NAME));
     tracing::info!(backup = name(backup), location = name(location), "Running backup");
     let journal = backup.journal(context);
     let ended = match attempt(context, backup, location, wish, &journal, hold).await {

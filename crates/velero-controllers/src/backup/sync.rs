@@ -12,6 +12,7 @@ use velero_store::BackupStore;
 use crate::backup::orphans::{self, Orphans};
 use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
+use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler};
 use crate::runtime::error::{Error, Result, describe};
 use crate::runtime::objects::{name, uid};
@@ -30,7 +31,7 @@ impl BackupSyncReconciler {
 
 impl Reconciler for BackupSyncReconciler {
     type Kind = BackupStorageLocation;
-    const NAME: &'static str = "backup-sync";
+    const CONTROLLER: Controller = Controller::BackupSync;
     const CONCURRENCY: u16 = 4;
 
     async fn reconcile(&self, location: BackupStorageLocation) -> Result<Next> {

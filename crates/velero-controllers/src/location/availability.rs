@@ -10,6 +10,7 @@ use velero_api::v1::{BackupStorageLocation, BackupStorageLocationPhase};
 use crate::location::default::keep_one_default;
 use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
+use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler};
 use crate::runtime::error::Result;
 use crate::runtime::objects::name;
@@ -50,7 +51,7 @@ impl BackupStorageLocationReconciler {
 
 impl Reconciler for BackupStorageLocationReconciler {
     type Kind = BackupStorageLocation;
-    const NAME: &'static str = "backup-storage-location";
+    const CONTROLLER: Controller = Controller::BackupStorageLocation;
     const CONCURRENCY: u16 = 4;
 
     async fn reconcile(&self, location: BackupStorageLocation) -> Result<Next> {

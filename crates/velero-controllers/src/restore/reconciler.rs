@@ -15,6 +15,7 @@ use crate::lifecycle::refusal::write_refusal;
 use crate::restore::kept_files::{claim_files, claims_files};
 use crate::restore::{debts, deletion, dry_run as dry_runs, finalizer, run};
 use crate::runtime::context::SharedContext;
+use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler};
 use crate::runtime::error::Result;
 
@@ -40,7 +41,7 @@ impl RestoresReconciler {
 
 impl Reconciler for RestoresReconciler {
     type Kind = Restore;
-    const NAME: &'static str = "restore";
+    const CONTROLLER: Controller = Controller::Restore;
     const CONCURRENCY: u16 = 0;
 
     async fn reconcile(&self, restore: Restore) -> Result<Next> {
@@ -64,13 +65,13 @@ impl Reconciler for RestoresReconciler {
             }
             // Who runs a restore does not let go of it before its end is written.
             RestorePhase::InProgress if context.holder.has(&restore) => run::give_up(context, &restore).await?,
-            phase if Restore::is_waiting(phase) && context.settings.is_enabled("restore-operations") => {
+            phase if Restore::is_waiting(phase) && context.settings.is_enabled(Controller::RestoreOperations) => {
                 return follow(context, &restore).await;
             }
             RestorePhase::Failed if owes(&restore) => return debts::pay(context, &restore).await,
             // Who finishes a restore does not let go of it before its end: this one was left behind.
             RestorePhase::Finalizing | RestorePhase::FinalizingPartiallyFailed
-                if context.settings.is_enabled("restore-finalizer") =>
+                if context.settings.is_enabled(Controller::RestoreFinalizer) =>
             {
                 finalizer::finish_abandoned(context, restore).await?;
             }

@@ -24,6 +24,7 @@ use crate::runtime::busy::Hold;
 use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::error::{Result, describe};
+use crate::runtime::metrics::Counter;
 use crate::runtime::objects::name;
 use crate::runtime::ownership::End;
 
@@ -38,7 +39,7 @@ pub(super) async fn run(context: &SharedContext, restore: Restore, place: Semaph
         context.holder.sign(&mut prepared.restore);
     }
     let claimed = context.claim(&restore, &prepared.restore).await?;
-    context.metrics.count("restore_attempt_total", &claimed.spec.schedule_name);
+    context.metrics.count(Counter::RestoreAttempt, &claimed.spec.schedule_name);
     if *claimed.status.phase() != RestorePhase::InProgress {
         report_end(context, &claimed);
         return Ok(());

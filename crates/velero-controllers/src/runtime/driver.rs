@@ -12,12 +12,13 @@ use futures::StreamExt;
 use kube::api::PartialObjectMeta;
 use kube::runtime::controller::{Action, Config, Error as ControllerError};
 use kube::runtime::reflector::{self, ObjectRef};
-use kube::runtime::{Controller, WatchStreamExt, watcher};
+use kube::runtime::{Controller as Watch, WatchStreamExt, watcher};
 use kube::{Api, Resource, ResourceExt};
 use tokio_util::sync::CancellationToken;
 use velero_api::resource::VeleroResource;
 use velero_cluster::Error as ClusterError;
 
+use crate::runtime::controller::Controller;
 use crate::runtime::error::{Error, Result, describe};
 use crate::runtime::objects::Objects;
 
@@ -47,8 +48,8 @@ pub(crate) enum Next {
 pub(crate) trait Reconciler: Send + Sync + 'static {
     /// The kind that is watched.
     type Kind: VeleroResource;
-    /// The name of the controller, as in `--disable-controllers`.
-    const NAME: &'static str;
+    /// The controller it is.
+    const CONTROLLER: Controller;
     /// How many objects are worked on at the same time; zero means all.
     const CONCURRENCY: u16 = 1;
 
@@ -81,7 +82,7 @@ pub(crate) async fn drive<R: Reconciler>(reconciler: R, objects: Objects, stop: 
         .touched_objects();
     let driver = Arc::new(Driver { reconciler, objects, failures: Mutex::default() });
     let (seen, told) = (reader.clone(), stop.clone());
-    let outcomes = Controller::for_stream(changes, reader)
+    let outcomes = Watch::for_stream(changes, reader)
         .with_config(Config::default().concurrency(R::CONCURRENCY))
         .graceful_shutdown_on(async move { told.cancelled().await })
         .run(
@@ -144,7 +145,11 @@ impl<R: Reconciler> Driver<R> {
                 self.reconciler.forget(&object.name);
             }
             Err(ControllerError::QueueError(error)) => {
-                tracing::warn!(controller = R::NAME, error = describe(&error), "The watch failed and is begun again");
+                tracing::warn!(
+                    controller = R::CONTROLLER.name(),
+                    error = describe(&error),
+                    "The watch failed and is begun again"
+                );
             }
             Err(_) | Ok(_) => {}
         }
@@ -167,7 +172,7 @@ fn pause_after_failure<R: Reconciler>(
     if matches!(error, Error::Cluster(error) if error.is_conflict()) {
         return Action::requeue(FIRST_PAUSE);
     }
-    tracing::error!(controller = R::NAME, kind = R::Kind::KIND, name, error = text, "Reconciling failed");
+    tracing::error!(controller = R::CONTROLLER.name(), kind = R::Kind::KIND, name, error = text, "Reconciling failed");
     if error.waits_for_change_of(R::Kind::KIND, &name) {
         return Action::await_change();
     }

@@ -14,6 +14,7 @@ pub(crate) mod backup_threads;
 pub(crate) mod busy;
 pub(crate) mod clock;
 pub(crate) mod context;
+pub(crate) mod controller;
 mod credential_files;
 pub(crate) mod driver;
 pub(crate) mod error;

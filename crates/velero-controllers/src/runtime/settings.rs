@@ -11,29 +11,8 @@ use velero_engine::journal;
 use velero_plugin_openshift::Switch as OpenShift;
 use velero_rules::ordering::{OrderingError, Priorities};
 
+use crate::runtime::controller::Controller;
 use crate::runtime::error::{Error, Result};
-
-/// The controllers that `--disable-controllers` may name.
-pub const DISABLEABLE_CONTROLLERS: [&str; 14] = [
-    "backup",
-    "backup-deletion",
-    "backup-finalizer",
-    "backup-operations",
-    "backup-queue",
-    "backup-repo",
-    "backup-sync",
-    "download-request",
-    "gc",
-    "restore",
-    "restore-finalizer",
-    "restore-operations",
-    "schedule",
-    "server-status-request",
-];
-
-/// What `--restore-only` switches off.
-const OFF_WHEN_RESTORE_ONLY: [&str; 6] =
-    ["backup", "backup-deletion", "backup-finalizer", "backup-operations", "gc", "schedule"];
 
 /// The form of a log line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,7 +84,7 @@ pub struct Settings {
     /// Deprecated: only restores are served.
     pub restore_only: bool,
     /// Controllers that do not run.
-    pub disabled_controllers: BTreeSet<String>,
+    pub disabled_controllers: BTreeSet<Controller>,
     /// The order in which types are restored; empty means the built-in one.
     pub restore_resource_priorities: String,
     /// Deprecated: the location of backups that name none when no location is marked as default.
@@ -202,11 +181,6 @@ impl Default for Settings {
 impl Settings {
     /// Refuses settings that cannot work, naming the flag.
     pub fn validate(&self) -> Result<()> {
-        let known: BTreeSet<&str> = DISABLEABLE_CONTROLLERS.into();
-        if let Some(name) = self.disabled_controllers.iter().find(|name| !known.contains(name.as_str())) {
-            let problem = format!("{name:?} is not a controller; known are {}", DISABLEABLE_CONTROLLERS.join(", "));
-            return Err(setting("disable-controllers", problem));
-        }
         if self.uploader_type != "kopia" {
             return Err(setting("uploader-type", format!("{:?} is not supported, use kopia", self.uploader_type)));
         }
@@ -230,9 +204,9 @@ impl Settings {
     }
 
     /// Whether a controller runs.
-    pub fn is_enabled(&self, controller: &str) -> bool {
-        let off = self.restore_only && OFF_WHEN_RESTORE_ONLY.contains(&controller);
-        !off && !self.disabled_controllers.contains(controller)
+    pub(crate) fn is_enabled(&self, controller: Controller) -> bool {
+        let off = self.restore_only && controller.is_off_when_restore_only();
+        !off && !self.disabled_controllers.contains(&controller)
     }
 
     /// The form and the lowest level of the logs of backups and restores.
@@ -302,11 +276,7 @@ mod tests {
 
     #[test]
     fn a_setting_that_cannot_work_is_named() {
-        let cases: [(Settings, &str); 6] = [
-            (
-                Settings { disabled_controllers: ["nope".to_owned()].into(), ..Settings::default() },
-                "disable-controllers",
-            ),
+        let cases: [(Settings, &str); 5] = [
             (Settings { uploader_type: "restic".to_owned(), ..Settings::default() }, "uploader-type"),
             (Settings { client_burst: Some(0), ..Settings::default() }, "client-burst"),
             (Settings { concurrent_backups: 0, ..Settings::default() }, "concurrent-backups"),
@@ -325,8 +295,8 @@ mod tests {
     #[test]
     fn restore_only_switches_backups_off_but_not_the_sync() {
         let settings = Settings { restore_only: true, ..Settings::default() };
-        assert!(!settings.is_enabled("backup") && !settings.is_enabled("gc"));
-        assert!(settings.is_enabled("backup-sync") && settings.is_enabled("download-request"));
+        assert!(!settings.is_enabled(Controller::Backup) && !settings.is_enabled(Controller::GarbageCollection));
+        assert!(settings.is_enabled(Controller::BackupSync) && settings.is_enabled(Controller::DownloadRequest));
     }
 
     #[test]

@@ -14,5 +14,6 @@ mod logging;
 mod startup;
 mod wiring;
 
-pub use crate::runtime::settings::{DISABLEABLE_CONTROLLERS, LogFormat, Settings};
+pub use crate::runtime::controller::{Controller, UnknownController};
+pub use crate::runtime::settings::{LogFormat, Settings};
 pub use wiring::{run, run_until, run_until_with};

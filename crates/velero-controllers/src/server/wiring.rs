@@ -161,7 +161,7 @@ async fn start_controllers(context: &SharedContext, tasks: &mut JoinSet<()>) -> 
     controllers.start(RestoresReconciler::new(context.clone()));
     controllers.start(ScheduleReconciler { context: context.clone() });
     controllers.start(DownloadRequestReconciler { context: context.clone() });
-    if context.settings.is_enabled(ServerStatusRequestReconciler::NAME) {
+    if context.settings.is_enabled(ServerStatusRequestReconciler::CONTROLLER) {
         controllers.start(ServerStatusRequestReconciler { context: context.clone() });
         kept::refresh(context).await?;
         tasks.spawn(kept::keep(context.clone()));
@@ -178,10 +178,10 @@ struct Controllers<'a> {
 
 impl Controllers<'_> {
     fn start<R: Reconciler>(&mut self, reconciler: R) {
-        if self.context.settings.is_enabled(R::NAME) {
+        if self.context.settings.is_enabled(R::CONTROLLER) {
             self.start_always(reconciler);
         } else {
-            tracing::info!(controller = R::NAME, "The controller is disabled");
+            tracing::info!(controller = R::CONTROLLER.name(), "The controller is disabled");
         }
     }
 

@@ -8,6 +8,7 @@ use velero_api::v1::{SERVER_STATUS_NAME, ServerStatusRequest, ServerStatusReques
 
 use crate::runtime::clock;
 use crate::runtime::context::SharedContext;
+use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler};
 use crate::runtime::error::Result;
 use crate::runtime::objects::name;
@@ -23,7 +24,7 @@ pub(crate) struct ServerStatusRequestReconciler {
 
 impl Reconciler for ServerStatusRequestReconciler {
     type Kind = ServerStatusRequest;
-    const NAME: &'static str = "server-status-request";
+    const CONTROLLER: Controller = Controller::ServerStatusRequest;
     const CONCURRENCY: u16 = 10;
 
     async fn reconcile(&self, request: ServerStatusRequest) -> Result<Next> {

@@ -4,7 +4,7 @@ use std::fs;
 
 use kube::api::PostParams;
 use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationSpec};
-use velero_controllers::server::Settings;
+use velero_controllers::server::{Controller, Settings};
 use velero_testkit::cluster_test;
 
 use crate::support::{Server, Workload, api, assert_phase, assert_says, install_definitions, settings};
@@ -24,7 +24,7 @@ fn a_new_server_fails_what_was_running_and_goes_on_with_what_was_waiting() {
             api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
         }
         let paused = Settings {
-            disabled_controllers: ["backup-queue".to_owned(), "backup".to_owned()].into(),
+            disabled_controllers: [Controller::BackupQueue, Controller::Backup].into(),
             ..settings(&cluster)
         };
         let server = Server::start_with(cluster.clone(), paused).await;

@@ -12,7 +12,7 @@ use velero_api::annotations::AWAITED;
 use velero_api::finalizers::RESTORE_EXTERNAL_RESOURCES;
 use velero_api::records::ResultsFile;
 use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase, RestoreSpec};
-use velero_controllers::server::Settings;
+use velero_controllers::server::{Controller, Settings};
 use velero_testkit::cluster_test;
 use velero_testkit::harness::unique_name;
 
@@ -40,7 +40,7 @@ fn a_new_server_fails_what_ran_and_ends_what_was_left_to_finish() {
             restore.status.phase = Some(phase);
             api::<Restore>(&cluster).create(&PostParams::default(), &restore).await.unwrap();
         }
-        let paused = Settings { disabled_controllers: ["restore".to_owned()].into(), ..settings(&cluster) };
+        let paused = Settings { disabled_controllers: [Controller::Restore].into(), ..settings(&cluster) };
         let server = Server::start_with(cluster.clone(), paused).await;
         server.directory_location("default", directory.path()).await;
         server.stop().await;
@@ -142,7 +142,7 @@ fn a_restore_that_waited_for_volumes_only_is_not_said_to_have_missed_hooks() {
         restore.metadata.annotations = Some([(AWAITED.to_owned(), "volumes".to_owned())].into());
         restore.status.phase = Some(RestorePhase::Finalizing);
         api::<Restore>(&cluster).create(&PostParams::default(), &restore).await.unwrap();
-        let paused = Settings { disabled_controllers: ["restore".to_owned()].into(), ..settings(&cluster) };
+        let paused = Settings { disabled_controllers: [Controller::Restore].into(), ..settings(&cluster) };
         let server = Server::start_with(cluster.clone(), paused).await;
         server.directory_location("default", directory.path()).await;
         server.stop().await;

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::TypedLocalObjectReference;
 use kube::api::PostParams;
 use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase, RestoreSpec};
-use velero_controllers::server::Settings;
+use velero_controllers::server::{Controller, Settings};
 use velero_testkit::cluster_test;
 
 use crate::support::{Server, api, assert_restore_phase, assert_says, config_map, install_definitions, settings};
@@ -37,7 +37,7 @@ fn a_restore_that_cannot_be_made_says_why() {
         }
         let directory = tempfile::tempdir().unwrap();
         // Nothing is known of the operations that one backup waits for, and it must go on waiting.
-        let waiting = ["backup-operations".to_owned()].into();
+        let waiting = [Controller::BackupOperations].into();
         let settings = Settings { disabled_controllers: waiting, ..settings(&cluster) };
         let server = Server::start_with(cluster.clone(), settings).await;
         server.directory_location("default", directory.path()).await;

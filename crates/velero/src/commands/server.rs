@@ -1,7 +1,9 @@
 //! `velero server`
 
+use std::collections::BTreeSet;
+
 use anyhow::{Result, anyhow};
-use velero_controllers::server::{self, Settings as ServerSettings};
+use velero_controllers::server::{self, Controller, Settings as ServerSettings};
 
 use crate::arguments::{FlagsWithoutEffect, LoggingArguments, ServerArguments};
 use crate::settings::Settings;
@@ -27,7 +29,7 @@ fn server_settings(arguments: ServerArguments, settings: Settings) -> Result<Ser
         metrics_address: arguments.metrics_address,
         backup_sync_period: arguments.backup_sync_period,
         restore_only: arguments.restore_only,
-        disabled_controllers: arguments.disable_controllers.into_iter().collect(),
+        disabled_controllers: disabled(&arguments.disable_controllers)?,
         restore_resource_priorities: arguments.restore_resource_priorities,
         default_backup_storage_location: arguments.default_backup_storage_location,
         store_validation_frequency: arguments.store_validation_frequency,
@@ -53,6 +55,13 @@ fn server_settings(arguments: ServerArguments, settings: Settings) -> Result<Ser
         flags_without_effect: without_effect(&arguments.without_effect, &settings.logging),
         server_version: crate::version::VERSION.to_owned(),
     })
+}
+
+/// The controllers that are switched off.
+fn disabled(names: &[String]) -> Result<BTreeSet<Controller>> {
+    let read =
+        |name: &String| name.parse::<Controller>().map_err(|problem| anyhow!("--disable-controllers: {problem}"));
+    names.iter().map(read).collect()
 }
 
 /// The flags that were given and do nothing.
@@ -93,7 +102,7 @@ mod tests {
         ]);
         assert_eq!(settings.default_backup_ttl.to_string(), "1h0m0s");
         assert_eq!(settings.client_qps, Some(5.0));
-        assert!(settings.restore_only && settings.disabled_controllers.contains("gc"));
+        assert!(settings.restore_only && settings.disabled_controllers.contains(&Controller::GarbageCollection));
     }
 
     #[test]

@@ -20,8 +20,10 @@ use crate::location::state::location_state;
 use crate::runtime::busy::Hold;
 use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
+use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler, WHILE_HELD};
 use crate::runtime::error::Result;
+use crate::runtime::metrics::Counter;
 use crate::runtime::objects::{label, name, uid};
 
 /// How long a request that was dealt with is kept, and one is worked on that cannot be carried out.
@@ -36,7 +38,7 @@ pub(crate) struct BackupDeletionReconciler {
 
 impl Reconciler for BackupDeletionReconciler {
     type Kind = DeleteBackupRequest;
-    const NAME: &'static str = "backup-deletion";
+    const CONTROLLER: Controller = Controller::BackupDeletion;
 
     async fn reconcile(&self, request: DeleteBackupRequest) -> Result<Next> {
         Deletion::new(&self.context, request).carry_out().await
@@ -179,7 +181,7 @@ impl<'a> Deletion<'a> {
             marks.entry(labels::BACKUP_UID.to_owned()).or_insert_with(|| uid(backup).to_owned());
         }
         self.request = objects.force(&self.request, &begun).await?;
-        self.context.metrics.count("backup_deletion_attempt_total", self.schedule());
+        self.context.metrics.count(Counter::BackupDeletionAttempt, self.schedule());
         Ok(())
     }
 
@@ -210,7 +212,7 @@ impl<'a> Deletion<'a> {
     }
 
     async fn finish(self, left: Vec<String>) -> Result<Next> {
-        let counter = if left.is_empty() { "backup_deletion_success_total" } else { "backup_deletion_failure_total" };
+        let counter = if left.is_empty() { Counter::BackupDeletionSuccess } else { Counter::BackupDeletionFailure };
         self.context.metrics.count(counter, self.schedule());
         let backup = &self.request.spec.backup_name;
         if !left.is_empty() {
