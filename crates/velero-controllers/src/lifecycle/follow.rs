@@ -149,24 +149,92 @@ async fn tell<K: Follow>(
         }
         return Ok(journal.counts());
     }
-    let (told, failed) = (owner.tally().failed, tally(operations).failed);
-    if failed == told {
+    let untold = Untold::of(owner.tally().failed, tally(operations).failed, failures.len());
+    if untold == Untold::Nothing {
         return Ok(owner.counts());
     }
     let journal = owner.journal(context);
-    let newly = i64::try_from(failures.len()).unwrap_or(i64::MAX);
-    // More have failed than were noticed now: a server was stopped after it had stored so and before it told.
-    let untold = failed != told + newly;
-    if untold {
-        note_failures(&journal, operations.iter().filter(|operation| operation.has_failed()));
-    } else {
-        note_failures(&journal, failed_now());
+    match untold {
+        Untold::Nothing | Untold::Newly => note_failures(&journal, failed_now()),
+        Untold::Some => note_failures(&journal, operations.iter().filter(|operation| operation.has_failed())),
     }
-    Ok(owner.files(store).amend(&journal, owner.counts(), untold).await?)
+    Ok(owner.files(store).amend(&journal, owner.counts(), untold == Untold::Some).await?)
+}
+
+/// Which failures are to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Untold {
+    /// None.
+    Nothing,
+    /// Those that were noticed now.
+    Newly,
+    /// Some of all: a server was stopped after it had stored that they failed and before it told.
+    Some,
+}
+
+impl Untold {
+    /// From how many failures the status tells of, how many there are, and how many were noticed now.
+    fn of(told: i64, failed: i64, newly: usize) -> Self {
+        match i64::try_from(newly).unwrap_or(i64::MAX) {
+            _ if failed == told => Self::Nothing,
+            newly if failed == told.saturating_add(newly) => Self::Newly,
+            _ => Self::Some,
+        }
+    }
 }
 
 async fn give_up<K: Follow>(context: &Context, owner: &K, store: Option<&BackupStore>, problem: &str) -> Result<Next> {
     cancel_owned(context, owner, None).await;
     owner.end_unfollowed(context, store, problem).await?;
     Ok(Next::Change)
+}
+
+#[cfg(test)]
+mod tests {
+    use velero_api::records::{BackupOperation, RestoreOperation};
+    use velero_api::v1::{Backup, BackupPhase};
+
+    use super::*;
+
+    #[test]
+    fn failures_are_told_once_also_after_a_restart() {
+        for (told, failed, newly, expected) in [
+            (0, 0, 0, Untold::Nothing),
+            (2, 2, 0, Untold::Nothing),
+            (0, 1, 1, Untold::Newly),
+            (2, 5, 3, Untold::Newly),
+            (0, 1, 0, Untold::Some),
+            (1, 4, 1, Untold::Some),
+        ] {
+            assert_eq!(Untold::of(told, failed, newly), expected, "{told} {failed} {newly}");
+        }
+    }
+
+    #[test]
+    fn operations_that_are_missing_in_their_file_cannot_be_followed() {
+        let two = vec![RestoreOperation::default(), RestoreOperation::default()];
+        assert!(matches!(whole(two.clone(), 2), Found::Usable(found) if found.len() == 2));
+        assert!(matches!(whole(two, 3), Found::Unusable(problem) if problem.contains("names 2 of 3")));
+        assert!(matches!(whole(Vec::<BackupOperation>::new(), 0), Found::Usable(_)));
+    }
+
+    #[test]
+    fn a_backup_moves_on_as_its_operations_stand() {
+        use BackupPhase::*;
+        let tally = |completed, failed| Tally { attempted: 2, completed, failed };
+        for (phase, stands, errors, expected) in [
+            (WaitingForPluginOperations, tally(0, 0), 0, WaitingForPluginOperations),
+            (WaitingForPluginOperations, tally(1, 1), 1, FinalizingPartiallyFailed),
+            (WaitingForPluginOperations, tally(0, 1), 1, WaitingForPluginOperationsPartiallyFailed),
+            (WaitingForPluginOperations, tally(2, 0), 0, Finalizing),
+            (WaitingForPluginOperationsPartiallyFailed, tally(2, 0), 1, FinalizingPartiallyFailed),
+        ] {
+            let mut backup = Backup::new("velero", "b", Default::default());
+            backup.status.phase = Some(phase.clone());
+            backup.status.backup_item_operations_attempted = 2;
+            let moved = moved(&backup, stands, Counts { warnings: 0, errors }).unwrap();
+            assert_eq!(*moved.status.phase(), expected, "{phase} {stands:?}");
+            assert_eq!(moved.tally(), stands);
+        }
+    }
 }

@@ -6,6 +6,7 @@
 //! ending ── how one fails as a whole
 //! operation ── something an action started that goes on
 //! started ── what actions start while one runs, so that a failure can cancel it
+//! round ── one look at operations: what happened goes in, what is to be done comes out
 //! poll ── asks the actions how far their operations are
 //! follow ── looks at the operations of one that waits, and moves it on
 //! files ── operations, results and log in the bucket
@@ -30,4 +31,5 @@ pub(crate) mod policies;
 pub(crate) mod poll;
 pub(crate) mod records;
 pub(crate) mod refusal;
+mod round;
 pub(crate) mod started;

@@ -1,19 +1,18 @@
 //! Asks the actions how far their operations are.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use tokio::time::Instant;
 use velero_api::GoDuration;
-use velero_api::records::OperationStatus;
 use velero_engine::Journal;
-use velero_plugin::{Actions, Error as PluginError, OperationProgress};
-use velero_rules::operations::{Report, Verdict, error_text, take_report};
+use velero_plugin::{Actions, OperationProgress};
+use velero_rules::operations::{Report, error_text};
 
 use crate::lifecycle::cancel::cancel_all;
 use crate::lifecycle::operation::Operation;
+use crate::lifecycle::round::{Answer, Farewell, Meaning, Problem, Round, Step};
 use crate::runtime::clock;
 use crate::runtime::error::describe;
 use crate::runtime::objects::name;
@@ -34,40 +33,6 @@ const BEFORE_ASKING_AGAIN: Duration = Duration::from_secs(1);
 /// How long operations may take to end after they were cancelled.
 const ENDING: Duration = Duration::from_secs(30);
 
-/// Why an action gave no report.
-struct Problem {
-    text: String,
-    meaning: Meaning,
-}
-
-/// What it means for an operation that its action gave no report.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Meaning {
-    /// The process of the plugin may have died: it is asked once more.
-    NoAnswer,
-    /// The cluster could not be asked just now, so nothing is known of the operation. It goes on until its time is over.
-    Unknown,
-    /// Nobody can tell what became of it: it is given up.
-    GivenUp,
-    /// The action does not know it, or is gone itself: there is nobody who could cancel it.
-    NotKnown,
-}
-
-impl Meaning {
-    fn of(error: &PluginError, is_quick: bool) -> Self {
-        match error {
-            PluginError::Cluster(error) if error.is_retryable() => Self::Unknown,
-            PluginError::Call { .. } | PluginError::Binary { .. } if is_quick => Self::NoAnswer,
-            PluginError::InvalidOperationId { .. }
-            | PluginError::AsyncOperationsNotSupported { .. }
-            | PluginError::NoSuchPlugin { .. } => Self::NotKnown,
-            _ => Self::GivenUp,
-        }
-    }
-}
-
-type Answer = (usize, Result<Report, Problem>);
-
 /// Asks about all operations that go on; gives the places of those that have failed now. One that takes too long, or of
 /// which nobody can tell any more how far it is, counts as failed and is cancelled.
 pub(crate) fn poll<'a, O: Operation>(
@@ -78,55 +43,48 @@ pub(crate) fn poll<'a, O: Operation>(
 ) -> BoxFuture<'a, Vec<usize>> {
     let timeout = O::timeout(owner).or(default_timeout);
     async move {
-        let running: Vec<usize> = (0..operations.len()).filter(|place| operations[*place].is_running()).collect();
-        let mut answers = ask_all(operations, running, actions, owner).await;
-        let unsure = |(place, answer): &Answer| {
-            answer.as_ref().is_err_and(|problem| problem.meaning == Meaning::NoAnswer).then_some(*place)
-        };
-        let again: Vec<usize> = answers.iter().filter_map(unsure).collect();
-        if !again.is_empty() {
-            tokio::time::sleep(BEFORE_ASKING_AGAIN).await;
-            answers.retain(|answer| unsure(answer).is_none());
-            answers.extend(ask_all(operations, again, actions, owner).await);
+        let (mut round, mut step) = Round::begin(operations, timeout);
+        loop {
+            let answers = match step {
+                Step::Ask(places) => ask_all(round.operations(), places, actions, owner).await,
+                Step::AskAgain(places) => {
+                    tokio::time::sleep(BEFORE_ASKING_AGAIN).await;
+                    ask_all(round.operations(), places, actions, owner).await
+                }
+                Step::End { failed, given_up } => {
+                    let given_up = given_up.iter().filter_map(|place| round.operations().get(*place));
+                    cancel_all(given_up, actions, owner).await;
+                    return failed;
+                }
+            };
+            step = round.hear(answers, clock::now());
         }
-        let (failed, given_up) = take_all(operations, answers, timeout);
-        cancel_all(given_up.iter().map(|place| &operations[*place]), actions, owner).await;
-        failed
     }
     .boxed()
 }
 
 /// Waits until operations that were cancelled have ended, but not for ever: what they work on is about to go.
 pub(crate) fn until_ended<'a, O: Operation>(
-    mut running: Vec<O>,
+    operations: Vec<O>,
     actions: &'a Actions,
     owner: &'a O::Owner,
 ) -> BoxFuture<'a, ()> {
     async move {
         let deadline = Instant::now() + ENDING;
-        let mut is_first = true;
-        while !running.is_empty() {
-            let asked = ask_all(&running, (0..running.len()).collect(), actions, owner);
+        let mut farewell = Farewell::of(operations.len());
+        while farewell.goes_on() {
+            let asked = ask_all(&operations, farewell.left(), actions, owner);
             let Ok(answers) = tokio::time::timeout_at(deadline, asked).await else { break };
-            let goes_on = |answer: &Result<Report, Problem>| match answer {
-                Ok(report) => !report.completed,
-                Err(problem) if problem.meaning == Meaning::NoAnswer => is_first,
-                Err(problem) => problem.meaning == Meaning::Unknown,
-            };
-            let left: BTreeSet<usize> =
-                answers.iter().filter(|(_, answer)| goes_on(answer)).map(|(place, _)| *place).collect();
-            running =
-                running.into_iter().enumerate().filter(|(place, _)| left.contains(place)).map(|it| it.1).collect();
+            farewell.hear(answers);
             if Instant::now() >= deadline {
                 break;
             }
-            is_first = false;
-            if !running.is_empty() {
+            if farewell.goes_on() {
                 tokio::time::sleep(BEFORE_ASKING_AGAIN).await;
             }
         }
-        if !running.is_empty() {
-            let operations = running.len();
+        if farewell.goes_on() {
+            let operations = farewell.left().len();
             tracing::warn!(owner = name(owner), operations, "Operations go on {ENDING:?} after they were cancelled");
         }
     }
@@ -159,39 +117,6 @@ async fn ask<O: Operation>(operation: &O, actions: &Actions, owner: &O::Owner) -
             let text = format!("the action did not say within {PATIENCE:?} how far operation {} is", operation.id());
             Err(Problem { text, meaning: Meaning::GivenUp })
         }
-    }
-}
-
-/// Takes the answers into the records; gives the places of those that failed, and of those among them that may go on
-/// though nobody waits for them.
-fn take_all<O: Operation>(operations: &mut [O], answers: Vec<Answer>, timeout: GoDuration) -> (Vec<usize>, Vec<usize>) {
-    let (mut failed, mut given_up) = (Vec::new(), Vec::new());
-    for (place, answer) in answers {
-        let status = operations[place].status_mut();
-        let (answer, may_go_on) = match answer {
-            Ok(report) => (Ok(report), false),
-            Err(Problem { text, meaning: Meaning::Unknown }) => (Ok(as_before(status, &text)), false),
-            Err(Problem { text, meaning }) => (Err(text), meaning != Meaning::NotKnown),
-        };
-        match take_report(status, answer, timeout, clock::now()) {
-            Verdict::Running | Verdict::Completed => continue,
-            Verdict::Failed if !may_go_on => {}
-            Verdict::Failed | Verdict::TimedOut => given_up.push(place),
-        }
-        failed.push(place);
-    }
-    failed.sort_unstable();
-    (failed, given_up)
-}
-
-/// What is said of an operation of which nothing new is known.
-fn as_before(status: &OperationStatus, problem: &str) -> Report {
-    Report {
-        n_completed: status.n_completed,
-        n_total: status.n_total,
-        operation_units: status.operation_units.clone(),
-        description: format!("Not known at the moment: {problem}"),
-        ..Report::default()
     }
 }
 
@@ -228,7 +153,9 @@ mod tests {
     use velero_api::records::BackupOperation;
     use velero_api::v1::Backup;
     use velero_engine::journal::{Level, LogFormat};
-    use velero_plugin::{ActionSource, BackupItemAction, BackupItemOutcome, ResourceSelector, Result};
+    use velero_plugin::{
+        ActionSource, BackupItemAction, BackupItemOutcome, Error as PluginError, ResourceSelector, Result,
+    };
     use velero_rules::operations::Tally;
 
     use super::*;
