@@ -1,7 +1,7 @@
 //! The end of a backup: its metadata, its object, and what is told about it.
 
 use velero_api::labels;
-use velero_api::v1::{Backup, BackupPhase};
+use velero_api::v1::Backup;
 use velero_archive::BackupFile;
 use velero_engine::journal::Counts;
 use velero_store::{BackupStore, Error as StoreError};
@@ -74,14 +74,6 @@ pub(super) async fn stored(store: &BackupStore, backup: &Backup) -> Result<Optio
     Err(Error::invalid("Backup", name(backup), problem))
 }
 
-/// The phase a backup ends in that only has to be finished.
-pub(super) fn end_phase(phase: &BackupPhase) -> BackupPhase {
-    match phase {
-        BackupPhase::FinalizingPartiallyFailed => BackupPhase::PartiallyFailed,
-        _ => BackupPhase::Completed,
-    }
-}
-
 /// Tells how a backup ended; the figures of the metrics come from the status alone.
 pub(super) fn report(context: &Context, backup: &Backup) {
     let schedule = label(backup, labels::SCHEDULE_NAME);
@@ -107,15 +99,4 @@ pub(super) async fn clean_up(store: &BackupStore, backup: &Backup) -> bool {
         tracing::warn!(backup, error, "Files of a failed backup are left in its location");
     }
     !matches!(cleared, Err(StoreError::Foreign { .. }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_backup_ends_as_its_run_did() {
-        assert_eq!(end_phase(&BackupPhase::Finalizing), BackupPhase::Completed);
-        assert_eq!(end_phase(&BackupPhase::FinalizingPartiallyFailed), BackupPhase::PartiallyFailed);
-    }
 }

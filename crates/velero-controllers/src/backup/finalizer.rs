@@ -5,14 +5,15 @@
 //! are written once; only then does the object say so too. A server that was stopped in between takes the step again.
 
 use velero_api::records::{BackupOperation, OperationPhase};
-use velero_api::v1::{Backup, BackupPhase};
+use velero_api::v1::Backup;
 use velero_engine::journal::Counts;
 
 use crate::backup::archive_update::update_archive;
 use crate::backup::csi_snapshots;
-use crate::backup::ending::{close, end_badly, end_phase, put_metadata, stored};
+use crate::backup::ending::{close, end_badly, put_metadata, stored};
 use crate::backup::following::store_of;
 use crate::backup::snapshots::settle;
+use crate::lifecycle::ending::end_phase;
 use crate::lifecycle::files::Found;
 use crate::lifecycle::follow::load;
 use crate::lifecycle::kind::Kind;
@@ -26,17 +27,12 @@ use crate::runtime::objects::name;
 /// The type whose completed operations are counted as CSI snapshots.
 const CSI_SNAPSHOTS: &str = "volumesnapshots.snapshot.storage.k8s.io";
 
-/// Whether a backup only has to be finished.
-pub(crate) fn is_finalizing(phase: &BackupPhase) -> bool {
-    matches!(phase, BackupPhase::Finalizing | BackupPhase::FinalizingPartiallyFailed)
-}
-
 /// Ends a backup whose operations have ended.
 pub(crate) async fn finish(context: &Context, backup: &Backup) -> Result<Next> {
     let Some(hold) = context.backups.busy.enter(name(backup)) else { return Ok(Next::After(WHILE_HELD)) };
     // Somebody may have had it until now.
     let Some(backup) = context.objects.get::<Backup>(name(backup)).await? else { return Ok(Next::Change) };
-    if !is_finalizing(backup.status.phase()) {
+    if !Backup::is_finalizing(backup.status.phase()) {
         return Ok(Next::Change);
     }
     tokio::select! {
@@ -77,8 +73,7 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
         _ => backup.files(&store).amend(&journal, known, true).await?,
     };
     ended.put_counts(counts);
-    let phase = if counts.errors > 0 { BackupPhase::PartiallyFailed } else { end_phase(backup.status.phase()) };
-    move_to(&mut ended, phase)?;
+    move_to(&mut ended, end_phase::<Backup>(backup.status.phase(), counts.errors > 0))?;
     ended.status.completion_timestamp = Some(clock::now_time());
     put_metadata(&store, &ended).await?;
     close(context, backup, &ended).await

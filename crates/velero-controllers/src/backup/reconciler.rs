@@ -48,7 +48,7 @@ impl Reconciler for BackupsReconciler {
             phase if Backup::is_waiting(phase) && settings.is_enabled(Controller::BackupOperations) => {
                 return follow(context, &backup).await;
             }
-            phase if finalizer::is_finalizing(phase) && settings.is_enabled(Controller::BackupFinalizer) => {
+            phase if Backup::is_finalizing(phase) && settings.is_enabled(Controller::BackupFinalizer) => {
                 return finalizer::finish(context, &backup).await;
             }
             BackupPhase::Failed if owes(&backup) => return debts::pay(context, &backup).await,

@@ -15,7 +15,7 @@ use velero_rules::phases::backup_phase_after_run;
 use velero_store::BackupStore;
 
 use crate::backup::csi_snapshots::attempted;
-use crate::backup::ending::{clean_up, end_phase};
+use crate::backup::ending::clean_up;
 use crate::backup::failure::Failure;
 use crate::backup::snapshots::{count, delete};
 use crate::lifecycle::ending;
@@ -50,7 +50,7 @@ pub(super) fn after_run(
     let counts = journal.counts();
     move_to(&mut ended, backup_phase_after_run(tally.running() > 0, counts.errors > 0))?;
     if tally.attempted == 0 {
-        let phase = end_phase(ended.status.phase());
+        let phase = ending::end_phase::<Backup>(ended.status.phase(), counts.errors > 0);
         move_to(&mut ended, phase)?;
         ended.status.completion_timestamp = Some(Time(now));
     }

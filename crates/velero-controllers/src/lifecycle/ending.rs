@@ -1,4 +1,4 @@
-//! How a backup or restore fails as a whole.
+//! How a backup or restore ends.
 
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::phase::move_to;
@@ -7,6 +7,11 @@ use crate::runtime::context::Context;
 use crate::runtime::error::Result;
 use crate::runtime::objects::name;
 use crate::runtime::ownership::End;
+
+/// The phase in which one ends that only has to be finished.
+pub(crate) fn end_phase<K: Kind>(phase: &K::Phase, has_errors: bool) -> K::Phase {
+    if *phase == K::FINALIZING && !has_errors { K::COMPLETED } else { K::PARTIALLY_FAILED }
+}
 
 /// A backup or restore that fails now, and why.
 pub(crate) fn failed<K: Kind>(object: &K, reason: String) -> Result<K> {
@@ -45,4 +50,38 @@ pub(crate) async fn lose_track<K: Kind>(context: &Context, object: &K) -> Result
         End::Written(written) => LostTrack::Written(written),
         End::Gone | End::TakenOver(_) => LostTrack::Over,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase};
+
+    use super::*;
+
+    #[test]
+    fn one_completes_only_if_nothing_went_wrong_on_the_way() {
+        use RestorePhase::{Completed, Finalizing, FinalizingPartiallyFailed, PartiallyFailed};
+        for (phase, has_errors, expected) in [
+            (Finalizing, false, Completed),
+            (Finalizing, true, PartiallyFailed),
+            (FinalizingPartiallyFailed, false, PartiallyFailed),
+            (FinalizingPartiallyFailed, true, PartiallyFailed),
+        ] {
+            assert_eq!(end_phase::<Restore>(&phase, has_errors), expected, "{phase} {has_errors}");
+        }
+        assert_eq!(end_phase::<Backup>(&BackupPhase::Finalizing, false), BackupPhase::Completed);
+        let bad = BackupPhase::FinalizingPartiallyFailed;
+        assert_eq!(end_phase::<Backup>(&bad, false), BackupPhase::PartiallyFailed);
+    }
+
+    #[test]
+    fn one_that_fails_says_why_and_when() {
+        let mut backup = Backup::new("velero", "b", Default::default());
+        backup.status.phase = Some(BackupPhase::InProgress);
+        let ended = failed(&backup, "no space".to_owned()).unwrap();
+        assert_eq!(*ended.status.phase(), BackupPhase::Failed);
+        assert_eq!(ended.status.failure_reason, "no space");
+        assert!(ended.status.completion_timestamp.is_some());
+        assert!(partially_failed(&ended, String::new()).is_err(), "what has ended stays as it is");
+    }
 }

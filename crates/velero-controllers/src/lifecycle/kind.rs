@@ -26,6 +26,10 @@ pub(crate) trait Kind: VeleroResource {
     const WORK: Work;
     /// The phase in which somebody works on it.
     const IN_PROGRESS: Self::Phase;
+    /// The phase of one that only has to be finished, and in which nothing went wrong yet.
+    const FINALIZING: Self::Phase;
+    /// The phase of one in which nothing went wrong.
+    const COMPLETED: Self::Phase;
     /// The phase of one that failed as a whole.
     const FAILED: Self::Phase;
     /// The phase of one that ended with errors.
@@ -39,6 +43,8 @@ pub(crate) trait Kind: VeleroResource {
     fn can_become(from: &Self::Phase, to: &Self::Phase) -> bool;
     /// Whether one of this phase waits for operations.
     fn is_waiting(phase: &Self::Phase) -> bool;
+    /// Whether one of this phase only has to be finished.
+    fn is_finalizing(phase: &Self::Phase) -> bool;
     /// How many warnings and errors its status tells.
     fn counts(&self) -> Counts;
     /// Writes how many warnings and errors there are.
@@ -70,6 +76,8 @@ macro_rules! common {
         type Phase = $phase;
         type Operation = $operation;
         const IN_PROGRESS: $phase = $phase::InProgress;
+        const FINALIZING: $phase = $phase::Finalizing;
+        const COMPLETED: $phase = $phase::Completed;
         const FAILED: $phase = $phase::Failed;
         const PARTIALLY_FAILED: $phase = $phase::PartiallyFailed;
 
@@ -87,6 +95,10 @@ macro_rules! common {
 
         fn is_waiting(phase: &$phase) -> bool {
             matches!(phase, $phase::WaitingForPluginOperations | $phase::WaitingForPluginOperationsPartiallyFailed)
+        }
+
+        fn is_finalizing(phase: &$phase) -> bool {
+            matches!(phase, $phase::Finalizing | $phase::FinalizingPartiallyFailed)
         }
 
         fn counts(&self) -> Counts {

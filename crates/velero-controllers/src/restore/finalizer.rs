@@ -3,10 +3,11 @@
 use velero_api::v1::Restore;
 use velero_engine::journal::Counts;
 
+use crate::lifecycle::ending::end_phase;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::phase::move_to;
 use crate::restore::awaited::Awaited;
-use crate::restore::ending::{end_phase, report};
+use crate::restore::ending::report;
 use crate::restore::settle::note_unfinished;
 use crate::restore::store::store_of;
 use crate::runtime::clock;
@@ -28,7 +29,7 @@ pub(crate) async fn finish_abandoned(context: &Context, restore: Restore) -> Res
         }
     };
     let mut ended = restore.clone();
-    move_to(&mut ended, end_phase(restore.status.phase(), counts.errors > 0))?;
+    move_to(&mut ended, end_phase::<Restore>(restore.status.phase(), counts.errors > 0))?;
     ended.put_counts(counts);
     ended.status.completion_timestamp = Some(clock::now_time());
     Awaited::default().note(&mut ended);

@@ -70,9 +70,7 @@ impl Reconciler for RestoresReconciler {
             }
             RestorePhase::Failed if owes(&restore) => return debts::pay(context, &restore).await,
             // Who finishes a restore does not let go of it before its end: this one was left behind.
-            RestorePhase::Finalizing | RestorePhase::FinalizingPartiallyFailed
-                if context.settings.is_enabled(Controller::RestoreFinalizer) =>
-            {
+            phase if Restore::is_finalizing(phase) && context.settings.is_enabled(Controller::RestoreFinalizer) => {
                 finalizer::finish_abandoned(context, restore).await?;
             }
             _ => {}

@@ -9,13 +9,13 @@ use velero_engine::restore::{RestoreOutcome, RunningHooks};
 use velero_plugin::Actions;
 use velero_store::BackupStore;
 
+use crate::lifecycle::ending::end_phase;
 use crate::lifecycle::follow::pause;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::operation::tally;
 use crate::lifecycle::phase::move_to;
 use crate::lifecycle::poll::{note_failures, poll};
 use crate::restore::awaited::Awaited;
-use crate::restore::ending::end_phase;
 use crate::restore::{report, transfer};
 use crate::runtime::busy::Hold;
 use crate::runtime::clock;
@@ -86,7 +86,7 @@ pub(super) async fn finish_hooks(
     let stored = hurried(context, restore.files(store).put_journal(&journal)).await;
     let problem = note_storage(&journal, stored);
     let counts = journal.counts();
-    let phase = end_phase(ended.status.phase(), counts.errors > 0);
+    let phase = end_phase::<Restore>(ended.status.phase(), counts.errors > 0);
     move_to(&mut ended, phase)?;
     ended.put_counts(counts);
     ended.put_failure_reason(problem);
