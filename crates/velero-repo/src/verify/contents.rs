@@ -37,11 +37,14 @@ pub(super) fn check_packs(
     let index = repository.index().index.clone();
     let named: HashSet<&str> = index.packs().iter().map(|name| &**name).collect();
     let mut good = Bitmap::new(index.len());
+    options.counters.expect(packs.iter().map(|pack| pack.size).sum());
     let check = |pack: &BlobInfo| {
         if options.cancel.is_cancelled() {
             return Err(Error::Canceled);
         }
-        check_pack(repository, &index, pack)
+        let found = check_pack(repository, &index, pack);
+        options.counters.read(pack.size);
+        found
     };
     parallel::for_each(options.parallel, packs, check, |found| {
         for position in found.good {
@@ -152,6 +155,11 @@ pub(super) fn check_needed(
     options: &VerifyOptions,
     report: &mut VerifyReport,
 ) -> Result<Bitmap> {
+    let mut bytes = 0;
+    for (position, entry) in repository.index().index.entries().enumerate() {
+        bytes += if needed.contains(position as u32) { u64::from(entry?.packed_length) } else { 0 };
+    }
+    options.counters.expect(bytes);
     check_others(repository, |position| needed.contains(position), options, report, true)
 }
 
@@ -194,6 +202,7 @@ fn check_others(
         };
         parallel::for_each(options.parallel, &window, check, |(position, entry, problem)| {
             if counts {
+                options.counters.read(u64::from(entry.packed_length));
                 report.checked.contents += 1;
                 report.checked.bytes += u64::from(entry.packed_length);
             }

@@ -14,6 +14,7 @@ mod report;
 mod trees;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio_util::sync::CancellationToken;
 
@@ -34,11 +35,35 @@ pub struct VerifyOptions {
     pub parallel: usize,
     /// Ends it soon.
     pub cancel: CancellationToken,
+    /// Says how far it is.
+    pub counters: Arc<Counters>,
 }
 
 impl Default for VerifyOptions {
     fn default() -> Self {
-        Self { parallel: 2, cancel: CancellationToken::new() }
+        Self { parallel: 2, cancel: CancellationToken::new(), counters: Arc::default() }
+    }
+}
+
+/// How far a check is; read from any thread.
+#[derive(Debug, Default)]
+pub struct Counters {
+    total: AtomicU64,
+    done: AtomicU64,
+}
+
+impl Counters {
+    /// The bytes of packs and contents that were read, and those there are; 0 until that is known.
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))
+    }
+
+    fn expect(&self, bytes: u64) {
+        self.total.store(bytes, Ordering::Relaxed);
+    }
+
+    fn read(&self, bytes: u64) {
+        self.done.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 

@@ -68,7 +68,7 @@ impl Sample {
     }
 
     fn unpack(name: &'static str) -> Self {
-        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../velero-repo/tests/data");
         let folder = tempfile::tempdir().unwrap();
         let archive = std::fs::File::open(data.join(format!("velero-{name}.tar.gz"))).unwrap();
         tar::Archive::new(flate2::read::GzDecoder::new(archive)).unpack(folder.path()).unwrap();

@@ -6,6 +6,7 @@ mod global;
 mod go_flags;
 mod install;
 mod locations;
+mod repository;
 mod restore;
 mod schedule;
 mod server;
@@ -25,6 +26,10 @@ pub(crate) use install::{InstallArguments, ServerFlagArguments, StorageArguments
 pub(crate) use locations::{
     BackupLocationCommand, BackupLocationCreateArguments, BackupLocationGetArguments, BackupLocationSetArguments,
     SnapshotLocationCommand, SnapshotLocationCreateArguments, SnapshotLocationSetArguments,
+};
+pub(crate) use repository::{
+    PlaceArguments, RepositoryCatArguments, RepositoryCommand, RepositoryListArguments, RepositoryMaintainArguments,
+    RepositoryRestoreArguments, RepositoryStatsArguments, RepositoryVerifyArguments,
 };
 pub(crate) use restore::{RestoreCommand, RestoreCreateArguments};
 pub(crate) use schedule::{ScheduleCommand, ScheduleCreateArguments, SchedulePauseArguments};
@@ -217,13 +222,6 @@ pub(crate) struct PluginGetArguments {
     /// Output display format: table, json or yaml
     #[arg(short, long, default_value = "table")]
     pub(crate) output: String,
-}
-
-/// `velero repo …`
-#[derive(Subcommand, Debug)]
-pub(crate) enum RepositoryCommand {
-    /// Get repositories
-    Get(GetArguments),
 }
 
 /// `velero client …`

@@ -45,7 +45,7 @@ pub(crate) async fn run(command: Command, settings: Settings, printer: Printer) 
         Command::Plugin(PluginCommand::Get(arguments)) => plugin::get(&connect().await?, &arguments).await,
         Command::Plugin(PluginCommand::Add(arguments)) => plugin::add(&connect().await?, &arguments).await,
         Command::Plugin(PluginCommand::Remove(arguments)) => plugin::remove(&connect().await?, &arguments).await,
-        Command::Repo(RepositoryCommand::Get(arguments)) => repository::get(&connect().await?, &arguments).await,
+        Command::Repo(command) => run_repository(command, &settings, printer).await,
         Command::Backup(command) => run_backup(command, &connect().await?).await,
         Command::Restore(command) => run_restore(command, &connect().await?).await,
         Command::Schedule(command) => run_schedule(command, &connect().await?).await,
@@ -85,6 +85,20 @@ async fn run_restore(command: RestoreCommand, session: &Session) -> Result<()> {
         RestoreCommand::Logs(arguments) => restore::logs(session, &arguments).await,
         RestoreCommand::Describe(arguments) => restore::describe(session, &arguments).await,
         RestoreCommand::Delete(arguments) => restore::delete(session, &arguments).await,
+    }
+}
+
+async fn run_repository(command: RepositoryCommand, settings: &Settings, printer: Printer) -> Result<()> {
+    match command {
+        RepositoryCommand::Get(arguments) => {
+            repository::get(&Session::connect(settings, printer).await?, &arguments).await
+        }
+        RepositoryCommand::Ls(arguments) => repository::list(settings, printer, arguments).await,
+        RepositoryCommand::Cat(arguments) => repository::cat(settings, printer, arguments).await,
+        RepositoryCommand::Restore(arguments) => repository::restore(settings, printer, arguments).await,
+        RepositoryCommand::Verify(arguments) => repository::verify(settings, printer, arguments).await,
+        RepositoryCommand::Stats(arguments) => repository::stats(settings, printer, arguments).await,
+        RepositoryCommand::Maintain(arguments) => repository::maintain(settings, printer, arguments).await,
     }
 }
 

@@ -13,7 +13,7 @@ use crate::arguments::{InstallArguments, StorageArguments};
 /// The Secret with the provider's credentials.
 pub(crate) const SECRET: &str = "cloud-credentials";
 /// The key of the credentials in that Secret.
-const SECRET_KEY: &str = "cloud";
+pub(crate) const SECRET_KEY: &str = "cloud";
 /// The claim for backups that go to a volume.
 pub(crate) const CLAIM: &str = "velero-backups";
 /// Where the volume of that claim is mounted in the server's pod.

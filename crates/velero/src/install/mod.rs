@@ -18,7 +18,7 @@ use velero_api::labels;
 use crate::arguments::InstallArguments;
 
 pub(crate) use check::check;
-pub(crate) use locations::{CLAIM, SECRET};
+pub(crate) use locations::{CLAIM, SECRET, SECRET_KEY};
 pub(crate) use rbac::cluster_name;
 
 /// On the Deployment: which program made it.

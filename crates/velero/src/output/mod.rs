@@ -92,6 +92,11 @@ pub(crate) fn print_plugins(printer: Printer, mut status: ServerStatusRequest, f
     printer.print(Table::new(&["Name", "Kind"], rows).render())
 }
 
+/// Prints rows under headings.
+pub(crate) fn print_rows(printer: Printer, headings: &[&str], rows: Vec<Vec<String>>) -> Result<()> {
+    printer.print(Table::new(headings, rows).render())
+}
+
 /// Prints anything that can be JSON, in the order it serialises in.
 pub(crate) fn print_value(printer: Printer, value: &impl Serialize, format: Format) -> Result<()> {
     print_document(printer, &Document::of_value(value)?, format)
