@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
+use crate::server::STORE_KEYS;
 use crate::tool::Tool;
 
 /// The password of repositories that nobody gave another.
@@ -36,9 +37,16 @@ pub struct PeerAnswer {
 impl KopiaPeer {
     /// Begins to work on the repository in a folder.
     pub fn start(folder: &Path) -> Result<Self> {
-        let mut process = Command::new(Tool::KopiaPeer.path()?)
-            .arg("-folder")
-            .arg(folder)
+        Self::serve(Command::new(Tool::KopiaPeer.path()?).arg("-folder").arg(folder))
+    }
+
+    /// Begins to work on the repository in a bucket of the store at a URL, below a prefix that ends in a slash.
+    pub fn start_in_bucket(bucket: &str, prefix: &str, url: &str) -> Result<Self> {
+        Self::serve(&mut peer_in_bucket(bucket, prefix, url)?)
+    }
+
+    fn serve(command: &mut Command) -> Result<Self> {
+        let mut process = command
             .arg("serve")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -85,6 +93,14 @@ impl KopiaPeer {
             bail!("the peer could not do {arguments:?}: {}", answer.error)
         }
     }
+}
+
+/// The peer with flags for a repository in a bucket of the store at a URL; a command is to be added.
+pub fn peer_in_bucket(bucket: &str, prefix: &str, url: &str) -> Result<Command> {
+    let mut command = Command::new(Tool::KopiaPeer.path()?);
+    command.args(["-bucket", bucket, "-prefix", prefix, "-endpoint", url.trim_start_matches("http://")]);
+    command.envs(STORE_KEYS);
+    Ok(command)
 }
 
 impl Drop for KopiaPeer {

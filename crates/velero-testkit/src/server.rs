@@ -249,6 +249,9 @@ impl VeleroServer {
     }
 }
 
+/// Credentials for the store as variables.
+pub const STORE_KEYS: [(&str, &str); 2] = [("AWS_ACCESS_KEY_ID", ACCESS_KEY), ("AWS_SECRET_ACCESS_KEY", SECRET_KEY)];
+
 /// Credentials for the store in the form of Velero's AWS plugin.
 pub fn credentials_file() -> String {
     format!("[default]\naws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\n")
