@@ -39,7 +39,7 @@ impl Reconciler for DownloadRequestReconciler {
         let now = clock::now();
         let expiration = request.status.expiration.as_ref().map(|time| time.0);
         if expiration.is_some_and(|expiration| expiration < now) {
-            self.context.objects.delete::<DownloadRequest>(name(&request)).await?;
+            self.context.objects.delete(&request).await?;
             return Ok(Next::Change);
         }
         if *request.status.phase() == DownloadRequestPhase::Processed {

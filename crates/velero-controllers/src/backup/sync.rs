@@ -67,7 +67,7 @@ async fn synchronise(context: &Context, known: &Orphans, location: &BackupStorag
         .visit("", |backup: Backup| {
             let here = crate::runtime::objects::label(&backup, labels::STORAGE_LOCATION) == label;
             if here && is_orphan(name(&backup), backup.status.phase(), &in_bucket) {
-                lost.push(name(&backup).to_owned());
+                lost.push(backup.clone());
             }
             in_cluster.insert(name(&backup).to_owned());
         })
@@ -91,11 +91,15 @@ async fn synchronise(context: &Context, known: &Orphans, location: &BackupStorag
     known.report(context, location, unfinished).await;
     for orphan in lost {
         // It may have been stored since the bucket was listed.
-        if store.backup_exists(&orphan).await? {
+        if store.backup_exists(name(&orphan)).await? {
             continue;
         }
-        tracing::info!(location = name(location), backup = orphan, "Deleting a backup whose location no longer has it");
-        context.objects.delete::<Backup>(&orphan).await?;
+        tracing::info!(
+            location = name(location),
+            backup = name(&orphan),
+            "Deleting a backup whose location no longer has it"
+        );
+        context.objects.delete(&orphan).await?;
     }
     Ok(())
 }

@@ -59,7 +59,7 @@ pub(super) async fn answer(context: &SharedContext, request: Restore, slots: &Se
     let made = request.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
     let end = clock::after(made, LIFETIME);
     if end <= now {
-        context.objects.delete::<Restore>(name(&request)).await?;
+        context.objects.delete(&request).await?;
         return Ok(Next::Change);
     }
     if request.status.phase().is_terminal() {

@@ -3,7 +3,7 @@
 //! Lists tolerate objects that cannot be read: one malformed object must never hide the others.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, SecretKeySelector};
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, PostParams, Preconditions};
 use kube::{Resource, ResourceExt};
 use velero_api::resource::VeleroResource;
 use velero_cluster::{Cluster, Error as ClusterError};
@@ -95,12 +95,14 @@ impl Objects {
         Ok(self.cluster.patch_changes_since(found, before, after).await?)
     }
 
-    /// Deletes an object; one that is gone already is fine.
-    pub(crate) async fn delete<K: VeleroResource>(&self, name: &str) -> Result<()> {
-        match self.api::<K>().delete(name, &DeleteParams::default()).await {
+    /// Deletes an object, and never another one that has its name by now; one that is gone already is fine.
+    pub(crate) async fn delete<K: VeleroResource>(&self, object: &K) -> Result<()> {
+        let own = Preconditions { uid: Some(uid(object).to_owned()), resource_version: None };
+        let parameters = DeleteParams::default().preconditions(own);
+        match self.api::<K>().delete(name(object), &parameters).await {
             Ok(_) => Ok(()),
-            Err(error) => match failed::<K>("delete", name, error) {
-                ClusterError::NotFound(_) => Ok(()),
+            Err(error) => match failed::<K>("delete", name(object), error) {
+                error if error.is_not_found() || error.is_conflict() => Ok(()),
                 error => Err(error.into()),
             },
         }

@@ -40,7 +40,7 @@ impl Reconciler for ServerStatusRequestReconciler {
                 if end > now {
                     return Ok(Next::After(clock::until(end, now)));
                 }
-                context.objects.delete::<ServerStatusRequest>(name(&request)).await?;
+                context.objects.delete(&request).await?;
             }
             _ => answer(context, &request).await?,
         }

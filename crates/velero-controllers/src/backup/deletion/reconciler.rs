@@ -170,7 +170,7 @@ impl<'a> Deletion<'a> {
         let wanted = labels::valid_value(&self.request.spec.backup_name);
         for sibling in objects.list::<DeleteBackupRequest>(&format!("{}={wanted}", labels::BACKUP_NAME)).await? {
             if name(&sibling) != name(&self.request) {
-                objects.delete::<DeleteBackupRequest>(name(&sibling)).await?;
+                objects.delete(&sibling).await?;
             }
         }
         let mut begun = self.request.clone();
@@ -200,7 +200,7 @@ impl<'a> Deletion<'a> {
         if !left.is_zero() && !self.request.status.errors.is_empty() {
             return Ok(Next::After(left));
         }
-        self.context.objects.delete::<DeleteBackupRequest>(name(&self.request)).await?;
+        self.context.objects.delete(&self.request).await?;
         Ok(Next::Change)
     }
 

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::api::{DeleteParams, Preconditions};
 use velero_api::v1::{Backup, BackupPhase, Restore};
-use velero_cluster::Error as ClusterError;
 use velero_engine::delete::DeleteError;
 use velero_plugin::DeleteItemAction;
 use velero_rules::deletion::Step;
@@ -22,7 +20,7 @@ use crate::runtime::busy::Hold;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
 use crate::runtime::events;
-use crate::runtime::objects::{name, uid};
+use crate::runtime::objects::name;
 
 /// How long is waited at a time for who works on a backup or restore. They leave within deadlines of their own; others
 /// are not to wait for that.
@@ -72,7 +70,7 @@ impl<'a> Removal<'a> {
             },
             (Step::RemoveRestores, store) => return self.remove_restores(backup, store).await,
             (Step::RemoveObject, _) => {
-                remove_object(context, backup).await?;
+                context.objects.delete(backup).await?;
                 Vec::new()
             }
             _ => Vec::new(),
@@ -122,7 +120,7 @@ impl<'a> Removal<'a> {
             if let Some(restore) = context.objects.get::<Restore>(name(&restore)).await? {
                 disclaim(context, &restore).await?;
             }
-            context.objects.delete::<Restore>(name(&restore)).await?;
+            context.objects.delete(&restore).await?;
         }
         let deadline = tokio::time::Instant::now() + RESTORES_DEADLINE;
         loop {
@@ -185,16 +183,5 @@ async fn run_delete_actions(context: &Context, backup: &Backup, store: &BackupSt
             Ok(())
         }
         Ok(()) => Ok(()),
-    }
-}
-
-/// Removes the object itself, and never another one that has its name.
-async fn remove_object(context: &Context, backup: &Backup) -> Result<()> {
-    let own = Preconditions { uid: Some(uid(backup).to_owned()), resource_version: None };
-    let parameters = DeleteParams::default().preconditions(own);
-    let deleted = context.objects.api::<Backup>().delete(name(backup), &parameters).await;
-    match deleted.map_err(|error| ClusterError::from_kube(format!("delete backups {}", name(backup)), error)) {
-        Err(error) if !error.is_not_found() && !error.is_conflict() => Err(error.into()),
-        _ => Ok(()),
     }
 }
