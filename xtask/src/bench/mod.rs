@@ -7,6 +7,7 @@ mod openshift;
 mod plugin;
 mod repo;
 mod repo_data;
+mod repo_place;
 mod restore;
 
 use std::fs;

@@ -9,9 +9,9 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::{Value, json};
 use velero_testkit::progress::say;
-use velero_testkit::{Tool, install};
 
 use super::repo_data::{Volume, Volumes};
+use super::repo_place::{self, Place, Side};
 use super::{Output, peak_memory, ratio, rounded};
 use crate::output::out;
 
@@ -25,6 +25,15 @@ pub(crate) struct Options {
     /// Where volumes and repositories are kept meanwhile; a disk that is not the bottleneck shows most
     #[arg(long)]
     folder: Option<PathBuf>,
+    /// How much later every request arrives at S3
+    #[arg(long, default_value_t = 5)]
+    latency_ms: u64,
+    /// Measures repositories in folders only
+    #[arg(long, conflicts_with = "only_s3")]
+    only_folder: bool,
+    /// Measures repositories in S3 only
+    #[arg(long)]
+    only_s3: bool,
     /// The profile our program is built with
     #[arg(long, default_value = "release")]
     profile: String,
@@ -33,65 +42,49 @@ pub(crate) struct Options {
     output: Output,
 }
 
-/// Who works.
-#[derive(Clone, Copy)]
-enum Side {
-    Ours,
-    Peer,
-}
-
-struct Programs {
-    ours: PathBuf,
-    peer: PathBuf,
-}
-
-impl Programs {
-    fn command(&self, side: Side, repository: &Path) -> Command {
-        match side {
-            Side::Ours => {
-                let mut command = Command::new(&self.ours);
-                command.arg(repository);
-                command
-            }
-            Side::Peer => {
-                let mut command = Command::new(&self.peer);
-                command.arg("-folder").arg(repository);
-                command
-            }
-        }
-    }
-}
-
 pub(super) fn run(options: &Options) -> Result<()> {
-    let programs = Programs {
-        ours: install::package_example("velero-repo", "repository", &options.profile)?,
-        peer: Tool::KopiaPeer.path()?,
-    };
+    let ours = repo_place::ours(&options.profile)?;
     let parent = options.folder.clone().unwrap_or_else(std::env::temp_dir);
-    let place = parent.join(format!("velero-bench-repo-{}", std::process::id()));
-    fs::create_dir_all(&place).with_context(|| format!("cannot make {}", place.display()))?;
-    let outcome = rows(options, &programs, &place);
-    fs::remove_dir_all(&place)?;
+    let folder = parent.join(format!("velero-bench-repo-{}", std::process::id()));
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let outcome = everywhere(options, &ours, &folder);
+    fs::remove_dir_all(&folder)?;
     if options.output == Output::Table {
-        out!("{:<34}{:>22}{:>22}{:>8}", "", "ours s / CPU / MiB", "peer s / CPU / MiB", "ratio");
+        out!("{:<44}{:>22}{:>22}{:>8}", "", "ours s / CPU / MiB", "peer s / CPU / MiB", "ratio");
     }
     outcome?.iter().for_each(|row| print(row, options.output));
     Ok(())
 }
 
-/// All rows, the best of the rounds each.
-fn rows(options: &Options, programs: &Programs, place: &Path) -> Result<Vec<Value>> {
+/// In folders, then in a bucket.
+fn everywhere(options: &Options, ours: &Path, folder: &Path) -> Result<Vec<Value>> {
+    let mut all = Vec::new();
+    if !options.only_s3 {
+        all.extend(rows(options, &Place::Folder, ours, folder)?);
+    }
+    if !options.only_folder {
+        let bucket = Place::bucket(Duration::from_millis(options.latency_ms))?;
+        let found = rows(options, &bucket, ours, folder);
+        bucket.remove()?;
+        all.extend(found?);
+    }
+    Ok(all)
+}
+
+/// All rows of a place, the best of the rounds each.
+fn rows(options: &Options, place: &Place, ours: &Path, folder: &Path) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for volume in options.volumes.list() {
         let mut rounds: Vec<Vec<[Value; 2]>> = Vec::new();
         for round in 1..=options.rounds.max(1) {
-            say(format!("{}: round {round} of {}", volume.name(), options.rounds));
-            rounds.push(stages(programs, volume, &place.join(volume.name()))?);
+            say(format!("{}, {}: round {round} of {}", place.name(), volume.name(), options.rounds));
+            let folder = folder.join(format!("{}-{round}", volume.name().replace(' ', "-")));
+            rounds.push(stages(place, ours, volume, &folder)?);
         }
         for (number, stage) in Stage::ALL.into_iter().enumerate() {
             let side = |side: usize| best(rounds.iter().filter_map(|round| Some(&round.get(number)?[side])));
             let (ours, peer) = (side(0)?, side(1)?);
-            let work = format!("{}, {}", volume.name(), stage.name());
+            let work = format!("{}: {}, {}", place.name(), volume.name(), stage.name());
             rows.push(json!({"work": work, "ratio": ratio(&ours, &peer)?, "ours": ours, "peer": peer}));
         }
     }
@@ -121,18 +114,11 @@ impl Stage {
 }
 
 /// All stages of one volume; one repository a side, and the same data for both.
-fn stages(programs: &Programs, volume: Volume, place: &Path) -> Result<Vec<[Value; 2]>> {
-    let data = place.join("volume");
+fn stages(place: &Place, ours: &Path, volume: Volume, folder: &Path) -> Result<Vec<[Value; 2]>> {
+    let data = folder.join("volume");
     volume.make(&data)?;
-    let repository = |side: Side| {
-        place.join(match side {
-            Side::Ours => "ours",
-            Side::Peer => "peer",
-        })
-    };
-    for side in [Side::Ours, Side::Peer] {
-        fs::create_dir_all(repository(side))?;
-        measure(programs.command(side, &repository(side)).arg("create"))?;
+    for side in Side::BOTH {
+        measure(place.command(side, ours, folder)?.arg("create"))?;
     }
     let mut snapshots = [String::new(), String::new()];
     let mut figures = Vec::new();
@@ -141,9 +127,9 @@ fn stages(programs: &Programs, volume: Volume, place: &Path) -> Result<Vec<[Valu
             volume.change(&data)?;
         }
         let mut both = Vec::new();
-        for (side, snapshot) in [Side::Ours, Side::Peer].into_iter().zip(&mut snapshots) {
-            let mut command = programs.command(side, &repository(side));
-            let target = place.join("target");
+        for (side, snapshot) in Side::BOTH.into_iter().zip(&mut snapshots) {
+            let mut command = place.command(side, ours, folder)?;
+            let target = folder.join("target");
             if stage == Stage::Restore {
                 command.args(["restore", snapshot]).arg(&target);
             } else {
@@ -159,7 +145,7 @@ fn stages(programs: &Programs, volume: Volume, place: &Path) -> Result<Vec<[Valu
         }
         figures.push(both.try_into().map_err(|_| anyhow::anyhow!("two sides are measured"))?);
     }
-    fs::remove_dir_all(place)?;
+    fs::remove_dir_all(folder)?;
     Ok(figures)
 }
 
@@ -215,5 +201,5 @@ fn print(row: &Value, output: Output) {
         format!("{} / {} / {}", figures["seconds"], figures["cpu_seconds"], figures["peak_rss_mib"])
     };
     let work = row["work"].as_str().unwrap_or_default();
-    out!("{work:<34}{:>22}{:>22}{:>8}", side("ours"), side("peer"), row["ratio"].to_string());
+    out!("{work:<44}{:>22}{:>22}{:>8}", side("ours"), side("peer"), row["ratio"].to_string());
 }
