@@ -89,7 +89,10 @@ fn modules(whole: &Suite, main: &Path) -> Result<Vec<Suite>> {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         match tests.contains_key(&name) {
             true if file.is_file() => drop(own.insert(name, fs::read_to_string(file)?)),
-            _ if file.extension().is_some_and(|extension| extension == "rs") => shared += &fs::read_to_string(file)?,
+            // The names of the others, as `main.rs` has them, ask for nothing.
+            _ if file != main && file.extension().is_some_and(|extension| extension == "rs") => {
+                shared += &fs::read_to_string(file)?
+            }
             _ => {}
         }
     }
