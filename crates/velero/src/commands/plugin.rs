@@ -5,7 +5,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, PodSpec, Volume, VolumeMount};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use velero_api::labels;
 
 use super::server_status::{SERVER_CONTAINER, ask_server, server_deployment};
@@ -19,6 +19,9 @@ const VOLUME: &str = "plugins";
 const SERVER_FOLDER: &str = "/plugins";
 /// Where an init container puts them.
 const PLUGIN_FOLDER: &str = "/target";
+/// How often a change is tried that others come before.
+const TRIES: u32 = 10;
+const CONFLICT: u16 = 409;
 /// The longest name that leaves room for a dash and five more characters.
 const LONGEST_WITH_SUFFIX: usize = 57;
 
@@ -50,23 +53,33 @@ pub(super) async fn remove(session: &Session, arguments: &PluginRemoveArguments)
     change(session, |pod| remove_container(pod, &arguments.plugin)).await
 }
 
-/// Changes the pod of the server's Deployment, unless somebody else changes it at the same time.
-async fn change(session: &Session, change: impl FnOnce(&mut PodSpec) -> Result<()>) -> Result<()> {
-    let deployment = server_deployment(session).await?.ok_or_else(|| anyhow!("Velero deployment not found"))?;
+/// Changes the pod of the server's Deployment. Whoever changes it at the same time, as its controller does after every
+/// change, loses nothing: then it is read and changed again.
+async fn change(session: &Session, change: impl Fn(&mut PodSpec) -> Result<()>) -> Result<()> {
+    let api: Api<Deployment> = Api::namespaced(session.cluster.client().clone(), session.namespace());
+    for tries_left in (0..TRIES).rev() {
+        let deployment = server_deployment(session).await?.ok_or_else(|| anyhow!("Velero deployment not found"))?;
+        let name = deployment.metadata.name.clone().unwrap_or_default();
+        match api.patch(&name, &PatchParams::default(), &Patch::Merge(changed(deployment, &change)?)).await {
+            Err(kube::Error::Api(refusal)) if refusal.code == CONFLICT && tries_left > 0 => {}
+            outcome => return outcome.map(drop).map_err(api_error),
+        }
+    }
+    Ok(())
+}
+
+/// What changes the pod of a Deployment that is still as it was read.
+fn changed(deployment: Deployment, change: impl Fn(&mut PodSpec) -> Result<()>) -> Result<Value> {
     let mut pod = deployment.spec.and_then(|spec| spec.template.spec).unwrap_or_default();
     change(&mut pod)?;
-    let patch = json!({
+    Ok(json!({
         "metadata": {"resourceVersion": deployment.metadata.resource_version},
         "spec": {"template": {"spec": {
             "containers": pod.containers,
             "initContainers": pod.init_containers.unwrap_or_default(),
             "volumes": pod.volumes.unwrap_or_default(),
         }}},
-    });
-    let name = deployment.metadata.name.unwrap_or_default();
-    let api: Api<Deployment> = Api::namespaced(session.cluster.client().clone(), session.namespace());
-    api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.map_err(api_error)?;
-    Ok(())
+    }))
 }
 
 fn add_container(pod: &mut PodSpec, image: &str, pull_policy: &str, suffix: &str) -> Result<()> {
