@@ -24,7 +24,8 @@ const WORDS: [(&str, &str); 6] = [
 ];
 
 /// The longest first, so that none of them is left alone at the end.
-const LONGEST: [&str; 1] = ["peer_restores"];
+const LONGEST: [&str; 5] =
+    ["peer_restores", "peer_cross_restore", "restore_progress", "plugin_hardships", "restore_bad_input"];
 
 /// Tests that run in one process: a test binary, or a module of one.
 #[derive(Clone)]
