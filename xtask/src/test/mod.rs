@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let suites = suites::build()?;
     say("getting what the tests run against");
     tools.join().map_err(|_| anyhow!("what the tests run against could not be got"))??;
-    server::install_all()?;
+    TestBox::install(BoxKind::OpenShift)?;
     TestBox::up(SHARED_BOX, BoxKind::Whole)?;
     failures.extend(run_tests(suites, options));
     if !options.keep {

@@ -83,7 +83,9 @@ fn suites_of(message: &Value) -> Result<Vec<Suite>> {
 /// A suite for each module of a binary. What modules without tests ask for, any of the others may use.
 fn modules(whole: &Suite, main: &Path) -> Result<Vec<Suite>> {
     let listed = Command::new(&whole.executable).args(["--list", "--format", "terse"]).output()?;
+    ensure!(listed.status.success(), "{} does not list its tests", whole.executable.display());
     let tests = by_module(&String::from_utf8_lossy(&listed.stdout));
+    ensure!(!tests.is_empty(), "{} has no tests", whole.executable.display());
     let (mut shared, mut own) = (String::new(), BTreeMap::new());
     for entry in fs::read_dir(main.parent().unwrap_or(main))? {
         let file = entry?.path();

@@ -45,8 +45,6 @@ pub(super) async fn end_badly(
         ended.status.volume_snapshots_completed = snapshots::settle(store, name(backup), &[]).await?;
         csi_snapshots::settle(store, name(backup), &[]).await?;
         csi_snapshots::release(context, backup).await?;
-    }
-    if let Some(store) = store {
         put_metadata(store, &ended).await?;
     }
     close(context, backup, &ended).await

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use velero_cluster::Error;
 
 use super::run::{Run, lock};
+use super::trouble::Passing;
 
 /// How long the server may take to serve a type whose definition it has accepted.
 const NEW_TYPE: Duration = Duration::from_secs(30);
@@ -132,14 +133,14 @@ pub(super) fn misses_webhook(error: &Error) -> bool {
     refusal.message.contains("failed calling webhook") || refusal.message.contains("conversion webhook for")
 }
 
-/// How long an item that was refused with these words is tried again at the end, where a single object may take `most`.
-/// A webhook whose service is in the cluster may be waiting for its pods; nothing that was restored brings any other.
-pub(super) fn patience_at_the_end(refusal: &str, most: Duration) -> Duration {
-    let Some((_, call)) = refusal.split_once("webhook") else { return most };
-    let host = call.split_once("https://").and_then(|(_, url)| url.split(['/', ':', '?']).next());
-    let may_start =
-        host.is_none_or(|host| host.ends_with(".svc")) && !(call.contains("service \"") && call.contains("not found"));
-    if may_start { most } else { most.min(OUTAGE) }
+/// Whether what a write was refused for may be gone at the end of the restore. A webhook whose service is in the cluster
+/// may be waiting for its pods; nothing that was restored brings any other.
+pub(super) fn passing(error: &Error) -> Passing {
+    let Some(refusal) = error.refusal().filter(|_| misses_webhook(error)) else { return Passing::Never };
+    let words = refusal.message.as_str();
+    let host = words.split_once("https://").and_then(|(_, url)| url.split(['/', ':', '?']).next());
+    let is_missing = words.contains("service \"") && words.ends_with("not found");
+    if is_missing || host.is_some_and(|host| !host.ends_with(".svc")) { Passing::Soon } else { Passing::InTime }
 }
 
 #[cfg(test)]
@@ -180,22 +181,21 @@ mod tests {
 
     #[test]
     fn a_webhook_that_may_still_start_is_waited_for_longest() {
-        let minutes = Duration::from_secs(600);
         let of = |words: &str| {
-            let refusal =
-                format!("error restoring a/b: Internal error occurred: failed calling webhook \"w\": {words}");
-            patience_at_the_end(&refusal, minutes)
+            let message =
+                format!("Internal error occurred: failed calling webhook \"w\": failed to call webhook: {words}");
+            passing(&refused(500, "InternalError", &message))
         };
-        let service = "failed to call webhook: Post \"https://guard.ns.svc:443/check?timeout=10s\"";
-        assert_eq!(of(&format!("{service}: no endpoints available for service \"guard\"")), minutes);
-        assert_eq!(of(&format!("{service}: dial tcp 10.0.0.1:443: connect: connection refused")), minutes);
-        assert_eq!(of(&format!("{service}: service \"guard\" not found")), OUTAGE);
-        assert_eq!(of("failed to call webhook: Post \"https://127.0.0.1:9/nowhere?timeout=1s\": refused"), OUTAGE);
-        assert_eq!(patience_at_the_end("namespace a could not be made", minutes), minutes);
-        assert_eq!(
-            patience_at_the_end("webhook: service \"a\" not found", Duration::from_secs(1)),
-            Duration::from_secs(1)
-        );
+        let service = "Post \"https://guard.ns.svc:443/check?timeout=10s\"";
+        assert_eq!(of(&format!("{service}: no endpoints available for service \"guard\"")), Passing::InTime);
+        assert_eq!(of(&format!("{service}: dial tcp 10.0.0.1:443: connect: connection refused")), Passing::InTime);
+        assert_eq!(of(&format!("{service}: service \"guard\" not found")), Passing::Soon);
+        assert_eq!(of("Post \"https://127.0.0.1:9/nowhere?timeout=1s\": refused"), Passing::Soon);
+        assert_eq!(passing(&refused(403, "Forbidden", "exceeded quota")), Passing::Never);
+        let (second, minutes) = (Duration::from_secs(1), Duration::from_secs(600));
+        assert_eq!(Passing::InTime.patience(minutes), minutes);
+        assert!(Passing::Soon.patience(minutes) < minutes);
+        assert_eq!(Passing::Soon.patience(second), second);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use velero_archive::go_json;
 use velero_cluster::{Error, RawItem};
 
 use super::act::{Item, Wanted};
-use super::again::{Sent, misses_webhook};
+use super::again::{Sent, misses_webhook, passing};
 use super::existing::{self, Verdict};
 use super::ledger::Done;
 use super::object::{self, Owners};
@@ -203,9 +203,9 @@ impl Run {
         if !target.served.is_new && self.is_namespace_there(target.namespace()) {
             match cluster.try_create(kind, target.namespace(), &wanted.object).await {
                 Err(error) if misses_webhook(&error) => {
-                    let timeout = self.request.resource_timeout;
+                    let patience = passing(&error).patience(self.request.resource_timeout);
                     return Ok(format!(
-                        "refused for now, tried again at the end for up to {timeout:?}: {}",
+                        "refused for now, tried again at the end for up to {patience:?}: {}",
                         message(&error)
                     ));
                 }
@@ -248,7 +248,7 @@ fn differs(wanted: &Wanted, policy: Option<&ExistingResourcePolicy>) -> String {
 }
 
 fn failed(target: &Target<'_>, error: &Error) -> Trouble {
-    Trouble::error(format!("error restoring {}: {}", target.item.id(), message(error))).passing(misses_webhook(error))
+    Trouble::error(format!("error restoring {}: {}", target.item.id(), message(error))).passing(passing(error))
 }
 
 /// The server's own sentence where there is one: the rest is in front of it already.

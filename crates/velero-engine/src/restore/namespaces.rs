@@ -13,7 +13,7 @@ use super::object::text;
 use super::outcome::{ItemPreview, PreviewAction};
 use super::plan::NAMESPACES;
 use super::run::{Mode, Run, lock, namespace_key};
-use super::trouble::Trouble;
+use super::trouble::{Passing, Trouble};
 
 const AT_ONCE: usize = 32;
 const GOING_AWAY: &str = "its namespace is being deleted; the restore would wait for the end of that";
@@ -73,7 +73,7 @@ impl Run {
                 self.close_namespace(target, Some(found)).await;
                 Ok(Ok(()))
             }
-            Err(trouble) if trouble.may_pass => {
+            Err(trouble) if trouble.may_pass() => {
                 lock(&self.namespaces.missing).insert(target.to_owned(), trouble.message.clone());
                 Err(trouble)
             }
@@ -204,7 +204,8 @@ impl Run {
 }
 
 fn unmade(doing: &str, target: &str, error: &Error) -> Trouble {
-    Trouble::velero(format!("error {doing} namespace {target}: {error}")).passing(error.is_retryable())
+    let passing = if error.is_retryable() { Passing::InTime } else { Passing::Never };
+    Trouble::velero(format!("error {doing} namespace {target}: {error}")).passing(passing)
 }
 
 /// Whether a namespace has the labels and annotations of another.

@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use futures::{StreamExt, stream};
 
 use super::act::{Item, Wanted};
-use super::again::patience_at_the_end;
 use super::ledger::{Done, Row};
 use super::run::{Mode, ROWS, Run, lock};
-use super::trouble::{Ended, ItemResult, Trouble};
+use super::trouble::{Ended, ItemResult, Passing, Trouble};
 
 /// The most items that wait as they are to be written: these are held in memory.
 const MOST: usize = 10_000;
@@ -47,7 +46,7 @@ impl Run {
     fn postpone(&self, item: Item, trouble: Trouble, row: Row) -> Option<(Item, Trouble)> {
         let mut all = lock(&self.postponed);
         let too_many = trouble.wanted.is_some() && all.len() >= MOST;
-        if self.mode == Mode::Preview || !trouble.may_pass || too_many {
+        if self.mode == Mode::Preview || !trouble.may_pass() || too_many {
             return Some((item, trouble));
         }
         self.ledger.postpone(&item.key());
@@ -84,10 +83,10 @@ impl Run {
 
     async fn try_again(&self, postponed: Postponed, begin: Instant) {
         let Postponed { item, row, mut trouble } = postponed;
-        let waited = patience_at_the_end(&trouble.message, self.request.resource_timeout);
+        let waited = trouble.passing.patience(self.request.resource_timeout);
         if begin.elapsed() >= waited {
             let message = format!("{}; it was tried again for {waited:?} at the end of the restore", trouble.message);
-            self.conclude(item, Err(Trouble { message, may_pass: false, ..trouble }), row);
+            self.conclude(item, Err(Trouble { message, passing: Passing::Never, ..trouble }), row);
             return;
         }
         let kind = trouble.kind.take();

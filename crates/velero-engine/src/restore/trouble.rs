@@ -1,5 +1,7 @@
 //! How the work on an item ends.
 
+use std::time::Duration;
+
 use super::act::Wanted;
 use super::ledger::Done;
 
@@ -42,6 +44,28 @@ pub(super) enum Weight {
     Error,
 }
 
+/// Whether a trouble may be gone at the end of the restore.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Passing {
+    Never,
+    /// Within moments, or never: nothing that was restored helps.
+    Soon,
+    /// Once something that was restored has started.
+    InTime,
+}
+
+impl Passing {
+    /// How long an item in such trouble is tried again at the end, where a single object may take `most`.
+    pub(super) fn patience(self, most: Duration) -> Duration {
+        const A_MOMENT: Duration = Duration::from_secs(30);
+        match self {
+            Self::Never => Duration::ZERO,
+            Self::Soon => most.min(A_MOMENT),
+            Self::InTime => most,
+        }
+    }
+}
+
 /// Why an item could not be restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Trouble {
@@ -53,14 +77,14 @@ pub(super) struct Trouble {
     /// The `<apiVersion>/<Kind>` of the item, once it is known.
     pub kind: Option<String>,
     /// Whether it may be gone at the end of the restore.
-    pub may_pass: bool,
+    pub passing: Passing,
     /// What was to be written, where that can be tried again.
     pub wanted: Option<Box<Wanted>>,
 }
 
 impl Trouble {
     fn new(message: String, weight: Weight, heading: Heading) -> Self {
-        Self { message, weight, heading, exists: false, kind: None, may_pass: false, wanted: None }
+        Self { message, weight, heading, exists: false, kind: None, passing: Passing::Never, wanted: None }
     }
 
     /// An error of the item.
@@ -89,13 +113,18 @@ impl Trouble {
     }
 
     /// Says whether it may be gone at the end of the restore.
-    pub(super) fn passing(self, may_pass: bool) -> Self {
-        Self { may_pass, ..self }
+    pub(super) fn passing(self, passing: Passing) -> Self {
+        Self { passing, ..self }
+    }
+
+    /// Whether there will be another try.
+    pub(super) fn may_pass(&self) -> bool {
+        self.passing != Passing::Never
     }
 
     /// Keeps what was to be written for another try, if there will be one.
     pub(super) fn keeping(self, wanted: Wanted) -> Self {
-        let wanted = self.may_pass.then(|| Box::new(wanted));
+        let wanted = self.may_pass().then(|| Box::new(wanted));
         Self { wanted, ..self }
     }
 }

@@ -21,7 +21,6 @@ const SERVER_FOLDER: &str = "/plugins";
 const PLUGIN_FOLDER: &str = "/target";
 /// How often a change is tried that others come before.
 const TRIES: u32 = 10;
-const CONFLICT: u16 = 409;
 /// The longest name that leaves room for a dash and five more characters.
 const LONGEST_WITH_SUFFIX: usize = 57;
 
@@ -57,15 +56,17 @@ pub(super) async fn remove(session: &Session, arguments: &PluginRemoveArguments)
 /// change, loses nothing: then it is read and changed again.
 async fn change(session: &Session, change: impl Fn(&mut PodSpec) -> Result<()>) -> Result<()> {
     let api: Api<Deployment> = Api::namespaced(session.cluster.client().clone(), session.namespace());
-    for tries_left in (0..TRIES).rev() {
+    let mut tries_left = TRIES;
+    loop {
         let deployment = server_deployment(session).await?.ok_or_else(|| anyhow!("Velero deployment not found"))?;
         let name = deployment.metadata.name.clone().unwrap_or_default();
-        match api.patch(&name, &PatchParams::default(), &Patch::Merge(changed(deployment, &change)?)).await {
-            Err(kube::Error::Api(refusal)) if refusal.code == CONFLICT && tries_left > 0 => {}
+        let patched = api.patch(&name, &PatchParams::default(), &Patch::Merge(changed(deployment, &change)?)).await;
+        tries_left -= 1;
+        match patched {
+            Err(kube::Error::Api(refusal)) if refusal.is_conflict() && tries_left > 0 => {}
             outcome => return outcome.map(drop).map_err(api_error),
         }
     }
-    Ok(())
 }
 
 /// What changes the pod of a Deployment that is still as it was read.
