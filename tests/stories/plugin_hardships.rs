@@ -59,10 +59,17 @@ fn resident_kib(process: u32) -> u64 {
     line.trim().trim_end_matches("kB").trim().parse().unwrap()
 }
 
-/// The operations that the example plugin was asked to cancel.
-fn cancelled(server: &VeleroServer) -> usize {
+/// Waits until the example plugin was asked to cancel as many operations: that a server works on what its predecessor
+/// left is known once the end is written.
+fn wait_for_cancelled(server: &VeleroServer, expected: usize) {
     let marks = server.folder().unwrap().join("velero-plugin-example/cancelled");
-    fs::read_dir(marks).map_or(0, Iterator::count)
+    wait_until("the operations to be cancelled", MINUTE, || {
+        let count = fs::read_dir(&marks).map_or(0, Iterator::count);
+        let log = server.log();
+        anyhow::ensure!(count == expected, "{count} operations were cancelled, the server's log: {}", log.display());
+        Ok(())
+    })
+    .unwrap();
 }
 
 /// Waits until all three operations are stored, while the work goes on.
@@ -127,7 +134,7 @@ async fn a_killed_server(cluster: &TestCluster, server: &VeleroServer, prefix: &
     server.start().unwrap();
     let backup = backups::ended(server, "cut", MINUTE).unwrap();
     assert_eq!(backup["status"]["phase"], "Failed", "{}", backup["status"]);
-    assert_eq!(cancelled(server), 3);
+    wait_for_cancelled(server, 3);
 
     server.machine().kubectl(&["-n", "cut", "delete", "configmap", "slow"]).unwrap();
     let slow = config_map("cut", "slow", &[("restore-execute", "slow=10m")]);
@@ -147,12 +154,7 @@ async fn a_killed_server(cluster: &TestCluster, server: &VeleroServer, prefix: &
     server.start().unwrap();
     let restore = restores::ended(server, "cut", MINUTE).unwrap();
     assert_eq!(restore["status"]["phase"], "Failed", "{}", restore["status"]);
-    wait_until("the operations of the restore to be cancelled", MINUTE, || {
-        let marks = cancelled(server);
-        anyhow::ensure!(marks == 6, "{marks} operations were cancelled, the server's log: {}", server.log().display());
-        Ok(())
-    })
-    .unwrap();
+    wait_for_cancelled(server, 6);
 }
 
 async fn ten_thousand_operations(cluster: &TestCluster, server: &VeleroServer) {

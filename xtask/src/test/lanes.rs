@@ -22,6 +22,9 @@ const LANES: usize = 3;
 const LONGEST: Duration = Duration::from_secs(30 * 60);
 const A_LINE_EVERY: Duration = Duration::from_secs(60);
 const SLOWEST: usize = 12;
+/// How much of what a failed suite said is repeated at the end.
+const LONGEST_WORDS: usize = 3000;
+const LONGEST_LINE: usize = 600;
 
 /// A suite that has ended.
 struct Ended {
@@ -96,7 +99,8 @@ fn run_one(suite: &Suite, thorough: bool) -> Result<()> {
     let path = output_of(&suite.name)?;
     let file = File::create(&path)?;
     let mut command = Command::new(&suite.executable);
-    command.current_dir(&suite.folder).env(install::BINARIES_ARE_BUILT, "yes");
+    // The words of a failure say where it is; hundreds of lines of a backtrace would bury them.
+    command.current_dir(&suite.folder).env(install::BINARIES_ARE_BUILT, "yes").env("RUST_BACKTRACE", "0");
     if thorough {
         command.arg("--include-ignored");
     }
@@ -121,7 +125,7 @@ fn run_one(suite: &Suite, thorough: bool) -> Result<()> {
     out!("\n     Running {}\n{printed}", suite.name);
     match status {
         Some(status) if status.success() => Ok(()),
-        Some(_) => Err(anyhow!("{} failed: {}", suite.name, failed_tests(&printed).join(", "))),
+        Some(_) => Err(anyhow!("{} failed:\n{}", suite.name, failures(&printed))),
         None => bail!("{} was ended because it ran for {LONGEST:?}", suite.name),
     }
 }
@@ -132,10 +136,22 @@ fn output_of(name: &str) -> Result<PathBuf> {
     Ok(folder.join(name.replace(' ', "-")))
 }
 
-/// The tests that failed, by what the binary printed.
-fn failed_tests(printed: &str) -> Vec<&str> {
-    let names = printed.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
-    names.collect()
+/// What the tests that failed said, out of what the binary printed. It stands at the end of everything, where whoever
+/// reads only the end finds it.
+fn failures(printed: &str) -> String {
+    let told = printed.split_once("\nfailures:\n").map_or(printed, |(_, told)| told);
+    let told = told.split_once("\nfailures:\n").map_or(told, |(told, _)| told).trim();
+    let (mut text, mut left) = (String::new(), LONGEST_WORDS);
+    for line in told.lines().filter(|line| !line.is_empty() && !line.starts_with("note: run with")) {
+        let line: String = line.chars().take(LONGEST_LINE).collect();
+        left = left.saturating_sub(line.len());
+        if left == 0 {
+            text += "    …\n";
+            break;
+        }
+        text += &format!("    {line}\n");
+    }
+    text
 }
 
 /// What took longest.
@@ -172,8 +188,12 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_read_from_what_was_printed() {
-        let printed = "running 2 tests\ntest a_thing_holds ... ok\ntest b::another ... FAILED\n\nfailures:\n";
-        assert_eq!(failed_tests(printed), ["b::another"]);
+    fn what_failed_is_repeated_with_its_words() {
+        let printed = "running 2 tests\ntest a_thing_holds ... ok\ntest b::another ... FAILED\n\nfailures:\n\n\
+                       ---- b::another stdout ----\n\nthread 'main' panicked at b.rs:1:1:\nno such thing\n\
+                       note: run with `RUST_BACKTRACE=1`\n\nfailures:\n    b::another\n\ntest result: FAILED.";
+        let words = "    ---- b::another stdout ----\n    thread 'main' panicked at b.rs:1:1:\n    no such thing\n";
+        assert_eq!(failures(printed), words);
+        assert_eq!(failures("signal: 9\n"), "    signal: 9\n");
     }
 }

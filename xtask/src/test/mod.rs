@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     ensure!(
         failures.is_empty(),
         "{}",
-        failures.iter().map(|failure| format!("{failure:#}")).collect::<Vec<_>>().join("; ")
+        failures.iter().map(|failure| format!("{failure:#}")).collect::<Vec<_>>().join("\n")
     );
     Ok(())
 }

@@ -41,8 +41,7 @@ fn a_deleted_backup_takes_its_files_and_restores_along_and_nothing_else() {
         assert!(!directory.path().join("restores/of-first").exists());
         assert!(directory.path().join("restores/of-neighbour").exists());
         assert!(directory.path().join("backups/first-neighbour/velero-backup.json").exists());
-        let metrics = server.http("/metrics").await.unwrap().text();
-        assert!(metrics.contains("velero_backup_deletion_success_total{schedule=\"\"} 1"), "{metrics}");
+        server.until_metrics(&["velero_backup_deletion_success_total{schedule=\"\"} 1"]).await;
 
         server.api::<Restore>().delete("of-neighbour", &DeleteParams::default()).await.unwrap();
         server.until_gone::<Restore>("of-neighbour").await;

@@ -152,9 +152,9 @@ fn assert_phases(row: &Row, seen: &[String]) {
     assert_eq!(seen, expected, "{}", row.name);
 }
 
-fn assert_metric(metrics: &str, name: &str, expected: usize) {
-    let line = format!("velero_{name}{{schedule=\"\"}} {expected}");
-    assert!(metrics.lines().any(|found| found == line), "{line} is missing in\n{metrics}");
+/// A line of the metrics, whole.
+fn metric(name: &str, value: usize) -> String {
+    format!("velero_{name}{{schedule=\"\"}} {value}")
 }
 
 fn ending(rows: &[Row], phase: &str) -> usize {
@@ -169,11 +169,13 @@ fn every_course_of_the_operations_of_a_backup_ends_as_the_table_says() {
         server.directory_location("default", directory.path()).await;
         let watch = PhaseWatch::start(&cluster, |backup: &Backup| backup.status.phase().to_string());
         join_all(BACKUPS.iter().map(|row| check_backup(row, &server, &watch, &steering, directory.path()))).await;
-        let metrics = server.http("/metrics").await.unwrap().text();
-        assert_metric(&metrics, "backup_attempt_total", BACKUPS.len());
-        assert_metric(&metrics, "backup_success_total", ending(&BACKUPS, COMPLETED));
-        assert_metric(&metrics, "backup_partial_failure_total", ending(&BACKUPS, FAILED));
-        assert_metric(&metrics, "backup_failure_total", 0);
+        let counted = [
+            metric("backup_attempt_total", BACKUPS.len()),
+            metric("backup_success_total", ending(&BACKUPS, COMPLETED)),
+            metric("backup_partial_failure_total", ending(&BACKUPS, FAILED)),
+            metric("backup_failure_total", 0),
+        ];
+        server.until_metrics(&counted.each_ref().map(String::as_str)).await;
         server.stop().await;
     });
 }
@@ -210,11 +212,13 @@ fn every_course_of_the_operations_of_a_restore_ends_as_the_table_says() {
         server.directory_location("default", directory.path()).await;
         let watch = PhaseWatch::start(&cluster, |restore: &Restore| restore.status.phase().to_string());
         join_all(RESTORES.iter().map(|row| check_restore(row, &server, &watch, &steering, directory.path()))).await;
-        let metrics = server.http("/metrics").await.unwrap().text();
-        assert_metric(&metrics, "restore_attempt_total", RESTORES.len());
-        assert_metric(&metrics, "restore_success_total", ending(&RESTORES, COMPLETED));
-        assert_metric(&metrics, "restore_partial_failure_total", ending(&RESTORES, FAILED));
-        assert_metric(&metrics, "restore_failed_total", 0);
+        let counted = [
+            metric("restore_attempt_total", RESTORES.len()),
+            metric("restore_success_total", ending(&RESTORES, COMPLETED)),
+            metric("restore_partial_failure_total", ending(&RESTORES, FAILED)),
+            metric("restore_failed_total", 0),
+        ];
+        server.until_metrics(&counted.each_ref().map(String::as_str)).await;
         server.stop().await;
     });
 }

@@ -119,9 +119,8 @@ fn a_namespace_that_does_not_exist_makes_the_backup_fail_in_part() {
         let log = fs::read(directory.path().join("backups/partial/partial-logs.gz")).unwrap();
         let log = String::from_utf8(velero_archive::gzjson::decompress(&log, 10_000_000).unwrap()).unwrap();
         assert_eq!(log.matches("level=error").count() as i64, backup.status.errors, "{log}");
-        let metrics = server.http("/metrics").await.unwrap().text();
-        assert!(metrics.contains("velero_backup_partial_failure_total{schedule=\"\"} 1"), "{metrics}");
-        assert!(metrics.contains(&format!("velero_backup_items_errors{{schedule=\"\"}} {}", backup.status.errors)));
+        let errors = format!("velero_backup_items_errors{{schedule=\"\"}} {}", backup.status.errors);
+        server.until_metrics(&["velero_backup_partial_failure_total{schedule=\"\"} 1", &errors]).await;
         workload.delete().await;
         server.stop().await;
     });

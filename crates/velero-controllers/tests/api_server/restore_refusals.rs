@@ -64,10 +64,9 @@ fn a_restore_that_cannot_be_made_says_why() {
             assert_says(&restore.status.validation_errors, expected);
             assert!(restore.status.start_timestamp.is_none());
         }
-        let metrics = server.http("/metrics").await.unwrap().text();
-        for line in ["{schedule=\"\"} 9", "{schedule=\"daily\"} 2"] {
-            assert!(metrics.contains(&format!("velero_restore_validation_failed_total{line}")), "{metrics}");
-        }
+        let refused = ["{schedule=\"\"} 9", "{schedule=\"daily\"} 2"];
+        let refused = refused.map(|line| format!("velero_restore_validation_failed_total{line}"));
+        server.until_metrics(&refused.each_ref().map(String::as_str)).await;
         assert!(!directory.path().join("restores").exists(), "a refused restore leaves no files");
         server.stop().await;
     });

@@ -49,10 +49,9 @@ fn a_restore_brings_back_a_namespace_under_another_name_and_leaves_its_files() {
         ] {
             assert!(directory.path().join("restores/again").join(file).exists(), "{file}");
         }
-        let metrics = server.http("/metrics").await.unwrap().text();
-        for line in ["velero_restore_attempt_total", "velero_restore_success_total"] {
-            assert!(metrics.contains(&format!("{line}{{schedule=\"\"}} 1")), "{metrics}");
-        }
+        let counted =
+            ["velero_restore_attempt_total{schedule=\"\"} 1", "velero_restore_success_total{schedule=\"\"} 1"];
+        server.until_metrics(&counted).await;
         delete_namespace(&cluster, &copy).await;
         workload.delete().await;
         server.stop().await;

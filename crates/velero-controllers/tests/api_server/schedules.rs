@@ -1,7 +1,5 @@
 //! Backups made by schedules.
 
-use std::time::Duration;
-
 use kube::api::ListParams;
 use velero_api::labels;
 use velero_api::v1::{Backup, BackupPhase, Schedule, SchedulePhase, ScheduleSpec};
@@ -26,8 +24,7 @@ fn a_schedule_makes_backups_when_due() {
         assert!(name.starts_with("often-20") && name.len() == "often-".len() + 14, "{name}");
         let backup = server.until(&name, |backup: &Backup| backup.status.phase().is_terminal()).await;
         assert_phase(&backup, &BackupPhase::Completed);
-        let metrics = server.http("/metrics").await.unwrap().text();
-        assert!(metrics.contains("velero_backup_attempt_total{schedule=\"often\"}"), "{metrics}");
+        server.until_metrics(&["velero_backup_attempt_total{schedule=\"often\"}"]).await;
 
         server.patch::<Schedule>("often", serde_json::json!({"spec": {"paused": true}})).await;
         workload.delete().await;
@@ -56,17 +53,12 @@ fn after_a_restart_the_metrics_know_how_the_last_backup_of_a_schedule_ended() {
 
         let server = Server::start(cluster.clone()).await;
         // It serves its metrics at once, and learns of the backups and schedules a moment later.
-        let mut metrics = String::new();
-        for _ in 0..300 {
-            metrics = server.http("/metrics").await.unwrap().text();
-            if metrics.contains("velero_backup_last_status{schedule=\"yearly\"} 0") {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        assert!(metrics.contains("velero_backup_last_status{schedule=\"yearly\"} 0"), "{metrics}");
-        assert!(metrics.contains("velero_backup_last_status{schedule=\"\"} 1"), "{metrics}");
-        assert!(metrics.contains("velero_backup_last_successful_timestamp{schedule=\"yearly\"}"), "{metrics}");
+        let known = [
+            "velero_backup_last_status{schedule=\"yearly\"} 0",
+            "velero_backup_last_status{schedule=\"\"} 1",
+            "velero_backup_last_successful_timestamp{schedule=\"yearly\"}",
+        ];
+        server.until_metrics(&known).await;
         workload.delete().await;
         server.stop().await;
     });

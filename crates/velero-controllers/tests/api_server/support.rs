@@ -145,6 +145,26 @@ impl Server {
     pub(crate) async fn http(&self, path: &str) -> Option<Answer> {
         get(&self.address, path).await
     }
+
+    /// Waits until the metrics have all these lines, or series of these names where the value is left out: an end is
+    /// counted a moment after it is written.
+    pub(crate) async fn until_metrics(&self, expected: &[&str]) {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let metrics = self.http("/metrics").await.unwrap().text();
+            let is = |line: &str, expected: &str| match line.strip_prefix(expected) {
+                Some(value) => value.is_empty() || value.starts_with(' '),
+                None => false,
+            };
+            let missing: Vec<&&str> =
+                expected.iter().filter(|expected| !metrics.lines().any(|line| is(line, expected))).collect();
+            if missing.is_empty() {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "{missing:?} are missing in\n{metrics}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
 }
 
 /// An answer to an HTTP request.

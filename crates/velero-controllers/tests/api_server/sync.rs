@@ -1,6 +1,7 @@
 //! Backups found in a bucket.
 
 use std::fs;
+use std::time::Duration;
 
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
@@ -45,12 +46,17 @@ fn backups_of_the_bucket_come_into_the_cluster_and_go_with_their_files() {
         for absent in ["half", "unfinished", "garbage"] {
             assert!(server.api::<Backup>().get_opt(absent).await.unwrap().is_none(), "{absent}");
         }
-        let line = "velero_backup_orphans{backup_location_name=\"ours\"} 1";
-        let metrics = server.http("/metrics").await.unwrap().text();
-        assert!(metrics.contains(line), "{line} is missing in\n{metrics}");
+        server.until_metrics(&["velero_backup_orphans{backup_location_name=\"ours\"} 1"]).await;
         let events: Api<Event> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
-        let notes: Vec<String> =
-            events.list(&ListParams::default()).await.unwrap().into_iter().filter_map(|event| event.note).collect();
+        let mut notes = Vec::new();
+        for _ in 0..300 {
+            let listed = events.list(&ListParams::default()).await.unwrap();
+            notes = listed.into_iter().filter_map(|event| event.note).collect::<Vec<String>>();
+            if !notes.is_empty() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
         assert_says(&notes, "not known in this cluster: unfinished");
         assert!(directory.path().join("backups/unfinished").exists(), "what is reported stays");
         fs::remove_dir_all(directory.path().join("backups/done")).unwrap();

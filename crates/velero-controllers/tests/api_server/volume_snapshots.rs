@@ -116,12 +116,10 @@ fn a_snapshot_that_fails_is_an_error_of_its_volume_and_of_no_other() {
         let snapshots: Vec<Snapshot> = folders.read("backups/b/b-volumesnapshots.json.gz");
         let failed = snapshots.iter().find(|snapshot| snapshot.status.phase == Some(SnapshotPhase::Failed)).unwrap();
         assert_eq!(failed.spec.persistent_volume_name, claims.volume("bad"));
-        let metrics = server.http("/metrics").await.unwrap().text();
-        for line in
-            ["attempt_total{schedule=\"\"} 2", "success_total{schedule=\"\"} 1", "failure_total{schedule=\"\"} 1"]
-        {
-            assert!(metrics.contains(&format!("velero_volume_snapshot_{line}")), "{line}");
-        }
+        let counted =
+            ["attempt_total{schedule=\"\"} 2", "success_total{schedule=\"\"} 1", "failure_total{schedule=\"\"} 1"];
+        let counted = counted.map(|line| format!("velero_volume_snapshot_{line}"));
+        server.until_metrics(&counted.each_ref().map(String::as_str)).await;
         claims.remove().await;
         server.stop().await;
     });
