@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
-use velero_api::records::ResourceIdentifier;
+use velero_api::records::{ResourceIdentifier, VolumeMethod};
 use velero_api::v1::{Backup, Restore};
 
 use crate::error::{Error, Result};
@@ -19,6 +19,23 @@ pub trait BackupItemAction: Send + Sync {
 
     /// The items it is called for. Asked once a backup.
     async fn applies_to(&self) -> Result<ResourceSelector>;
+
+    /// The feature of the server without which it does not run, such as `EnableCSI`.
+    fn needs_feature(&self) -> Option<&str> {
+        None
+    }
+
+    /// The way in which it saves the volumes of the claims it is called for. It is called only for claims whose volumes
+    /// are saved in this way, so that no volume is saved twice. The protocol of plugin binaries does not carry it.
+    fn saves_volume(&self) -> Option<VolumeMethod> {
+        None
+    }
+
+    /// Whether it waits for something slow, such as a storage driver. Items with such an action come after the others
+    /// of their block, many at the same time. The protocol of plugin binaries does not carry it.
+    fn waits(&self) -> bool {
+        false
+    }
 
     /// Handles an item. An error fails the item, not the backup.
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<BackupItemOutcome>;
@@ -92,6 +109,12 @@ pub trait DeleteItemAction: Send + Sync {
     /// The items it is called for. Asked once a deletion.
     async fn applies_to(&self) -> Result<ResourceSelector>;
 
+    /// Whether a backup may hold anything for it. An archive in which no action has anything to do is not read.
+    fn is_needed(&self, backup: &Backup) -> bool {
+        let _ = backup;
+        true
+    }
+
     /// Handles an item of the archive of a backup that is being deleted.
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<()>;
 }
@@ -105,6 +128,11 @@ pub trait RestoreItemAction: Send + Sync {
 
     /// The items it is called for. Asked once a restore.
     async fn applies_to(&self) -> Result<ResourceSelector>;
+
+    /// The feature of the server without which it does not run, such as `EnableCSI`.
+    fn needs_feature(&self) -> Option<&str> {
+        None
+    }
 
     /// Handles an item. An error fails the item, not the restore.
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome>;

@@ -74,6 +74,10 @@ impl DeleteItemAction for DeleteAction {
         Ok(ResourceSelector::resources(&["volumesnapshotcontents.snapshot.storage.k8s.io"]))
     }
 
+    fn is_needed(&self, backup: &Backup) -> bool {
+        backup.status.csi_volume_snapshots_attempted > 0
+    }
+
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<()> {
         let name = labels::valid_value(backup.metadata.name.as_deref().unwrap_or_default());
         let Some(handle) = handle(item).filter(|_| label(item, labels::BACKUP_NAME) == Some(&name)) else {

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use velero_api::records::ResourceIdentifier;
+use velero_api::records::{ResourceIdentifier, VolumeMethod};
 use velero_api::v1::{Backup, Restore};
 use velero_plugin::{
     ActionSource, Actions, BackupItemAction, BackupItemOutcome, OperationProgress, ResourceSelector, RestoreItemAction,
@@ -105,6 +105,18 @@ impl BackupItemAction for Watched<dyn BackupItemAction> {
         self.action.applies_to().await
     }
 
+    fn needs_feature(&self) -> Option<&str> {
+        self.action.needs_feature()
+    }
+
+    fn saves_volume(&self) -> Option<VolumeMethod> {
+        self.action.saves_volume()
+    }
+
+    fn waits(&self) -> bool {
+        self.action.waits()
+    }
+
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<BackupItemOutcome> {
         let outcome = self.action.execute(item, backup).await?;
         self.started.note(self.name(), outcome.operation_id.as_ref());
@@ -128,6 +140,10 @@ impl RestoreItemAction for Watched<dyn RestoreItemAction> {
 
     async fn applies_to(&self) -> Result<ResourceSelector> {
         self.action.applies_to().await
+    }
+
+    fn needs_feature(&self) -> Option<&str> {
+        self.action.needs_feature()
     }
 
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome> {

@@ -279,15 +279,14 @@ impl Run {
         for index in &planned.backup_actions {
             let resolved = &self.plan.backup_actions[*index];
             let action = &resolved.action;
-            let off = action.name().starts_with("velero.io/csi-") && !self.request.features.csi();
-            if off || !resolved.applies_to_item(namespace, || item.labels()) {
+            if !self.is_on(action) || !resolved.applies_to_item(namespace, || item.labels()) {
                 continue;
             }
             let current = match &mut value {
                 Some(value) => value,
                 empty => empty.insert(item.raw.to_value().map_err(|error| error.to_string())?),
             };
-            let part = self.csi_part(action.name(), planned, current).await?;
+            let part = self.csi_part(action, current).await?;
             if matches!(part, CsiPart::LeftOut) {
                 continue;
             }

@@ -8,17 +8,15 @@ use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
+use velero_api::records::VolumeMethod;
+use velero_plugin::BackupItemAction;
 use velero_rules::resource_policies::VolumeData;
 use velero_rules::volume_decision::VolumeDecision;
 
 use super::act::{ItemResult, Run, identity};
 use super::group::{BlockItem, ItemBlock};
-use super::plan::PlannedType;
 use super::pool::{CLAIMS, Item};
 use super::volumes::Batch;
-
-/// The action that takes the snapshots.
-const ACTION: &str = "velero.io/csi-pvc-backupper";
 
 /// How many claims are worked on at the same time: they only wait, each for its driver.
 const AT_ONCE: usize = 128;
@@ -47,11 +45,13 @@ pub(super) enum CsiPart {
 impl Run {
     /// Whether an item is a claim that waits for its turn.
     pub(super) fn waits(&self, item: &Item) -> bool {
-        let takes = |index: &usize| self.plan.backup_actions[*index].action.name() == ACTION;
-        item.planned.name == CLAIMS
-            && self.saves_volumes
-            && self.request.features.csi()
-            && item.planned.backup_actions.iter().any(takes)
+        let mut actions = item.planned.backup_actions.iter().map(|index| &self.plan.backup_actions[*index].action);
+        self.saves_volumes && actions.any(|action| action.waits() && self.is_on(action))
+    }
+
+    /// Whether the server has the feature that an action needs.
+    pub(super) fn is_on(&self, action: &Arc<dyn BackupItemAction>) -> bool {
+        action.needs_feature().is_none_or(|feature| self.request.features.is_enabled(feature))
     }
 
     /// Backs up claims that have waited, many at a time; gives what they brought.
@@ -98,8 +98,8 @@ impl Run {
 
     /// What an action has to do with CSI snapshots when it acts on an item. The decision is that about the volume, so
     /// no volume gets two snapshots.
-    pub(super) async fn csi_part(&self, action: &str, planned: &PlannedType, item: &Value) -> ItemResult<CsiPart> {
-        if planned.name != CLAIMS || action != ACTION {
+    pub(super) async fn csi_part(&self, action: &Arc<dyn BackupItemAction>, item: &Value) -> ItemResult<CsiPart> {
+        if action.saves_volume() != Some(VolumeMethod::CsiSnapshot) {
             return Ok(CsiPart::None);
         }
         let volume = item["spec"]["volumeName"].as_str().unwrap_or_default();

@@ -167,7 +167,7 @@ impl Run {
         from_backup: &Value,
         row: Row,
     ) -> Result<Act, Trouble> {
-        if action.name().starts_with("velero.io/csi-") && !self.request.features.csi() {
+        if action.needs_feature().is_some_and(|feature| !self.request.features.is_enabled(feature)) {
             return Ok(Act::GoOn);
         }
         let input = RestoreItemInput { item: object, item_from_backup: from_backup, restore: &self.request.restore };

@@ -151,6 +151,10 @@ impl BackupItemAction for RemoteBackupItemAction {
         })
     }
 
+    fn needs_feature(&self) -> Option<&str> {
+        self.0.needs_feature()
+    }
+
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<BackupItemOutcome> {
         let object = describe(item);
         let request = self.0.item_request("Execute", &object, item, backup)?;
@@ -204,6 +208,10 @@ impl DeleteItemAction for RemoteDeleteItemAction {
 
     async fn applies_to(&self) -> Result<ResourceSelector> {
         Ok(applies_to!(self.0, DeleteItemActionClient))
+    }
+
+    fn is_needed(&self, backup: &Backup) -> bool {
+        self.0.needs_feature().is_none() || backup.status.csi_volume_snapshots_attempted > 0
     }
 
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<()> {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 use tonic::{Code, Response, Status};
+use velero_api::features::ENABLE_CSI;
 use velero_api::v1::Backup;
 
 use super::connection::Connection;
@@ -18,6 +19,9 @@ use crate::{Error, PluginKind, Result};
 
 /// How long the end of a process may come after the end of its connection.
 pub(crate) const NOTICE: Duration = Duration::from_secs(1);
+
+/// How the names of actions begin that need the feature `EnableCSI`.
+const CSI_NAMES: &str = "velero.io/csi-";
 
 /// A plugin in a process.
 #[derive(Clone)]
@@ -40,6 +44,11 @@ pub(crate) enum Failure {
 }
 
 impl Remote {
+    /// The feature a plugin needs. The protocol has no word for it: Velero goes by the name.
+    pub(crate) fn needs_feature(&self) -> Option<&str> {
+        self.name.starts_with(CSI_NAMES).then_some(ENABLE_CSI)
+    }
+
     pub(crate) fn deadlines(&self) -> &Deadlines {
         &self.process.settings().deadlines
     }

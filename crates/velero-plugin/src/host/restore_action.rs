@@ -55,6 +55,10 @@ impl RestoreItemAction for RemoteRestoreItemAction {
         })
     }
 
+    fn needs_feature(&self) -> Option<&str> {
+        self.0.needs_feature()
+    }
+
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome> {
         let object = describe(input.item);
         let request = RestoreItemRequest {

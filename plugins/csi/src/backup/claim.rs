@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use velero_api::features::ENABLE_CSI;
+use velero_api::records::VolumeMethod;
 use velero_api::v1::Backup;
 use velero_api::{annotations, labels};
 use velero_cluster::{Cluster, Discovery, Error as ClusterError};
@@ -99,6 +101,18 @@ impl BackupItemAction for BackupAction {
 
     async fn applies_to(&self) -> Result<ResourceSelector> {
         Ok(ResourceSelector::resources(&["persistentvolumeclaims"]))
+    }
+
+    fn needs_feature(&self) -> Option<&str> {
+        Some(ENABLE_CSI)
+    }
+
+    fn saves_volume(&self) -> Option<VolumeMethod> {
+        Some(VolumeMethod::CsiSnapshot)
+    }
+
+    fn waits(&self) -> bool {
+        true
     }
 
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<BackupItemOutcome> {

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::annotations::{SNAPSHOTTER_LIST_SECRET_NAME, SNAPSHOTTER_LIST_SECRET_NAMESPACE};
+use velero_api::features::ENABLE_CSI;
 use velero_api::v1::Backup;
 use velero_plugin::{BackupItemAction, BackupItemOutcome, ResourceSelector, Result};
 
@@ -20,6 +21,10 @@ impl BackupItemAction for BackupAction {
 
     async fn applies_to(&self) -> Result<ResourceSelector> {
         Ok(ResourceSelector::resources(&["volumesnapshotclasses.snapshot.storage.k8s.io"]))
+    }
+
+    fn needs_feature(&self) -> Option<&str> {
+        Some(ENABLE_CSI)
     }
 
     async fn execute(&self, item: &Value, _: &Backup) -> Result<BackupItemOutcome> {

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use velero_api::annotations;
+use velero_api::features::ENABLE_CSI;
 use velero_api::v1::{Backup, BackupPhase};
 use velero_cluster::Cluster;
 use velero_plugin::quantity::Quantity;
@@ -73,6 +74,10 @@ impl BackupItemAction for BackupAction {
 
     async fn applies_to(&self) -> Result<ResourceSelector> {
         Ok(ResourceSelector::resources(&["volumesnapshots.snapshot.storage.k8s.io"]))
+    }
+
+    fn needs_feature(&self) -> Option<&str> {
+        Some(ENABLE_CSI)
     }
 
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<BackupItemOutcome> {

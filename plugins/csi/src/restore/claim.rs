@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use velero_api::annotations::{DATA_UPLOAD_NAME, MUST_INCLUDE_ADDITIONAL_ITEMS_RESTORE, VOLUME_SNAPSHOT_NAME};
+use velero_api::features::ENABLE_CSI;
 use velero_cluster::Cluster;
 use velero_plugin::{ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
 
@@ -28,6 +29,10 @@ impl RestoreItemAction for RestoreAction {
 
     async fn applies_to(&self) -> Result<ResourceSelector> {
         Ok(ResourceSelector::resources(&["persistentvolumeclaims"]))
+    }
+
+    fn needs_feature(&self) -> Option<&str> {
+        Some(ENABLE_CSI)
     }
 
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome> {

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use velero_api::annotations::{SNAPSHOTTER_LIST_SECRET_NAME, SNAPSHOTTER_LIST_SECRET_NAMESPACE};
+use velero_api::features::ENABLE_CSI;
 use velero_plugin::{ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
 
 use super::wants_data;
@@ -18,6 +19,10 @@ impl RestoreItemAction for RestoreAction {
 
     async fn applies_to(&self) -> Result<ResourceSelector> {
         Ok(ResourceSelector::resources(&["volumesnapshotclasses.snapshot.storage.k8s.io"]))
+    }
+
+    fn needs_feature(&self) -> Option<&str> {
+        Some(ENABLE_CSI)
     }
 
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome> {

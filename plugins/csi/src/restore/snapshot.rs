@@ -8,6 +8,7 @@ use velero_api::annotations::{
     CSI_DRIVER_NAME, MUST_INCLUDE_ADDITIONAL_ITEMS_RESTORE, VOLUME_SNAPSHOT_CONTENT_DELETION_POLICY,
     VOLUME_SNAPSHOT_HANDLE,
 };
+use velero_api::features::ENABLE_CSI;
 use velero_api::labels;
 use velero_api::v1::Restore;
 use velero_cluster::{Cluster, Discovery};
@@ -57,6 +58,10 @@ impl RestoreItemAction for RestoreAction {
 
     async fn applies_to(&self) -> Result<ResourceSelector> {
         Ok(ResourceSelector::resources(&["volumesnapshots.snapshot.storage.k8s.io"]))
+    }
+
+    fn needs_feature(&self) -> Option<&str> {
+        Some(ENABLE_CSI)
     }
 
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome> {

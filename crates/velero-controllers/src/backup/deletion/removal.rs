@@ -157,9 +157,7 @@ async fn remove_snapshots(context: &Context, backup: &Backup, store: &BackupStor
 /// Lets the delete item actions see the items of a backup; what one of them cannot do is told in the log only. An
 /// archive that is not there has no items, and a damaged one must not keep its backup from being deleted.
 async fn run_delete_actions(context: &Context, backup: &Backup, store: &BackupStore) -> Result<()> {
-    let is_needed = |action: &Arc<dyn DeleteItemAction>| {
-        !action.name().starts_with("velero.io/csi-") || backup.status.csi_volume_snapshots_attempted > 0
-    };
+    let is_needed = |action: &Arc<dyn DeleteItemAction>| action.is_needed(backup);
     if !context.plugins.for_questions()?.actions.delete_item().iter().any(is_needed) {
         return Ok(());
     }
