@@ -18,6 +18,7 @@ mod act;
 mod admit;
 mod claims;
 mod collect;
+#[path = "../volumes/csi/mod.rs"]
 mod csi_volumes;
 mod custom_resource_definitions;
 mod error;
@@ -25,12 +26,16 @@ mod finalize;
 mod group;
 mod ledger;
 mod missing_types;
+#[path = "../volumes/mounts.rs"]
 mod mounts;
 mod namespaces;
 mod plan;
+#[path = "../volumes/file_system.rs"]
 mod pod_volumes;
 mod pool;
+#[path = "../volumes/native/mod.rs"]
 mod snapshots;
+#[path = "../volumes/backup.rs"]
 mod volumes;
 mod write;
 

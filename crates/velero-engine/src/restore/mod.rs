@@ -22,6 +22,7 @@ mod hooks;
 mod ledger;
 mod missing_types;
 mod namespaces;
+#[path = "../volumes/csi/new_volumes.rs"]
 mod new_volumes;
 mod object;
 mod outcome;
@@ -32,11 +33,14 @@ mod read;
 mod run;
 mod selection;
 mod settle;
+#[path = "../volumes/native/restore.rs"]
 mod snapshots;
 mod trouble;
 mod types;
 mod versions;
+#[path = "../volumes/infos.rs"]
 mod volume_infos;
+#[path = "../volumes/restore.rs"]
 mod volumes;
 
 use std::io::Read;

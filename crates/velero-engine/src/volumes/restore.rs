@@ -265,5 +265,5 @@ impl Volumes {
 }
 
 #[cfg(test)]
-#[path = "volumes_tests.rs"]
+#[path = "restore_tests.rs"]
 mod tests;
