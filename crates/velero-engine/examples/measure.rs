@@ -50,7 +50,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         features,
         page_size: 500,
         item_block_workers: 1,
-        taken: Default::default(),
+        recorder: Default::default(),
         limits: Default::default(),
         owed_hooks: Default::default(),
     };

@@ -12,13 +12,24 @@
 //! | [`delete`] | actions on the items of a backup that goes away |
 //! | [`journal`] | [`Journal`]: the one record of what happened; log, results and counts derive from it |
 //! | `hooks` | commands in pods, before and after they are stored |
+//! | `volumes` | the data of volumes: one file a way to save it |
+//! | [`recorder`] | what a run sets going: operations and snapshots |
 //! | `type_names` | names of types as users write them, and what they mean on a cluster |
 
 pub mod backup;
 pub mod delete;
 mod hooks;
 pub mod journal;
+pub mod recorder;
 pub mod restore;
 mod type_names;
+mod volumes;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use journal::Journal;
+
+/// What a mutex guards, also when somebody panicked who held it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

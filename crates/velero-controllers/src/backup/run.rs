@@ -10,7 +10,8 @@ use velero_api::labels;
 use velero_api::v1::{Backup, BackupPhase, BackupSpec, BackupStorageLocation};
 use velero_archive::BackupFile;
 use velero_engine::Journal;
-use velero_engine::backup::{BackupOutcome, OwedHooks, TakenSnapshots};
+use velero_engine::backup::{BackupOutcome, OwedHooks};
+use velero_engine::recorder::BackupRecorder;
 use velero_plugin::Actions;
 use velero_rules::resource_policies::ResourcePolicies;
 use velero_store::BackupStore;
@@ -127,17 +128,17 @@ async fn attempt(
     let tools = context.plugins.open(Some(journal)).await;
     let tools = tools.map_err(|error| Failure::after_start(describe(&error), &store, false))?;
     let started = Started::default();
-    let taken = TakenSnapshots::default();
+    let recorder = BackupRecorder::default();
     let owed = owed_hooks::of_backup(context, backup);
     let interrupted = |reason: &str| Err(Failure::after_start(reason.to_owned(), &store, false));
     let mut ended = tokio::select! {
-        ended = make(context, backup, wish, journal, &store, (&tools, &started, &taken, &owed)) => ended,
+        ended = make(context, backup, wish, journal, &store, (&tools, &started, &recorder, &owed)) => ended,
         () = context.stop.cancelled() => interrupted("the server was stopped while the backup ran; create a new backup"),
         () = hold.interrupted() => interrupted("the backup was deleted while it ran"),
     };
     if let Err(failure) = &mut ended {
         owed_hooks::pay(context, &owed, journal).await;
-        let taken = taken.all();
+        let taken = recorder.snapshots.all();
         let operations = [started.operations(), uploads(&taken)].concat();
         cancel_unfinished(&operations, &tools.actions, backup).await;
         failure.snapshots_left = report::discard_snapshots(journal, &taken, &tools.actions).await;
@@ -153,13 +154,13 @@ async fn make(
     wish: Wish,
     journal: &Journal,
     store: &BackupStore,
-    (tools, started, taken, owed): (&Tools, &Started, &TakenSnapshots, &OwedHooks),
+    (tools, started, recorder, owed): (&Tools, &Started, &BackupRecorder, &OwedHooks),
 ) -> Result<Backup, Failure> {
     let unusable = |error: velero_plugin::Error| Failure::after_start(describe(&error), store, false);
     let watched = started.watch(&tools.actions).map_err(unusable)?;
     let mut request = transfer::request(context, backup, wish.policies, watched, tools);
     request.asked = wish.asked;
-    request.taken = taken.clone();
+    request.recorder = recorder.clone();
     request.owed_hooks = owed.clone();
     let (outcome, size) = transfer::contents(context, backup, request, journal, store, started).await?;
     owed_hooks::pay(context, owed, journal).await;

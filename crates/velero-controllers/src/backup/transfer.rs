@@ -11,7 +11,8 @@ use velero_api::records::BackupOperation;
 use velero_api::v1::{Backup, BackupProgress};
 use velero_archive::BackupFile;
 use velero_engine::Journal;
-use velero_engine::backup::{self, BackupOutcome, BackupRequest, OwedHooks, TakenSnapshots};
+use velero_engine::backup::{self, BackupOutcome, BackupRequest, OwedHooks};
+use velero_engine::recorder::BackupRecorder;
 use velero_plugin::Actions;
 use velero_rules::resource_policies::ResourcePolicies;
 use velero_store::{BackupStore, Error as StoreError, PipeWriter, pipe};
@@ -49,7 +50,7 @@ pub(super) async fn contents(
         counter.fetch_add(piece.len() as u64, Ordering::Relaxed);
     });
     let (sender, receiver) = watch::channel(BackupProgress::default());
-    let taken = request.taken.clone();
+    let taken = request.recorder.snapshots.clone();
     let done = CancellationToken::new();
 
     let make = async {
@@ -109,7 +110,7 @@ pub(super) fn request(
         features: settings.features.clone(),
         page_size: settings.client_page_size,
         item_block_workers: usize::try_from(settings.item_block_worker_count).unwrap_or(1).max(1),
-        taken: TakenSnapshots::default(),
+        recorder: BackupRecorder::default(),
         limits: settings.archive_limits(),
         owed_hooks: OwedHooks::default(),
     }

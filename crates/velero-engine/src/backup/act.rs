@@ -2,32 +2,31 @@
 
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures::channel::mpsc;
 use futures::future::BoxFuture;
 use futures::{FutureExt, SinkExt, StreamExt};
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 use tokio::sync::watch;
 use velero_api::annotations;
-use velero_api::records::{BackupOperation, BackupOperationSpec, OperationPhase, OperationStatus, ResourceIdentifier};
+use velero_api::records::{BackupOperationSpec, ResourceIdentifier, VolumeMethod};
 use velero_api::v1::BackupProgress;
 use velero_archive::go_json;
 use velero_plugin::BackupItemOutcome;
 
-use super::claims::{CsiPart, PendingClaim};
 use super::collect::{CollectedPage, LISTS_AHEAD};
 use super::group::{self, BlockItem, ItemBlock};
 use super::ledger::Ledger;
 use super::plan::{NAMESPACES, PODS, Plan, PlannedType};
-use super::pool::{Item, Pool, VOLUMES, is_held};
-use super::volumes::{Batch, PendingVolume, Volumes};
+use super::pool::{CLAIMS, Item, Pool, VOLUMES, is_held};
+use super::waiting::{Batch, Deferred, PendingItem, PendingVolume};
 use super::write::{self, Archive, Body, Record, Records};
 use super::{BackupError, BackupOutcome, BackupRequest};
-use crate::Journal;
 use crate::hooks::{HookRunner, HookedPod, OwedHooks};
+use crate::recorder::BackupRecorder;
+use crate::volumes::{BackupContext, BackupVolumes, SavedClaim, VolumeTypes};
+use crate::{Journal, lock};
 
 /// How many blocks may be ready before their turn comes.
 const BLOCKS_AHEAD: usize = 10;
@@ -47,10 +46,11 @@ pub(super) struct Run {
     pool: Mutex<Pool>,
     hooks: HookRunner,
     owed_hooks: OwedHooks,
-    pub(super) volumes: Volumes,
+    volumes: BackupVolumes,
+    deferred: Deferred,
     /// Whether the data of volumes is dealt with too.
     pub(super) saves_volumes: bool,
-    pub(super) operations: Mutex<Vec<BackupOperation>>,
+    pub(super) recorder: BackupRecorder,
 }
 
 /// What an item became under its actions.
@@ -75,11 +75,12 @@ impl Run {
             ledger,
             hooks: HookRunner::new(request.cluster.clone(), journal.clone()),
             owed_hooks: request.owed_hooks.clone(),
-            volumes: Volumes::new(&request.backup.spec, request.taken.clone()),
+            volumes: BackupVolumes::new(&request.backup.spec),
+            deferred: Deferred::default(),
+            recorder: request.recorder.clone(),
             saves_volumes: true,
             position: AtomicUsize::new(0),
             pool: Mutex::default(),
-            operations: Mutex::default(),
             request,
             plan,
             journal: journal.clone(),
@@ -88,9 +89,32 @@ impl Run {
         (run, archive)
     }
 
+    /// What there is to know for those who save volumes.
+    pub(super) fn volume_context(&self) -> BackupContext<'_> {
+        let request = &self.request;
+        let resource_type = |name: &str| self.plan.preferred(name).map(|planned| &*planned.resource_type);
+        BackupContext {
+            volumes: &self.volumes,
+            backup: &request.backup,
+            cluster: &request.cluster,
+            actions: &request.actions,
+            journal: &self.journal,
+            recorder: &self.recorder,
+            policies: request.policies.as_ref(),
+            features: &request.features,
+            types: VolumeTypes {
+                volumes: resource_type(VOLUMES),
+                claims: resource_type(CLAIMS),
+                pods: resource_type(PODS),
+            },
+            claims_are_left_out: self.plan.preferred(CLAIMS).is_none_or(|claims| !claims.included),
+            page_size: request.page_size,
+        }
+    }
+
     /// The items that wait for those they belong to.
     pub(super) fn pool(&self) -> MutexGuard<'_, Pool> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pool)
     }
 
     /// Takes all items that nobody has taken along.
@@ -130,12 +154,13 @@ impl Run {
     /// Backs up items together with what belongs to them, then the volumes that may come last.
     pub(super) async fn back_up_items(&self, items: Vec<Item>) -> Result<(), BackupError> {
         self.back_up_blocks(items).await?;
-        let (volumes, claims) = self.volumes.take_deferred();
-        let claims = self.back_up_claims(claims).boxed();
-        let (saved, claimed) = tokio::join!(self.save_volumes(volumes).boxed(), claims);
+        let (volumes, items) = self.deferred.take();
+        let waiting = self.back_up_waiting(items).boxed();
+        let (saved, waited) = tokio::join!(self.save_volumes(volumes).boxed(), waiting);
         self.records.send(saved).await?;
-        self.records.send(claimed.records).await?;
-        self.records.send(self.save_volumes(claimed.volumes).boxed().await).await?;
+        self.records.send(waited.records).await?;
+        self.records.send(self.save_volumes(waited.volumes).boxed().await).await?;
+        self.volumes.part();
         self.ledger.publish();
         self.records.flush().await
     }
@@ -179,19 +204,19 @@ impl Run {
                 continue;
             };
             if self.waits(&block_item.item) {
-                batch.claims.push(PendingClaim { block_item, must_include: false });
+                batch.items.push(PendingItem { block_item, must_include: false });
                 continue;
             }
             self.back_up_or_tell(block_item, false, &mut block, &mut batch).await;
         }
         if is_hooked {
             // What the hooks before have stopped must not go on before the snapshots are taken.
-            let claimed = self.back_up_claims(std::mem::take(&mut batch.claims)).boxed().await;
-            batch.records.extend(claimed.records);
-            batch.volumes.extend(claimed.volumes);
+            let waited = self.back_up_waiting(std::mem::take(&mut batch.items)).boxed().await;
+            batch.records.extend(waited.records);
+            batch.volumes.extend(waited.volumes);
             batch.records.extend(self.save_volumes(std::mem::take(&mut batch.volumes)).await);
         }
-        self.volumes.defer(batch.volumes, batch.claims);
+        self.deferred.add(batch.volumes, batch.items);
         self.records.send(batch.records).await?;
         self.ledger.publish();
         Ok(())
@@ -238,8 +263,11 @@ impl Run {
             }
             let acted = self.act_on(&item, value, block, batch).await;
             let added = acted.and_then(|acted| self.add(&item, acted, batch));
-            if let Ok(true) = added {
-                self.look_at_pod_volumes(&item).await;
+            if let Ok(true) = added
+                && planned.name == PODS
+                && self.saves_volumes
+            {
+                self.volume_context().save_pod(&item.raw).await;
             }
             added.map(|_| ()).inspect_err(|_| self.ledger.fail(&planned, namespace, name))
         })
@@ -258,6 +286,8 @@ impl Run {
         };
         if planned.name == VOLUMES && self.saves_volumes {
             let value = value.map_or_else(|| item.raw.to_value().map_err(|error| error.to_string()), Ok)?;
+            let value = Arc::new(value);
+            self.volumes.meet(name, &value);
             batch.volumes.push(PendingVolume { record, name: name.to_owned(), value });
             return Ok(true);
         }
@@ -286,9 +316,12 @@ impl Run {
                 Some(value) => value,
                 empty => empty.insert(item.raw.to_value().map_err(|error| error.to_string())?),
             };
-            let part = self.csi_part(action, current).await?;
-            if matches!(part, CsiPart::LeftOut) {
-                continue;
+            let mut saved_claim = None;
+            if let Some(method) = action.saves_volume() {
+                saved_claim = self.begin_claim(&method, current).await?;
+                if saved_claim.is_none() {
+                    continue;
+                }
             }
             let mut outcome = action.execute(current, &self.request.backup).await.map_err(|error| {
                 let (resource, namespace) = (&planned.name, namespace.unwrap_or_default());
@@ -305,20 +338,25 @@ impl Run {
             }
             let must_include = take_must_include(current, &mut changed);
             if let Some(operation_id) = &outcome.operation_id {
-                self.volumes.note_csi_snapshot(&planned.name, current, operation_id);
+                self.volume_context().follow(&planned.name, current, operation_id);
             }
             self.record_operation(planned.identifier(namespace, name), action.name(), &outcome);
             for additional in &outcome.additional_items {
                 self.back_up_additional_item(additional, must_include, block, batch).await?;
             }
-            if let CsiPart::Takes { volume, stays_unmoved } = part {
-                self.volumes.check_csi(&volume)?;
-                if stays_unmoved {
-                    self.tell_of_unmoved(&volume, "its CSI snapshot is kept by the storage system");
-                }
+            if let Some(claim) = saved_claim {
+                self.volume_context().end_claim(&claim).map_err(|error| error.to_string())?;
             }
         }
         Ok(value.filter(|_| changed).map_or(Acted::Unchanged, Acted::Changed))
+    }
+
+    /// Begins to save the volume of a claim by an action; `None` when the action is not to be called for it.
+    async fn begin_claim(&self, method: &VolumeMethod, claim: &Value) -> ItemResult<Option<SavedClaim<'_>>> {
+        if !self.saves_volumes {
+            return Ok(None);
+        }
+        self.volume_context().begin_claim(method, claim).await.map_err(|error| error.to_string())
     }
 
     /// Backs up an item that an action asked for: from the block, from the pool, or else from the cluster.
@@ -357,7 +395,7 @@ impl Run {
             }
         };
         if self.waits(&found.item) {
-            batch.claims.push(PendingClaim { block_item: found, must_include });
+            batch.items.push(PendingItem { block_item: found, must_include });
             return Ok(());
         }
         self.back_up_item(found, must_include, block, batch).await
@@ -367,31 +405,14 @@ impl Run {
         let Some(operation_id) = outcome.operation_id.clone().filter(|id| !id.is_empty()) else {
             return;
         };
-        self.add_operation(BackupOperationSpec {
+        let spec = BackupOperationSpec {
             backup_item_action: action.to_owned(),
             resource_identifier: item,
             operation_id,
             post_operation_items: outcome.items_to_update.clone(),
             ..BackupOperationSpec::default()
-        });
-    }
-
-    /// Records an operation of this backup that goes on.
-    pub(super) fn add_operation(&self, spec: BackupOperationSpec) {
-        let metadata = &self.request.backup.metadata;
-        let operation = BackupOperation {
-            spec: BackupOperationSpec {
-                backup_name: metadata.name.clone().unwrap_or_default(),
-                backup_uid: metadata.uid.clone().unwrap_or_default(),
-                ..spec
-            },
-            status: OperationStatus {
-                phase: Some(OperationPhase::New),
-                created: Some(Time(Timestamp::now())),
-                ..OperationStatus::default()
-            },
         };
-        self.operations.lock().unwrap_or_else(PoisonError::into_inner).push(operation);
+        self.recorder.add_operation(&self.request.backup, spec);
     }
 
     pub(super) fn log_item(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) {
@@ -413,11 +434,11 @@ impl Run {
         BackupOutcome {
             progress: closing.progress,
             resource_list: closing.resource_list,
-            operations: self.operations.into_inner().unwrap_or_else(PoisonError::into_inner),
+            operations: self.recorder.operations.all(),
             hook_status: self.hooks.status(),
             failed_items: closing.failed,
             skipped_items: closing.skipped,
-            snapshots: self.volumes.taken.all(),
+            snapshots: self.recorder.snapshots.all(),
             volumes: self.volumes.infos(),
         }
     }

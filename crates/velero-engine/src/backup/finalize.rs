@@ -1,7 +1,6 @@
 //! The second look: items that operations have changed are read from the cluster and stored again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use futures::future::BoxFuture;
@@ -16,7 +15,7 @@ use super::act::Run;
 use super::collect::LISTS_AHEAD;
 use super::group::ItemBlock;
 use super::pool::Item;
-use super::volumes::Batch;
+use super::waiting::Batch;
 use super::{BackupError, BackupRequest, plan};
 use crate::Journal;
 use crate::journal::{Level, LogFormat};
@@ -111,8 +110,7 @@ impl Run {
     }
 
     fn has_operation_on(&self, item: &ResourceIdentifier) -> bool {
-        let operations = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
-        operations.iter().any(|operation| operation.spec.resource_identifier == *item)
+        self.recorder.operations.any(|operation| operation.spec.resource_identifier == *item)
     }
 }
 

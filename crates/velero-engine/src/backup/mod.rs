@@ -16,27 +16,17 @@
 
 mod act;
 mod admit;
-mod claims;
 mod collect;
-#[path = "../volumes/csi/mod.rs"]
-mod csi_volumes;
 mod custom_resource_definitions;
 mod error;
 mod finalize;
 mod group;
 mod ledger;
 mod missing_types;
-#[path = "../volumes/mounts.rs"]
-mod mounts;
 mod namespaces;
 mod plan;
-#[path = "../volumes/file_system.rs"]
-mod pod_volumes;
 mod pool;
-#[path = "../volumes/native/mod.rs"]
-mod snapshots;
-#[path = "../volumes/backup.rs"]
-mod volumes;
+mod waiting;
 mod write;
 
 use std::io::Write;
@@ -54,12 +44,12 @@ use velero_rules::resource_policies::ResourcePolicies;
 
 pub use error::BackupError;
 pub use finalize::{Finalized, finalize};
-pub use snapshots::TakenSnapshots;
 
 pub use crate::hooks::{OwedHooks, OwedPod, run_owed_hooks};
 
 use crate::Journal;
 use crate::backup::act::Run;
+use crate::recorder::BackupRecorder;
 
 /// What to back up, and with what. The backup has been completed and validated.
 pub struct BackupRequest {
@@ -81,8 +71,8 @@ pub struct BackupRequest {
     pub page_size: u32,
     /// How many groups of related items are worked on at the same time.
     pub item_block_workers: usize,
-    /// Where the snapshots are noted that are taken of volumes.
-    pub taken: TakenSnapshots,
+    /// Where it is written down what is set going: operations and snapshots.
+    pub recorder: BackupRecorder,
     /// How much the archive may hold: as much as may be restored.
     pub limits: Limits,
     /// Where it is written down in which pods hooks ran whose counterparts are still to run.
@@ -152,6 +142,6 @@ async fn fill(run: &Run) -> Result<(), BackupError> {
     run.back_up_items(namespaces::selected(run)).await?;
     let definitions = custom_resource_definitions::of_custom_resources(run).boxed().await;
     run.back_up_items(definitions).await?;
-    run.tell_of_volumes_left();
+    run.volume_context().close();
     Ok(())
 }

@@ -15,8 +15,8 @@ use velero_rules::selector::SelectorSet;
 use super::namespaces::{self, Namespaces};
 use super::{BackupError, BackupRequest, missing_types};
 use crate::Journal;
+pub(super) use crate::volumes::PODS;
 
-pub(super) const PODS: &str = "pods";
 pub(super) const NAMESPACES: &str = "namespaces";
 
 /// A type as the backup sees it.

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use velero_cluster::RawItem;
 
 use super::plan::PlannedType;
+pub(super) use crate::volumes::{CLAIMS, VOLUMES};
 
 /// One item on its way into the archive.
 pub(super) struct Item {
@@ -26,9 +27,6 @@ impl Item {
         self.labels.get_or_init(read)
     }
 }
-
-pub(super) const CLAIMS: &str = "persistentvolumeclaims";
-pub(super) const VOLUMES: &str = "persistentvolumes";
 
 /// Whether items of a type wait for the pods they belong to.
 pub(super) fn is_held(type_name: &str) -> bool {

@@ -17,22 +17,22 @@ use super::plan::{NAMESPACES, PlannedItem};
 use super::run::Run;
 use super::selection::Selection;
 use super::trouble::{Ended, ItemResult, Trouble};
-use super::volumes::VolumeVerdict;
+use crate::volumes::VolumeVerdict;
 
 /// An item on its way: where it comes from and where it goes.
-pub(super) struct Item {
+pub(crate) struct Item {
     pub resource: Arc<str>,
     /// The namespace it has in the backup.
     pub original: Option<Box<str>>,
     /// The namespace it will have.
     pub target: Option<Box<str>>,
     pub name: Box<str>,
-    pub stored: Stored,
+    pub(super) stored: Stored,
 }
 
 impl Item {
     /// `pods/shop/web-0`, as results name items.
-    pub(super) fn id(&self) -> String {
+    pub(crate) fn id(&self) -> String {
         match self.target.as_deref() {
             Some(namespace) => format!("{}/{namespace}/{}", self.resource, self.name),
             None => format!("{}/{}", self.resource, self.name),
@@ -128,12 +128,11 @@ impl Run {
             }
         }
         if &*item.resource == "persistentvolumeclaims" {
-            let namespace = |namespace: &Option<Box<str>>| namespace.as_deref().unwrap_or_default().to_owned();
-            self.volumes.note_claim(&object, &namespace(&item.original), &namespace(&item.target));
+            self.volume_context().restore_claim(item, &object);
             self.volumes.free_claim(&mut object);
         }
         if Selection::is_work(&item.resource) {
-            self.tell_of_upload(&from_backup);
+            self.tell_of_work(&from_backup);
             return skip("it is work of Velero that was done, and must not be done again");
         }
         self.modify(item, &mut object);
@@ -154,7 +153,7 @@ impl Run {
             VolumeVerdict::AnewWithData(what) => {
                 Err(Trouble::error(format!("the data of volume {} is in {what}; {anew} without the data", item.name)))
             }
-            VolumeVerdict::FromSnapshot => self.volume_from_snapshot(item, volume).await.map(|()| None),
+            VolumeVerdict::FromSnapshot => self.volume_context().restore_volume(item, volume).await.map(|()| None),
         }
     }
 

@@ -21,15 +21,15 @@ use super::types::Served;
 const PORT_TAKEN: &str = "provided port is already allocated";
 
 /// An object and where it goes.
-pub(super) struct Target<'a> {
+pub(crate) struct Target<'a> {
     pub item: &'a Item,
-    pub served: Served,
+    pub(super) served: Served,
     pub name: String,
     pub namespace: Option<String>,
 }
 
 impl Target<'_> {
-    pub(super) fn namespace(&self) -> Option<&str> {
+    pub(crate) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 }

@@ -16,15 +16,14 @@ mod act;
 mod again;
 mod apply;
 mod contents;
+mod data_left;
 mod error;
 mod existing;
 mod hooks;
 mod ledger;
 mod missing_types;
 mod namespaces;
-#[path = "../volumes/csi/new_volumes.rs"]
-mod new_volumes;
-mod object;
+pub(crate) mod object;
 mod outcome;
 mod pace;
 mod plan;
@@ -33,15 +32,9 @@ mod read;
 mod run;
 mod selection;
 mod settle;
-#[path = "../volumes/native/restore.rs"]
-mod snapshots;
 mod trouble;
 mod types;
 mod versions;
-#[path = "../volumes/infos.rs"]
-mod volume_infos;
-#[path = "../volumes/restore.rs"]
-mod volumes;
 
 use std::io::Read;
 use std::sync::Arc;
@@ -60,6 +53,11 @@ use velero_rules::resource_policies::ResourcePolicies;
 
 pub use error::RestoreError;
 pub use outcome::{Change, HIDDEN, ItemPreview, Preview, PreviewAction, RestoreOutcome, RunningHooks};
+
+pub(crate) use act::Item;
+pub(crate) use apply::Target;
+pub(crate) use pace::Pace;
+pub(crate) use trouble::Trouble;
 
 use crate::Journal;
 use crate::restore::plan::Plan;

@@ -38,12 +38,12 @@ pub(super) fn take_managed_fields(object: &mut Value) -> Vec<Value> {
 }
 
 /// A text inside an object; empty when it is missing or no text.
-pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// An annotation of an object.
-pub(super) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.pointer("/metadata/annotations")?.get(key)?.as_str()
 }
 
@@ -63,7 +63,7 @@ pub(super) fn take_annotation(object: &mut Value, key: &str) -> Option<String> {
 }
 
 /// Puts an annotation on an object.
-pub(super) fn annotate(object: &mut Value, key: &str, value: &str) {
+pub(crate) fn annotate(object: &mut Value, key: &str, value: &str) {
     if let Some(map) = map_of(object, "annotations") {
         map.insert(key.to_owned(), value.into());
     }
@@ -90,7 +90,7 @@ pub(super) fn is_mirror_pod(resource: &str, object: &Value) -> bool {
 }
 
 /// Takes off what ties a volume and a claim together, so that they can be bound anew.
-pub(super) fn reset_binding(object: &mut Value) {
+pub(crate) fn reset_binding(object: &mut Value) {
     if let Some(claim) = object.pointer_mut("/spec/claimRef").and_then(Value::as_object_mut) {
         claim.remove("uid");
         claim.remove("resourceVersion");

@@ -20,7 +20,7 @@ const FAST: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Lets a changing number of writes through.
-pub(super) struct Pace {
+pub(crate) struct Pace {
     gate: Semaphore,
     state: Mutex<State>,
 }
@@ -41,7 +41,7 @@ impl Pace {
     }
 
     /// Sends one request when there is room for it.
-    pub(super) async fn send<T>(&self, cluster: &Cluster, request: impl Future<Output = T>) -> T {
+    pub(crate) async fn send<T>(&self, cluster: &Cluster, request: impl Future<Output = T>) -> T {
         // The gate is never closed.
         let permit = self.gate.acquire().await.ok();
         let (refused, start) = (cluster.refusals_for_load(), Instant::now());

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
@@ -29,9 +29,10 @@ use super::postponed::Postponed;
 use super::selection::Selection;
 use super::trouble::{Ended, Heading, Trouble, Weight};
 use super::types::Types;
-use super::volumes::Volumes;
 use super::{RestoreError, RestoreRequest};
 use crate::Journal;
+pub(super) use crate::lock;
+use crate::volumes::{RestoreContext, RestoreVolumes};
 
 /// The most items of a type that are worked on at the same time; how many requests go out is up to [`Pace`].
 pub(super) const ROWS: usize = 128;
@@ -61,7 +62,7 @@ pub(super) struct Run {
     pub pace: Pace,
     pub outages: Outages,
     pub postponed: Mutex<Vec<Postponed>>,
-    pub volumes: Volumes,
+    pub volumes: RestoreVolumes,
     pub namespaces: Namespaces,
     pub hook_rules: RestoreHookRules,
     pub status_types: Option<IncludesExcludes>,
@@ -103,7 +104,7 @@ impl Run {
             restore_name: request.restore.metadata.name.clone().unwrap_or_default(),
             ledger: Ledger::new(keys(&plan), progress),
             types: Types::new(discovery),
-            volumes: Volumes::new(
+            volumes: RestoreVolumes::new(
                 std::mem::take(&mut request.volumes),
                 std::mem::take(&mut request.snapshots),
                 &request.restore.spec,
@@ -126,6 +127,21 @@ impl Run {
             selection,
             journal,
         })
+    }
+
+    /// What there is to know for those who restore volumes.
+    pub(super) fn volume_context(&self) -> RestoreContext<'_> {
+        RestoreContext {
+            volumes: &self.volumes,
+            cluster: &self.request.cluster,
+            actions: &self.request.actions,
+            journal: &self.journal,
+            pace: &self.pace,
+            is_preview: self.mode == Mode::Preview,
+            resource_timeout: self.request.resource_timeout,
+            terminating_timeout: self.request.terminating_timeout,
+            tasks: &self.new_volumes,
+        }
     }
 
     /// Does all that the plan says.
@@ -302,8 +318,4 @@ fn keys(plan: &Plan) -> impl Iterator<Item = ItemKey> {
 
 pub(super) fn namespace_key(name: &str) -> ItemKey {
     ItemKey { resource: NAMESPACES.into(), namespace: None, name: name.into() }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -68,18 +68,18 @@ impl Passing {
 
 /// Why an item could not be restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Trouble {
-    pub message: String,
-    pub weight: Weight,
-    pub heading: Heading,
+pub(crate) struct Trouble {
+    pub(super) message: String,
+    pub(super) weight: Weight,
+    pub(super) heading: Heading,
     /// Whether the item exists all the same.
-    pub exists: bool,
+    pub(super) exists: bool,
     /// The `<apiVersion>/<Kind>` of the item, once it is known.
-    pub kind: Option<String>,
+    pub(super) kind: Option<String>,
     /// Whether it may be gone at the end of the restore.
-    pub passing: Passing,
+    pub(super) passing: Passing,
     /// What was to be written, where that can be tried again.
-    pub wanted: Option<Box<Wanted>>,
+    pub(super) wanted: Option<Box<Wanted>>,
 }
 
 impl Trouble {
@@ -88,7 +88,7 @@ impl Trouble {
     }
 
     /// An error of the item.
-    pub(super) fn error(message: String) -> Self {
+    pub(crate) fn error(message: String) -> Self {
         Self::new(message, Weight::Error, Heading::Place)
     }
 

@@ -1,202 +1,223 @@
-//! The data of volumes: what becomes of it, and the snapshots that are taken.
-//!
-//! The volumes of a block whose pods have hooks are dealt with before the hooks that follow, all others at the end of
-//! the batch they came with: so many snapshots are taken at the same time, however many blocks are worked on.
+//! The volumes of a backup: each is decided on once, and then left to the method that saves it.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
 
-use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
-use velero_api::records::{BackupVolumeInfo, PvInfo, Snapshot, VolumeMethod};
-use velero_api::v1::BackupSpec;
-use velero_rules::resource_policies::VolumeData;
+use tokio::sync::OnceCell;
+use velero_api::FeatureFlags;
+use velero_api::records::{BackupVolumeInfo, PvInfo, VolumeMethod};
+use velero_api::v1::{Backup, BackupSpec};
+use velero_cluster::{Cluster, RawItem, ResourceType};
+use velero_plugin::Actions;
+use velero_rules::resource_policies::{ResourcePolicies, VolumeData};
 use velero_rules::volume_decision::{VolumeDecision, VolumeRules};
 
-use super::act::{ItemResult, Run};
-use super::claims::PendingClaim;
+use super::error::VolumeError;
+use super::method::{Given, Method, methods};
 use super::mounts::Mounts;
-use super::pod_volumes::{self, PodVolumesAsked};
-use super::pool::{CLAIMS, VOLUMES};
-use super::snapshots::{SnapshotLocations, TakenSnapshots};
-use super::write::Record;
+use super::{CLAIMS, VOLUMES};
+use crate::recorder::BackupRecorder;
+use crate::{Journal, lock};
 
-/// How many volumes are dealt with at the same time.
-const AT_ONCE: usize = 16;
-
-/// What is said of the ways that leave a volume out.
-const BY_SNAPSHOT: &str = "volumeSnapshot";
-const BY_POD: &str = "podvolume";
-
-/// Items on their way into the archive.
-#[derive(Default)]
-pub(super) struct Batch {
-    /// Those that are ready.
-    pub records: Vec<Record>,
-    /// Volumes whose data comes first.
-    pub volumes: Vec<PendingVolume>,
-    /// Claims that wait for their turn.
-    pub claims: Vec<PendingClaim>,
-}
-
-/// A volume whose data is still to be dealt with.
-pub(super) struct PendingVolume {
-    pub record: Record,
-    pub name: String,
-    pub value: Value,
-}
+/// What is said of the way that would have saved a volume that is left out.
+pub(super) const BY_SNAPSHOT: &str = "volumeSnapshot";
 
 /// The volumes of a backup.
-pub(super) struct Volumes {
-    pub(super) locations: SnapshotLocations,
-    pub(super) taken: TakenSnapshots,
-    mounts: Mounts,
-    pub(super) pods: PodVolumesAsked,
-    deferred: Mutex<(Vec<PendingVolume>, Vec<PendingClaim>)>,
+pub(crate) struct BackupVolumes {
+    pub(super) mounts: Mounts,
     pub(super) infos: Mutex<BTreeMap<String, BackupVolumeInfo>>,
+    methods: Vec<Box<dyn Method>>,
+    decisions: Mutex<HashMap<String, Arc<OnceCell<VolumeDecision>>>>,
+    /// Volumes that came by, for whoever asks for the volume of a claim.
+    met: Mutex<HashMap<String, Arc<Value>>>,
 }
 
-impl Volumes {
-    pub(super) fn new(spec: &BackupSpec, taken: TakenSnapshots) -> Self {
+impl BackupVolumes {
+    pub(crate) fn new(spec: &BackupSpec) -> Self {
+        let given = Given { snapshot_locations: &spec.volume_snapshot_locations, ..Given::default() };
         Self {
-            locations: SnapshotLocations::new(&spec.volume_snapshot_locations),
-            taken,
+            methods: methods(given),
             mounts: Mounts::default(),
-            pods: PodVolumesAsked::default(),
-            deferred: Mutex::default(),
             infos: Mutex::default(),
+            decisions: Mutex::default(),
+            met: Mutex::default(),
         }
     }
 
-    /// Puts volumes and claims aside until the end of the batch.
-    pub(super) fn defer(&self, volumes: Vec<PendingVolume>, claims: Vec<PendingClaim>) {
-        let mut deferred = lock(&self.deferred);
-        deferred.0.extend(volumes);
-        deferred.1.extend(claims);
+    /// Keeps a volume for whoever asks for the volume of its claim.
+    pub(crate) fn meet(&self, name: &str, volume: &Arc<Value>) {
+        lock(&self.met).insert(name.to_owned(), Arc::clone(volume));
     }
 
-    /// The volumes and claims that were put aside.
-    pub(super) fn take_deferred(&self) -> (Vec<PendingVolume>, Vec<PendingClaim>) {
-        std::mem::take(&mut *lock(&self.deferred))
+    /// Lets go of the volumes that came by: the claims that belong to them have been dealt with.
+    pub(crate) fn part(&self) {
+        lock(&self.met).clear();
+    }
+
+    /// What was done with each volume, those left out first.
+    pub(crate) fn infos(&self) -> Vec<BackupVolumeInfo> {
+        let mut infos: Vec<_> = std::mem::take(&mut *lock(&self.infos)).into_values().collect();
+        infos.sort_by_key(|info| !info.skipped);
+        infos
     }
 
     /// Notes that the data of a volume stays out.
-    fn note_skipped(&self, volume: &Value, approach: &str, reason: &str) {
+    pub(super) fn note_skipped(&self, volume: &Value, approach: &str, reason: &str) {
         let skipped_reason = format!("{approach}: {reason};");
         self.note(BackupVolumeInfo { skipped: true, skipped_reason, ..info_of(volume) });
-    }
-
-    /// Notes a snapshot of a volume.
-    pub(super) fn note_snapshot(&self, volume: &Value, snapshot: Snapshot) {
-        self.note(BackupVolumeInfo {
-            backup_method: Some(VolumeMethod::NativeSnapshot),
-            result: snapshot.result(),
-            native_snapshot_info: Some(snapshot.info()),
-            ..info_of(volume)
-        });
-        self.taken.add(snapshot);
     }
 
     pub(super) fn note(&self, info: BackupVolumeInfo) {
         lock(&self.infos).insert(info.pv_name.clone(), info);
     }
-
-    /// What was done with each volume, those left out first.
-    pub(super) fn infos(&self) -> Vec<BackupVolumeInfo> {
-        let mut infos: Vec<_> = std::mem::take(&mut *lock(&self.infos)).into_values().collect();
-        infos.sort_by_key(|info| !info.skipped);
-        infos
-    }
 }
 
-impl Run {
-    /// Deals with the data of volumes, many at a time; gives the volumes whose items belong into the archive.
-    pub(super) async fn save_volumes(&self, volumes: Vec<PendingVolume>) -> Vec<Record> {
-        let saved: Vec<Option<Record>> = stream::iter(volumes)
-            .map(|volume| self.save_volume(volume).boxed())
-            .buffer_unordered(AT_ONCE)
-            .collect()
-            .await;
-        saved.into_iter().flatten().collect()
-    }
+/// The types that have to do with volumes, where the cluster serves them.
+#[derive(Clone, Copy)]
+pub(crate) struct VolumeTypes<'a> {
+    /// PersistentVolumes.
+    pub volumes: Option<&'a ResourceType>,
+    /// PersistentVolumeClaims.
+    pub claims: Option<&'a ResourceType>,
+    /// Pods.
+    pub pods: Option<&'a ResourceType>,
+}
 
-    async fn save_volume(&self, PendingVolume { record, name, value }: PendingVolume) -> Option<Record> {
-        let Err(error) = self.save_data(&name, &value).await else {
-            self.log_item(&record.planned, None, &name);
-            return Some(record);
-        };
-        self.ledger.fail(&record.planned, None, &name);
-        self.journal.error().object(VOLUMES, None, &name).error(&error).message("Error backing up item");
-        None
-    }
+/// What is known to methods of the backup whose volumes they save.
+pub(crate) struct BackupContext<'a> {
+    pub volumes: &'a BackupVolumes,
+    pub backup: &'a Backup,
+    pub cluster: &'a Cluster,
+    pub actions: &'a Actions,
+    pub journal: &'a Journal,
+    pub recorder: &'a BackupRecorder,
+    pub policies: Option<&'a ResourcePolicies>,
+    pub features: &'a FeatureFlags,
+    pub types: VolumeTypes<'a>,
+    /// Whether the backup leaves claims out.
+    pub claims_are_left_out: bool,
+    pub page_size: u32,
+}
 
-    async fn save_data(&self, name: &str, volume: &Value) -> ItemResult<()> {
-        let entry = || self.journal.info().object(VOLUMES, None, name);
-        match self.decide(volume).await? {
-            VolumeDecision::CsiSnapshot { .. } => {
-                entry().message("The snapshot of the volume is left to the CSI actions on its claim");
-            }
-            VolumeDecision::FsBackup => {
-                self.volumes.note_skipped(volume, BY_POD, pod_volumes::NOT_YET);
-                self.volumes.pods.note_asked(name, claim_of(volume));
-            }
-            VolumeDecision::Skip(reason) => {
-                entry().message(&format!("The data of the volume is not backed up: {}", reason.as_str()));
-                self.volumes.note_skipped(volume, BY_SNAPSHOT, reason.as_str());
-            }
-            VolumeDecision::Snapshot { stays_unmoved } => {
-                if !self.take_snapshot(name, volume).await? {
-                    let reason = "no applicable volumesnapshotter found";
-                    entry().message(&format!("No snapshot of the volume is taken: {reason}"));
-                    self.volumes.note_skipped(volume, BY_SNAPSHOT, reason);
-                    if stays_unmoved && volume["spec"]["csi"].is_object() {
-                        self.tell_of_unmoved(
-                            volume,
-                            "no snapshot of it is taken either (the server lacks --features=EnableCSI)",
-                        );
-                    }
-                } else if stays_unmoved {
-                    let warning = self.journal.warning().object(VOLUMES, None, name);
-                    warning
-                        .message("The data of the volume stays where its snapshot is: snapshotters do not move data");
-                }
-            }
+/// A claim whose volume is saved by an action that is called for it.
+pub(crate) struct SavedClaim<'a> {
+    volume: Arc<Value>,
+    method: &'a dyn Method,
+}
+
+impl<'a> BackupContext<'a> {
+    /// Saves the data of a volume, before its object is stored.
+    pub(crate) async fn save(&self, volume: &Value) -> Result<(), VolumeError> {
+        let decision = self.decide(volume).await?;
+        if let VolumeDecision::Skip(reason) = decision {
+            let entry = self.journal.info().object(VOLUMES, None, name_of(volume));
+            entry.message(&format!("The data of the volume is not backed up: {}", reason.as_str()));
+            self.volumes.note_skipped(volume, BY_SNAPSHOT, reason.as_str());
         }
-        Ok(())
+        match self.method_for(decision) {
+            Some(method) => method.save_volume(self, volume).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Begins to save the volume of a claim, for which an action is about to be called that saves volumes in one way;
+    /// `None` when the volume is not saved in that way, and the action is not to be called.
+    pub(crate) async fn begin_claim(
+        &self,
+        wanted: &VolumeMethod,
+        claim: &Value,
+    ) -> Result<Option<SavedClaim<'a>>, VolumeError> {
+        let volume = claim["spec"]["volumeName"].as_str().unwrap_or_default();
+        if claim["status"]["phase"] != "Bound" || volume.is_empty() {
+            self.tell_of_unbound(claim);
+            return Ok(None);
+        }
+        if self.types.volumes.is_none() {
+            return Ok(None);
+        }
+        let found = self.volume(volume).await;
+        let found = found.map_err(|source| VolumeError::Volume { volume: volume.to_owned(), source })?;
+        let volume = found.ok_or_else(|| VolumeError::NoVolume(volume.to_owned()))?;
+        let decision = self.decide(&volume).await?;
+        let method = self.method_for(decision).filter(|method| method.name() == *wanted);
+        Ok(method.map(|method| {
+            method.begin_claim(self, &volume);
+            SavedClaim { volume, method }
+        }))
+    }
+
+    /// Ends what [`BackupContext::begin_claim`] began: the action is done, and so are the items it asked for.
+    pub(crate) fn end_claim(&self, claim: &SavedClaim<'_>) -> Result<(), VolumeError> {
+        claim.method.end_claim(self, &claim.volume)
+    }
+
+    /// Takes notice of an operation that an action has begun on an item.
+    pub(crate) fn follow(&self, resource: &str, item: &Value, operation_id: &str) {
+        self.volumes.methods.iter().for_each(|method| method.follow(self, resource, item, operation_id));
+    }
+
+    /// Saves the volumes of a pod that is stored.
+    pub(crate) async fn save_pod(&self, pod: &RawItem) {
+        for method in &self.volumes.methods {
+            method.save_pod(self, pod).await;
+        }
+    }
+
+    /// Says what is to be said once all items have come by.
+    pub(crate) fn close(&self) {
+        self.volumes.methods.iter().for_each(|method| method.close(self));
+    }
+
+    /// A volume: one that came by, or that of the cluster.
+    pub(super) async fn volume(&self, name: &str) -> velero_cluster::Result<Option<Arc<Value>>> {
+        let met = lock(&self.volumes.met).get(name).cloned();
+        if met.is_some() {
+            return Ok(met);
+        }
+        let Some(volumes) = self.types.volumes else {
+            return Ok(None);
+        };
+        let found = self.cluster.get(volumes, None, name).await?.map(Arc::new);
+        if let Some(volume) = &found {
+            self.volumes.meet(name, volume);
+        }
+        Ok(found)
+    }
+
+    fn method_for(&self, decision: VolumeDecision) -> Option<&'a dyn Method> {
+        self.volumes.methods.iter().find(|method| method.takes(decision)).map(|method| &**method)
     }
 
     /// What the backup says about volumes.
-    pub(super) fn volume_rules(&self) -> VolumeRules<'_> {
-        let request = &self.request;
+    pub(super) fn rules(&self) -> VolumeRules<'_> {
         VolumeRules {
-            claims_are_left_out: self.plan.preferred(CLAIMS).is_none_or(|claims| !claims.included),
-            ..VolumeRules::new(&request.backup.spec, request.policies.as_ref(), &request.features)
+            claims_are_left_out: self.claims_are_left_out,
+            ..VolumeRules::new(&self.backup.spec, self.policies, self.features)
         }
     }
 
-    /// Says that the data of a volume is not moved, which the backup asks for.
-    pub(super) fn tell_of_unmoved(&self, volume: &Value, where_it_is: &str) {
-        let name = volume["metadata"]["name"].as_str().unwrap_or_default();
-        let of_claim = claim_of(volume).map(|(namespace, claim)| format!(" (claim {namespace}/{claim})"));
-        let message = format!(
-            "The data of volume {name}{} is not moved, which snapshotMoveData of the backup asks for and this server cannot do \
-             yet; {where_it_is}. Back it up without snapshotMoveData, or leave it out with a volume policy",
-            of_claim.unwrap_or_default()
-        );
-        self.journal.error().object(VOLUMES, None, name).message(&message);
+    /// Whether the backup wants the data of snapshots to be moved.
+    pub(super) fn moves_data(&self) -> bool {
+        self.backup.spec.snapshot_move_data == Some(true)
     }
 
-    pub(super) async fn decide(&self, volume: &Value) -> ItemResult<VolumeDecision> {
-        let rules = self.volume_rules();
+    /// Decides about a volume, once: by its claim, by whoever mounts that, and by the policies of the backup.
+    async fn decide(&self, volume: &Value) -> Result<VolumeDecision, VolumeError> {
+        let decision = Arc::clone(lock(&self.volumes.decisions).entry(name_of(volume).to_owned()).or_default());
+        decision.get_or_try_init(|| self.decide_on(volume)).await.copied()
+    }
+
+    async fn decide_on(&self, volume: &Value) -> Result<VolumeDecision, VolumeError> {
+        let rules = self.rules();
         let mut data = VolumeData::of_persistent_volume(volume);
         let Some((namespace, claim)) = claim_of(volume) else {
             return Ok(rules.decide(&data, &[]));
         };
-        if let Some(claims) = self.plan.preferred(CLAIMS).filter(|_| rules.ask_for_claims()) {
-            let found = self.request.cluster.get(&claims.resource_type, Some(namespace), claim).await;
-            let found =
-                found.map_err(|error| format!("error getting claim {namespace}/{claim} of the volume: {error}"))?;
-            if let Some(claim) = found {
+        if let Some(claims) = self.types.claims.filter(|_| rules.ask_for_claims()) {
+            let failed =
+                |source| VolumeError::Claim { namespace: namespace.to_owned(), claim: claim.to_owned(), source };
+            if let Some(claim) = self.cluster.get(claims, Some(namespace), claim).await.map_err(failed)? {
                 data = data.with_claim(&claim);
             }
         }
@@ -206,10 +227,29 @@ impl Run {
         let mounts = self.volumes.mounts.of_claim(self, namespace, claim).await?;
         Ok(rules.decide(&data, &mounts))
     }
+
+    /// A claim without a volume has no data, which is worth a word unless a policy or the backup wants none of it.
+    fn tell_of_unbound(&self, claim: &Value) {
+        let rules = self.rules();
+        let data = VolumeData::default().with_claim(claim);
+        if rules.policy_action(&data).is_some() || rules.snapshot_volumes == Some(false) {
+            return;
+        }
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (namespace, name) = (text(&claim["metadata"]["namespace"]), text(&claim["metadata"]["name"]));
+        let phase = text(&claim["status"]["phase"]);
+        let entry = self.journal.warning().object(CLAIMS, Some(&namespace), &name);
+        entry.message(&format!("The claim has no volume (it is {phase}), so the backup has no data of it"));
+    }
+}
+
+/// The name of an object.
+pub(super) fn name_of(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
 /// The claim of a volume: its namespace and name.
-fn claim_of(volume: &Value) -> Option<(&str, &str)> {
+pub(super) fn claim_of(volume: &Value) -> Option<(&str, &str)> {
     let claim = &volume["spec"]["claimRef"];
     Some((claim["namespace"].as_str()?, claim["name"].as_str()?))
 }
@@ -222,7 +262,7 @@ pub(super) fn info_of(volume: &Value) -> BackupVolumeInfo {
     BackupVolumeInfo {
         pvc_name: pvc_name.to_owned(),
         pvc_namespace: pvc_namespace.to_owned(),
-        pv_name: text(&volume["metadata"]["name"]),
+        pv_name: name_of(volume).to_owned(),
         pv_info: Some(PvInfo {
             reclaim_policy: text(&volume["spec"]["persistentVolumeReclaimPolicy"]),
             labels: labels.map(|(key, value)| (key.clone(), text(value))).collect(),
@@ -232,38 +272,38 @@ pub(super) fn info_of(volume: &Value) -> BackupVolumeInfo {
     }
 }
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use velero_api::records::{SnapshotPhase, VolumeResult};
 
     use super::*;
 
-    fn volume(name: &str) -> Value {
+    #[test]
+    fn a_volume_that_is_left_out_is_told_of_with_its_claim() {
+        let volumes = BackupVolumes::new(&BackupSpec::default());
         let claim = json!({"namespace": "shop", "name": "data"});
         let spec = json!({"claimRef": claim, "persistentVolumeReclaimPolicy": "Retain"});
-        json!({"metadata": {"name": name, "labels": {"a": "b"}}, "spec": spec})
+        let volume = json!({"metadata": {"name": "pv-2", "labels": {"a": "b"}}, "spec": spec});
+        volumes.note_skipped(&volume, BY_SNAPSHOT, "no reason");
+        let [skipped] = &volumes.infos()[..] else { panic!("one volume") };
+        assert_eq!((skipped.pv_name.as_str(), skipped.skipped_reason.as_str()), ("pv-2", "volumeSnapshot: no reason;"));
+        assert_eq!((skipped.pvc_namespace.as_str(), skipped.pvc_name.as_str()), ("shop", "data"));
+        let kept = skipped.pv_info.as_ref().unwrap();
+        assert_eq!((kept.reclaim_policy.as_str(), kept.labels["a"].as_str()), ("Retain", "b"));
     }
 
     #[test]
-    fn a_volume_is_told_of_with_its_claim_whatever_became_of_it() {
-        let volumes = Volumes::new(&BackupSpec::default(), TakenSnapshots::default());
-        let mut snapshot = Snapshot::default();
-        snapshot.status.phase = Some(SnapshotPhase::Completed);
-        snapshot.status.provider_snapshot_id = "s1".to_owned();
-        volumes.note_snapshot(&volume("pv-1"), snapshot);
-        volumes.note_skipped(&volume("pv-2"), BY_SNAPSHOT, "no reason");
-        let [skipped, taken] = &volumes.infos()[..] else { panic!("two volumes") };
-        assert_eq!((skipped.pv_name.as_str(), skipped.skipped_reason.as_str()), ("pv-2", "volumeSnapshot: no reason;"));
-        assert_eq!((taken.pvc_namespace.as_str(), taken.pvc_name.as_str()), ("shop", "data"));
-        assert_eq!(taken.result, Some(VolumeResult::Succeeded));
-        assert_eq!(taken.native_snapshot_info.as_ref().unwrap().snapshot_handle, "s1");
-        let kept = taken.pv_info.as_ref().unwrap();
-        assert_eq!((kept.reclaim_policy.as_str(), kept.labels["a"].as_str()), ("Retain", "b"));
-        assert_eq!(volumes.taken.all().len(), 1);
+    fn every_decision_but_to_skip_has_one_method() {
+        let volumes = BackupVolumes::new(&BackupSpec::default());
+        for stays_unmoved in [false, true] {
+            for decision in [
+                VolumeDecision::Snapshot { stays_unmoved },
+                VolumeDecision::CsiSnapshot { stays_unmoved },
+                VolumeDecision::FsBackup,
+            ] {
+                let takers = volumes.methods.iter().filter(|method| method.takes(decision));
+                assert_eq!(takers.count(), 1, "{decision:?}");
+            }
+        }
     }
 }

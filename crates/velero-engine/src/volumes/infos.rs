@@ -3,12 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
-use serde_json::Value;
 use velero_api::records::BackupVolumeInfo;
 
-use super::act::Item;
-use super::object::text;
-use super::run::{Run, lock};
+use crate::lock;
 
 /// A namespace and a name in it.
 type Place = (String, String);
@@ -65,45 +62,5 @@ impl Infos {
     /// Notes that it was told what becomes of a volume; false when that happened before.
     pub(super) fn tell(&self, index: usize) -> bool {
         lock(&self.told).insert(index)
-    }
-}
-
-impl Run {
-    /// Says which data does not come back with a claim or a pod that was made.
-    pub(super) fn tell_of_data_left(&self, item: &Item) {
-        let original = item.original.as_deref().unwrap_or_default();
-        let without = |what: &str| {
-            let remedy = "restore the backup with Velero to get the data";
-            let message = format!("{what}; it comes without the data: {remedy}");
-            let entry = self.journal.error().resource(&item.resource).name(&item.name);
-            entry.namespace(item.target.as_deref()).message(&message);
-        };
-        match &*item.resource {
-            "persistentvolumeclaims" => {
-                let claim = self.read(item).ok();
-                if let Some(what) = claim.and_then(|claim| self.volumes.left_of_claim(original, &claim)) {
-                    without(&format!("the data of claim {original}/{} is in {what}", item.name));
-                }
-            }
-            "pods" => {
-                for (volume, what) in self.volumes.left_of_pod(original, &item.name) {
-                    without(&format!("the data of volume {volume} of pod {original}/{} is in {what}", item.name));
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Says of which claim a data mover holds the data, if nothing else does and the claim is restored.
-    pub(super) fn tell_of_upload(&self, upload: &Value) {
-        let claim =
-            self.volumes.left_of_upload(upload).filter(|(namespace, _)| self.plan.scope.admits(Some(namespace)));
-        if let Some((namespace, claim)) = claim {
-            self.journal.error().namespace(Some(self.plan.scope.target(namespace))).message(&format!(
-                "the data of claim {namespace}/{claim} is in a data mover's repository (DataUpload {}), which this version cannot \
-                 restore: restore the backup with Velero to get the data",
-                text(upload, "/metadata/name")
-            ));
-        }
     }
 }

@@ -7,8 +7,8 @@ use futures::{StreamExt, TryStreamExt};
 use tokio::sync::{Mutex, OnceCell};
 use velero_rules::volume_decision::pods::{PodVolume, PodVolumes};
 
-use super::act::{ItemResult, Run};
-use super::plan::PODS;
+use super::backup::BackupContext;
+use super::error::VolumeError;
 
 /// The mounts of one namespace, by claim.
 type ByClaim = HashMap<String, Vec<PodVolume>>;
@@ -21,24 +21,27 @@ pub(super) struct Mounts {
 
 impl Mounts {
     /// How pods mount a claim.
-    pub(super) async fn of_claim(&self, run: &Run, namespace: &str, claim: &str) -> ItemResult<Vec<PodVolume>> {
+    pub(super) async fn of_claim(
+        &self,
+        backup: &BackupContext<'_>,
+        namespace: &str,
+        claim: &str,
+    ) -> Result<Vec<PodVolume>, VolumeError> {
         let list = Arc::clone(self.namespaces.lock().await.entry(namespace.to_owned()).or_default());
-        let mounts = list.get_or_try_init(|| read(run, namespace)).await;
-        let mounts = mounts.map_err(|error| format!("error getting the pods that mount the volume: {error}"))?;
+        let mounts = list.get_or_try_init(|| read(backup, namespace)).await?;
         Ok(mounts.get(claim).cloned().unwrap_or_default())
     }
 }
 
-async fn read(run: &Run, namespace: &str) -> ItemResult<ByClaim> {
+async fn read(backup: &BackupContext<'_>, namespace: &str) -> Result<ByClaim, VolumeError> {
     let mut mounts = ByClaim::new();
-    let Some(pods) = run.plan.preferred(PODS) else {
+    let Some(pods) = backup.types.pods else {
         return Ok(mounts);
     };
-    let request = &run.request;
-    let mut pages = request.cluster.list_pages(&pods.resource_type, Some(namespace), None, request.page_size).boxed();
-    while let Some(page) = pages.try_next().await.map_err(|error| error.to_string())? {
+    let mut pages = backup.cluster.list_pages(pods, Some(namespace), None, backup.page_size).boxed();
+    while let Some(page) = pages.try_next().await.map_err(VolumeError::Pods)? {
         for pod in &page.items {
-            for volume in PodVolumes::read(pod.as_bytes()).map_err(|error| error.to_string())?.volumes {
+            for volume in PodVolumes::read(pod.as_bytes()).map_err(VolumeError::PodVolumes)?.volumes {
                 if let Some(claim) = volume.claim.clone() {
                     mounts.entry(claim).or_default().push(volume);
                 }

@@ -1,22 +1,26 @@
-//! Persistent volumes and their claims: which volume is made again, and which is left to a provisioner.
+//! The volumes of a restore: which is made again, which is made of what was saved, and which is left to a provisioner.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use serde_json::Value;
-use velero_api::records::{
-    BackupVolumeInfo, CsiSnapshotInfo, PvInfo, RestoreVolumeInfo, Snapshot, VolumeMethod, VolumeResult,
-};
+use tokio::task::JoinSet;
+use velero_api::FeatureFlags;
+use velero_api::records::{BackupVolumeInfo, RestoreVolumeInfo, Snapshot};
 use velero_api::v1::RestoreSpec;
-use velero_api::{FeatureFlags, annotations};
+use velero_cluster::{Cluster, RawItem};
+use velero_plugin::Actions;
 
-use super::object::{annotation, reset_binding, text};
-use super::run::lock;
-use super::volume_infos::Infos;
+use super::infos::Infos;
+use super::method::{Given, Method, methods};
+use crate::restore::object::{reset_binding, text};
+use crate::restore::{Item, Pace, Target, Trouble};
+use crate::{Journal, lock};
 
 /// What is done with a volume of the backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum VolumeVerdict {
+pub(crate) enum VolumeVerdict {
     /// It is made as it was; it holds its data.
     AsItWas,
     /// It is not made: its claim gets a new one, and there is no data to bring back.
@@ -27,37 +31,94 @@ pub(super) enum VolumeVerdict {
     FromSnapshot,
 }
 
-const NEEDS_CSI: &str = "a CSI snapshot, which needs a server with --features=EnableCSI";
+impl VolumeVerdict {
+    /// Where the data is that is wanted and cannot be brought back.
+    fn left(self) -> Option<&'static str> {
+        match self {
+            Self::AnewWithData(place) => Some(place),
+            _ => None,
+        }
+    }
+}
+
+/// What a restore wants of the data of volumes, and what it can do.
+pub(crate) struct Wishes {
+    /// Whether it brings data back.
+    pub restore_data: bool,
+    /// The features of the server.
+    pub features: FeatureFlags,
+}
+
+/// Data that is somewhere else and does not come back.
+pub(crate) struct LeftData<'o> {
+    /// The namespace and name of its claim.
+    pub claim: (&'o str, &'o str),
+    /// Where it is, in words.
+    pub place: String,
+}
 
 /// The volumes of a restore.
-pub(super) struct Volumes {
+pub(crate) struct RestoreVolumes {
+    pub(super) wishes: Wishes,
+    methods: Vec<Box<dyn Method>>,
     infos: Infos,
-    snapshots: BTreeMap<String, Snapshot>,
-    restore_data: bool,
-    /// Whether the actions on claims restore CSI snapshots.
-    csi: bool,
     mapping: BTreeMap<String, String>,
     /// Volumes whose claims get new ones.
     anew: Mutex<HashSet<String>>,
     /// Volumes that are made under another name.
     renamed: Mutex<HashMap<String, String>>,
-    /// Volumes that were made from a snapshot.
+    /// Volumes that were made of what was saved.
     restored: Mutex<Vec<RestoreVolumeInfo>>,
 }
 
-impl Volumes {
-    pub(super) fn new(
+/// What is known to methods of the restore whose volumes they make.
+pub(crate) struct RestoreContext<'a> {
+    pub volumes: &'a RestoreVolumes,
+    pub cluster: &'a Cluster,
+    pub actions: &'a Actions,
+    pub journal: &'a Journal,
+    pub pace: &'a Pace,
+    /// Whether nothing is to be written.
+    pub is_preview: bool,
+    /// How long one object may take to become usable.
+    pub resource_timeout: Duration,
+    /// How long to wait for a volume that is going away.
+    pub terminating_timeout: Duration,
+    /// What goes on in the background when the restore is done.
+    pub tasks: &'a Mutex<JoinSet<()>>,
+}
+
+impl RestoreContext<'_> {
+    /// Makes a volume of what was saved, and puts it behind the object.
+    pub(crate) async fn restore_volume(&self, item: &Item, volume: &mut Value) -> Result<(), Trouble> {
+        match self.volumes.method_of(&item.name, volume) {
+            Some((method, _)) => method.restore_volume(self, item, volume).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Takes notice of a claim that is about to be written, as its actions left it.
+    pub(crate) fn restore_claim(&self, item: &Item, claim: &Value) {
+        self.volumes.methods.iter().for_each(|method| method.restore_claim(self, item, claim));
+    }
+
+    /// Takes notice of a claim that was made.
+    pub(crate) fn claim_made(&self, target: &Target<'_>, created: &RawItem) {
+        self.volumes.methods.iter().for_each(|method| method.claim_made(self, target, created));
+    }
+}
+
+impl RestoreVolumes {
+    pub(crate) fn new(
         infos: Vec<BackupVolumeInfo>,
         snapshots: Vec<Snapshot>,
         spec: &RestoreSpec,
         features: &FeatureFlags,
     ) -> Self {
-        let by_volume = |snapshot: Snapshot| (snapshot.spec.persistent_volume_name.clone(), snapshot);
         Self {
+            wishes: Wishes { restore_data: spec.restore_pvs != Some(false), features: features.clone() },
+            methods: methods(Given { snapshots, ..Given::default() }),
             infos: Infos::new(infos),
-            snapshots: snapshots.into_iter().map(by_volume).collect(),
-            restore_data: spec.restore_pvs != Some(false),
-            csi: features.csi(),
             mapping: spec.namespace_mapping.clone(),
             anew: Mutex::default(),
             renamed: Mutex::default(),
@@ -66,7 +127,7 @@ impl Volumes {
     }
 
     /// Decides about a volume, prepares it if it is to be made, and remembers if its claim gets a new one.
-    pub(super) fn handle(&self, volume: &mut Value) -> VolumeVerdict {
+    pub(crate) fn handle(&self, volume: &mut Value) -> VolumeVerdict {
         let name = text(volume, "/metadata/name").to_owned();
         let verdict = self.decide(&name, volume);
         match verdict {
@@ -82,87 +143,71 @@ impl Volumes {
         verdict
     }
 
-    /// What is known of a volume by its name, or else by its claim.
-    fn known(&self, name: &str, volume: &Value) -> Option<(usize, &BackupVolumeInfo)> {
-        let by_claim = || {
-            let of = |pointer| text(volume, pointer);
-            let mut known = self.infos.of_claim(of("/spec/claimRef/namespace"), of("/spec/claimRef/name"));
-            known.find(|(_, info)| info.pv_name.is_empty())
-        };
-        self.infos.of_volume(name).or_else(by_claim)
+    /// The method that saved a volume, and what is known of that.
+    fn method_of(&self, name: &str, volume: &Value) -> Option<(&dyn Method, Option<(usize, &BackupVolumeInfo)>)> {
+        let listed = self.infos.of_volume(name);
+        let unlisted = self.methods.iter().find(|method| listed.is_none() && method.has_saved_unlisted(name));
+        if let Some(method) = unlisted {
+            return Some((&**method, None));
+        }
+        let known = listed.or_else(|| self.known_by_claim(volume))?;
+        Some((self.method_that_saved(known.1)?, Some(known)))
+    }
+
+    fn method_that_saved(&self, info: &BackupVolumeInfo) -> Option<&dyn Method> {
+        self.methods.iter().find(|method| method.has_saved(info)).map(|method| &**method)
+    }
+
+    /// What is known of the claim of a volume that is not known by its name.
+    fn known_by_claim(&self, volume: &Value) -> Option<(usize, &BackupVolumeInfo)> {
+        let of = |pointer| text(volume, pointer);
+        let mut known = self.infos.of_claim(of("/spec/claimRef/namespace"), of("/spec/claimRef/name"));
+        known.find(|(_, info)| info.pv_name.is_empty())
     }
 
     fn decide(&self, name: &str, volume: &Value) -> VolumeVerdict {
-        let known = self.known(name, volume);
-        // Backups of old have no file about volumes, but the one about snapshots.
-        let has_snapshot = self.snapshots.contains_key(name) && self.infos.of_volume(name).is_none();
-        let method = match known {
-            _ if has_snapshot => Some(&VolumeMethod::NativeSnapshot),
-            Some((_, info)) => info.backup_method.as_ref(),
-            None => None,
-        };
-        if let Some((index, what)) = known.filter(|_| !has_snapshot).and_then(|(at, info)| Some((at, self.lost(info)?)))
-        {
-            self.infos.tell(index);
-            return VolumeVerdict::AnewWithData(what);
+        if let Some((method, known)) = self.method_of(name, volume) {
+            let verdict = method.verdict(&self.wishes, known.map(|(_, info)| info));
+            if let (Some((index, _)), Some(_)) = (known, verdict.left()) {
+                self.infos.tell(index);
+            }
+            return verdict;
         }
-        match method {
-            Some(VolumeMethod::NativeSnapshot) if self.restore_data => VolumeVerdict::FromSnapshot,
-            Some(VolumeMethod::NativeSnapshot) => VolumeVerdict::AsItWas,
-            Some(VolumeMethod::PodVolumeBackup | VolumeMethod::CsiSnapshot) => VolumeVerdict::Anew,
-            _ if text(volume, "/spec/persistentVolumeReclaimPolicy") == "Delete" => VolumeVerdict::Anew,
+        match text(volume, "/spec/persistentVolumeReclaimPolicy") {
+            "Delete" => VolumeVerdict::Anew,
             _ => VolumeVerdict::AsItWas,
         }
     }
 
     /// Where the data of a volume is that is wanted and cannot be brought back.
     fn lost(&self, info: &BackupVolumeInfo) -> Option<&'static str> {
-        // A copy without a snapshot is that of an empty volume.
-        let has_copy = || info.pvb_info.as_ref().is_none_or(|copy| !copy.snapshot_handle.is_empty());
-        match info.backup_method {
-            _ if !self.restore_data => None,
-            Some(VolumeMethod::PodVolumeBackup) if has_copy() || info.result == Some(VolumeResult::Failed) => {
-                Some("a pod volume backup, which this version cannot restore")
-            }
-            Some(VolumeMethod::CsiSnapshot) if info.snapshot_data_moved => {
-                Some("a data mover's repository, which this version cannot restore")
-            }
-            Some(VolumeMethod::CsiSnapshot) if !self.csi => Some(NEEDS_CSI),
-            _ => None,
-        }
+        self.method_that_saved(info)?.verdict(&self.wishes, Some(info)).left()
     }
 
     /// Where the data of a claim is that does not come back with it, unless that was told already.
-    pub(super) fn left_of_claim(&self, namespace: &str, claim: &Value) -> Option<&'static str> {
+    pub(crate) fn left_of_claim(&self, namespace: &str, claim: &Value) -> Option<&'static str> {
         let mut known = self.infos.of_claim(namespace, text(claim, "/metadata/name")).peekable();
         if known.peek().is_none() {
-            // Backups of old have no file about volumes, but their claims name their snapshots.
-            let has_snapshot = annotation(claim, annotations::VOLUME_SNAPSHOT_NAME).is_some();
-            return (self.infos.is_without_volumes() && has_snapshot && !self.csi && self.restore_data)
-                .then_some(NEEDS_CSI);
+            let mut methods = self.methods.iter().filter(|_| self.infos.is_without_volumes());
+            return methods.find_map(|method| method.left_of_unlisted_claim(&self.wishes, claim));
         }
         let lost: Vec<_> = known.filter_map(|(index, info)| Some((index, self.lost(info)?))).collect();
         lost.into_iter().filter(|(index, _)| self.infos.tell(*index)).map(|(_, what)| what).next()
     }
 
     /// The volumes of a pod whose data does not come back with it, unless that was told already, and where it is.
-    pub(super) fn left_of_pod(&self, namespace: &str, pod: &str) -> Vec<(String, &'static str)> {
+    pub(crate) fn left_of_pod(&self, namespace: &str, pod: &str) -> Vec<(String, &'static str)> {
         let lost = self.infos.of_pod(namespace, pod).filter_map(|(index, info)| Some((index, info, self.lost(info)?)));
         let untold = lost.filter(|(index, ..)| self.infos.tell(*index));
         let volume = |info: &BackupVolumeInfo| info.pvb_info.as_ref().map(|copy| copy.volume_name.clone());
         untold.map(|(_, info, what)| (volume(info).unwrap_or_default(), what)).collect()
     }
 
-    /// The claim whose data an upload of a data mover holds, if nothing else tells of it.
-    pub(super) fn left_of_upload<'u>(&self, upload: &'u Value) -> Option<(&'u str, &'u str)> {
-        let claim = (text(upload, "/spec/sourceNamespace"), text(upload, "/spec/sourcePVC"));
-        let is_known = self.infos.of_claim(claim.0, claim.1).next().is_some();
-        (self.restore_data && !claim.1.is_empty() && !is_known).then_some(claim)
-    }
-
-    /// The snapshot of a volume.
-    pub(super) fn snapshot(&self, volume: &str) -> Option<&Snapshot> {
-        self.snapshots.get(volume)
+    /// The data of a claim of which only an object of past work tells, and which does not come back.
+    pub(crate) fn left_by_work<'o>(&self, work: &'o Value) -> Option<LeftData<'o>> {
+        let left = self.methods.iter().find_map(|method| method.left_by_work(work))?;
+        let is_known = self.infos.of_claim(left.claim.0, left.claim.1).next().is_some();
+        (self.wishes.restore_data && !is_known).then_some(left)
     }
 
     /// Notes that a volume is made under another name.
@@ -170,60 +215,18 @@ impl Volumes {
         lock(&self.renamed).insert(volume.to_owned(), name.to_owned());
     }
 
-    /// Notes that a volume was made from a snapshot.
-    pub(super) fn note_restored(&self, volume: &Value, snapshot: &Snapshot) {
-        let of = |pointer: &str| text(volume, pointer).to_owned();
-        lock(&self.restored).push(RestoreVolumeInfo {
-            pvc_name: of("/spec/claimRef/name"),
-            pvc_namespace: of("/spec/claimRef/namespace"),
-            pv_name: of("/metadata/name"),
-            restore_method: Some(VolumeMethod::NativeSnapshot),
-            native_snapshot_info: Some(snapshot.info()),
-            ..RestoreVolumeInfo::default()
-        });
-    }
-
-    /// Notes a claim whose volume is made of a CSI snapshot.
-    pub(super) fn note_claim(&self, claim: &Value, original: &str, target: &str) {
-        let name = text(claim, "/metadata/name");
-        if text(claim, "/spec/dataSource/kind") != "VolumeSnapshot" {
-            return;
-        }
-        let info = self.of_claim(original, name).find(|info| info.csi_snapshot_info.is_some());
-        let Some(snapshot) = info.and_then(|info| info.csi_snapshot_info.clone()) else {
-            return;
-        };
-        lock(&self.restored).push(RestoreVolumeInfo {
-            pvc_name: name.to_owned(),
-            pvc_namespace: target.to_owned(),
-            restore_method: Some(VolumeMethod::CsiSnapshot),
-            csi_snapshot_info: Some(CsiSnapshotInfo {
-                snapshot_handle: snapshot.snapshot_handle,
-                size: snapshot.size,
-                driver: snapshot.driver,
-                vsc_name: text(claim, "/spec/dataSource/name").to_owned(),
-                ..CsiSnapshotInfo::default()
-            }),
-            ..RestoreVolumeInfo::default()
-        });
-    }
-
-    /// What is known of the volume that a claim had whose data comes from a CSI snapshot.
-    pub(super) fn old_volume(&self, namespace: &str, claim: &str) -> Option<PvInfo> {
-        if !self.csi || !self.restore_data {
-            return None;
-        }
-        let is_csi = |info: &&BackupVolumeInfo| info.backup_method == Some(VolumeMethod::CsiSnapshot);
-        self.of_claim(namespace, claim).find(is_csi)?.pv_info.clone()
+    /// Notes a volume that was made of what was saved.
+    pub(super) fn note_restored(&self, info: RestoreVolumeInfo) {
+        lock(&self.restored).push(info);
     }
 
     /// What is known of the volumes that a claim had.
-    fn of_claim(&self, namespace: &str, claim: &str) -> impl Iterator<Item = &BackupVolumeInfo> {
+    pub(super) fn of_claim(&self, namespace: &str, claim: &str) -> impl Iterator<Item = &BackupVolumeInfo> {
         self.infos.of_claim(namespace, claim).map(|(_, info)| info)
     }
 
-    /// The volumes that were made from a snapshot, by name.
-    pub(super) fn restored(&self) -> Vec<RestoreVolumeInfo> {
+    /// The volumes that were made of what was saved, by name.
+    pub(crate) fn restored(&self) -> Vec<RestoreVolumeInfo> {
         let mut restored = std::mem::take(&mut *lock(&self.restored));
         let key = |info: &RestoreVolumeInfo| [&info.pv_name, &info.pvc_namespace, &info.pvc_name].map(String::clone);
         restored.sort_by_key(key);
@@ -246,7 +249,7 @@ impl Volumes {
     }
 
     /// Frees a claim from what bound it, and from its volume if that is not made again.
-    pub(super) fn free_claim(&self, claim: &mut Value) {
+    pub(crate) fn free_claim(&self, claim: &mut Value) {
         let volume = text(claim, "/spec/volumeName").to_owned();
         if volume.is_empty() {
             return;

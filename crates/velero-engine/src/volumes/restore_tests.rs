@@ -1,13 +1,14 @@
 use serde_json::json;
-use velero_api::records::PodVolumeInfo;
+use velero_api::records::{CsiSnapshotInfo, PodVolumeInfo, VolumeMethod};
 
 use super::*;
+use crate::volumes::csi::NEEDS_CSI;
 
-fn volumes(method: Option<VolumeMethod>, restore_pvs: Option<bool>) -> Volumes {
+fn volumes(method: Option<VolumeMethod>, restore_pvs: Option<bool>) -> RestoreVolumes {
     let info = BackupVolumeInfo { pv_name: "pv-1".to_owned(), backup_method: method, ..BackupVolumeInfo::default() };
     let mapping = BTreeMap::from([("shop".to_owned(), "shop-2".to_owned())]);
     let spec = RestoreSpec { restore_pvs, namespace_mapping: mapping, ..RestoreSpec::default() };
-    Volumes::new(vec![info], Vec::new(), &spec, &FeatureFlags::default())
+    RestoreVolumes::new(vec![info], Vec::new(), &spec, &FeatureFlags::default())
 }
 
 fn volume(policy: &str) -> Value {
@@ -55,7 +56,7 @@ fn with_the_feature_a_csi_snapshot_is_left_to_the_actions_on_the_claim_and_told_
     };
     let moved = BackupVolumeInfo { pv_name: "pv-2".to_owned(), snapshot_data_moved: true, ..info.clone() };
     let features = ["EnableCSI"].into_iter().collect();
-    let volumes = Volumes::new(vec![info, moved], Vec::new(), &RestoreSpec::default(), &features);
+    let volumes = RestoreVolumes::new(vec![info, moved], Vec::new(), &RestoreSpec::default(), &features);
     assert_eq!(volumes.handle(&mut volume("Retain")), VolumeVerdict::Anew);
     let mut other = volume("Retain");
     other["metadata"]["name"] = json!("pv-2");
@@ -93,9 +94,8 @@ fn a_claim_whose_volume_is_not_made_again_gets_a_new_one() {
 fn a_backup_without_a_file_about_volumes_is_judged_by_its_snapshots() {
     let mut snapshot = Snapshot::default();
     snapshot.spec.persistent_volume_name = "pv-1".to_owned();
-    let volumes = Volumes::new(Vec::new(), vec![snapshot], &RestoreSpec::default(), &FeatureFlags::default());
+    let volumes = RestoreVolumes::new(Vec::new(), vec![snapshot], &RestoreSpec::default(), &FeatureFlags::default());
     assert_eq!(volumes.handle(&mut volume("Delete")), VolumeVerdict::FromSnapshot);
-    assert!(volumes.snapshot("pv-1").is_some() && volumes.snapshot("pv-2").is_none());
 }
 
 #[test]
@@ -126,8 +126,8 @@ fn copy(pv: &str, claim: &str, pod: &str, volume: &str, snapshot: &str) -> Backu
     }
 }
 
-fn of_original(infos: Vec<BackupVolumeInfo>) -> Volumes {
-    Volumes::new(infos, Vec::new(), &RestoreSpec::default(), &FeatureFlags::default())
+fn of_original(infos: Vec<BackupVolumeInfo>) -> RestoreVolumes {
+    RestoreVolumes::new(infos, Vec::new(), &RestoreSpec::default(), &FeatureFlags::default())
 }
 
 const COPY: &str = "a pod volume backup, which this version cannot restore";
@@ -145,7 +145,8 @@ fn copies_of_volumes_without_a_persistent_one_are_told_with_their_pod() {
     assert_eq!(volumes.left_of_pod("shop", "web"), [], "each is told of once");
     assert_eq!(volumes.left_of_pod("bank", "db"), [], "the pod of that name in another namespace");
     let spec = RestoreSpec { restore_pvs: Some(false), ..RestoreSpec::default() };
-    let unwanted = Volumes::new(vec![copy("", "", "web", "a", "s")], Vec::new(), &spec, &FeatureFlags::default());
+    let unwanted =
+        RestoreVolumes::new(vec![copy("", "", "web", "a", "s")], Vec::new(), &spec, &FeatureFlags::default());
     assert_eq!(unwanted.left_of_pod("shop", "web"), [], "no data is wanted");
 }
 
@@ -170,10 +171,10 @@ fn a_backup_without_a_file_about_volumes_is_judged_by_its_copies_and_by_what_its
     let by_snapshot = json!({"metadata": {"name": "disk", "annotations": {"velero.io/volume-snapshot-name": "v"}}});
     assert_eq!(of_original(Vec::new()).left_of_claim("shop", &by_snapshot), Some(NEEDS_CSI));
     let features = ["EnableCSI"].into_iter().collect();
-    let with_csi = Volumes::new(Vec::new(), Vec::new(), &RestoreSpec::default(), &features);
+    let with_csi = RestoreVolumes::new(Vec::new(), Vec::new(), &RestoreSpec::default(), &features);
     assert_eq!(with_csi.left_of_claim("shop", &by_snapshot), None);
     let upload = json!({"spec": {"sourceNamespace": "shop", "sourcePVC": "disk"}});
-    assert_eq!(volumes.left_of_upload(&upload), Some(("shop", "disk")));
+    assert_eq!(volumes.left_by_work(&upload).map(|left| left.claim), Some(("shop", "disk")));
     let moved = BackupVolumeInfo { snapshot_data_moved: true, ..copy("pv-9", "disk", "web", "disk", "s") };
-    assert_eq!(of_original(vec![moved]).left_of_upload(&upload), None, "the file about volumes tells of it");
+    assert!(of_original(vec![moved]).left_by_work(&upload).is_none(), "the file about volumes tells of it");
 }

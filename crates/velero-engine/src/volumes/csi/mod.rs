@@ -1,20 +1,98 @@
-//! What is known of the CSI snapshots of a backup: noted when one is begun, and when its object comes by.
+//! CSI snapshots: taken by the action on the claim, followed by that on the VolumeSnapshot. Noted here when one is begun
+//! and when its object comes by; a restore leaves the volume to the claim, whose action makes it of the snapshot.
 
+mod new_volumes;
+mod restore;
+
+use async_trait::async_trait;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 use velero_api::annotations;
 use velero_api::records::{BackupVolumeInfo, CsiSnapshotInfo, VolumeMethod, VolumeResult};
+use velero_cluster::RawItem;
 use velero_rules::quantity::Quantity;
+use velero_rules::volume_decision::VolumeDecision;
 
-use super::act::ItemResult;
-use super::volumes::{Volumes, info_of, lock};
+use super::VOLUMES;
+use super::backup::{BackupContext, BackupVolumes, info_of, name_of};
+use super::error::VolumeError;
+use super::method::Method;
+use super::restore::{RestoreContext, VolumeVerdict, Wishes};
+use crate::lock;
+use crate::restore::object::annotation;
+use crate::restore::{Item, Target};
 
 /// The type of CSI snapshots.
 const CSI_SNAPSHOTS: &str = "volumesnapshots.snapshot.storage.k8s.io";
 
-impl Volumes {
+/// What a restore says that finds a CSI snapshot and cannot use it.
+pub(super) const NEEDS_CSI: &str = "a CSI snapshot, which needs a server with --features=EnableCSI";
+
+/// Snapshots of CSI drivers.
+pub(super) struct Csi;
+
+#[async_trait]
+impl Method for Csi {
+    fn name(&self) -> VolumeMethod {
+        VolumeMethod::CsiSnapshot
+    }
+
+    fn takes(&self, decision: VolumeDecision) -> bool {
+        matches!(decision, VolumeDecision::CsiSnapshot { .. })
+    }
+
+    async fn save_volume(&self, backup: &BackupContext<'_>, volume: &Value) -> Result<(), VolumeError> {
+        let entry = backup.journal.info().object(VOLUMES, None, name_of(volume));
+        entry.message("The snapshot of the volume is left to the CSI actions on its claim");
+        Ok(())
+    }
+
+    fn begin_claim(&self, backup: &BackupContext<'_>, volume: &Value) {
+        backup.volumes.note_csi(volume);
+    }
+
+    fn follow(&self, backup: &BackupContext<'_>, resource: &str, item: &Value, operation_id: &str) {
+        backup.volumes.note_csi_snapshot(resource, item, operation_id);
+    }
+
+    fn end_claim(&self, backup: &BackupContext<'_>, volume: &Value) -> Result<(), VolumeError> {
+        backup.volumes.check_csi(volume)?;
+        if backup.moves_data() {
+            backup.tell_of_unmoved(volume, "its CSI snapshot is kept by the storage system");
+        }
+        Ok(())
+    }
+
+    fn has_saved(&self, info: &BackupVolumeInfo) -> bool {
+        info.backup_method == Some(VolumeMethod::CsiSnapshot) && !info.snapshot_data_moved
+    }
+
+    fn verdict(&self, wishes: &Wishes, _: Option<&BackupVolumeInfo>) -> VolumeVerdict {
+        match wishes.restore_data && !wishes.features.csi() {
+            true => VolumeVerdict::AnewWithData(NEEDS_CSI),
+            false => VolumeVerdict::Anew,
+        }
+    }
+
+    fn restore_claim(&self, restore: &RestoreContext<'_>, item: &Item, claim: &Value) {
+        let namespace = |namespace: &Option<Box<str>>| namespace.as_deref().unwrap_or_default().to_owned();
+        restore.volumes.note_claim(claim, &namespace(&item.original), &namespace(&item.target));
+    }
+
+    fn claim_made(&self, restore: &RestoreContext<'_>, target: &Target<'_>, created: &RawItem) {
+        new_volumes::expect(restore, target, created);
+    }
+
+    /// The claims of backups of old name their snapshots.
+    fn left_of_unlisted_claim(&self, wishes: &Wishes, claim: &Value) -> Option<&'static str> {
+        let has_snapshot = annotation(claim, annotations::VOLUME_SNAPSHOT_NAME).is_some();
+        (has_snapshot && !wishes.features.csi() && wishes.restore_data).then_some(NEEDS_CSI)
+    }
+}
+
+impl BackupVolumes {
     /// Notes that a CSI snapshot of a volume is begun. It has failed unless something else is heard of it.
-    pub(super) fn note_csi(&self, volume: &Value) {
+    fn note_csi(&self, volume: &Value) {
         let driver = volume["spec"]["csi"]["driver"].as_str().unwrap_or_default().to_owned();
         self.note(BackupVolumeInfo {
             backup_method: Some(VolumeMethod::CsiSnapshot),
@@ -26,7 +104,7 @@ impl Volumes {
     }
 
     /// Notes what a CSI snapshot says of itself that an operation follows. How it ends is known when that ends.
-    pub(super) fn note_csi_snapshot(&self, type_name: &str, snapshot: &Value, operation_id: &str) {
+    fn note_csi_snapshot(&self, type_name: &str, snapshot: &Value, operation_id: &str) {
         if type_name != CSI_SNAPSHOTS {
             return;
         }
@@ -37,7 +115,7 @@ impl Volumes {
                 && info.backup_method == Some(VolumeMethod::CsiSnapshot)
         };
         if let Some(info) = infos.values_mut().find(is_of) {
-            info.csi_snapshot_info = Some(csi_info(snapshot, operation_id));
+            info.csi_snapshot_info = Some(snapshot_info(snapshot, operation_id));
             let created = snapshot["status"]["creationTime"].as_str().and_then(|time| time.parse().ok());
             info.start_timestamp = created.map(Time);
             info.result = None;
@@ -45,13 +123,13 @@ impl Volumes {
     }
 
     /// An error unless the CSI snapshot of a volume is followed now.
-    pub(super) fn check_csi(&self, volume: &Value) -> ItemResult<()> {
-        let name = volume["metadata"]["name"].as_str().unwrap_or_default();
+    fn check_csi(&self, volume: &Value) -> Result<(), VolumeError> {
+        let name = name_of(volume);
         let followed = lock(&self.infos).get(name).is_some_and(|info| info.result.is_none());
         if followed {
             return Ok(());
         }
-        Err(format!("the CSI snapshot of volume {name} was gone before it could be backed up"))
+        Err(VolumeError::SnapshotGone(name.to_owned()))
     }
 }
 
@@ -61,7 +139,7 @@ fn source_of(snapshot: &Value) -> Option<&str> {
 }
 
 /// What a CSI snapshot says of itself. Its action has noted on it what its content says.
-fn csi_info(snapshot: &Value, operation_id: &str) -> CsiSnapshotInfo {
+fn snapshot_info(snapshot: &Value, operation_id: &str) -> CsiSnapshotInfo {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (notes, status) = (&snapshot["metadata"]["annotations"], &snapshot["status"]);
     let size = status["restoreSize"].as_str().and_then(|size| size.parse::<Quantity>().ok());
@@ -83,15 +161,14 @@ mod tests {
     use velero_api::v1::BackupSpec;
 
     use super::*;
-    use crate::backup::TakenSnapshots;
 
     #[test]
     fn a_csi_snapshot_has_failed_until_it_is_followed() {
-        let volumes = Volumes::new(&BackupSpec::default(), TakenSnapshots::default());
+        let volumes = BackupVolumes::new(&BackupSpec::default());
         let claim = json!({"namespace": "shop", "name": "data"});
         let csi = json!({"metadata": {"name": "pv-1"}, "spec": {"claimRef": claim, "csi": {"driver": "disk"}}});
         volumes.note_csi(&csi);
-        assert!(volumes.check_csi(&csi).unwrap_err().contains("pv-1"));
+        assert!(volumes.check_csi(&csi).unwrap_err().to_string().contains("pv-1"));
         let notes = json!({annotations::VOLUME_SNAPSHOT_HANDLE: "h", annotations::CSI_DRIVER_NAME: "disk"});
         let snapshot = json!({
             "metadata": {"namespace": "shop", "name": "velero-data-x", "annotations": notes},

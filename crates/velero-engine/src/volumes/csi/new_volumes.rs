@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use velero_api::records::PvInfo;
 use velero_cluster::{Cluster, Error, RawItem, ResourceType};
 
-use super::apply::Target;
-use super::object::text;
-use super::run::{Run, lock};
-use crate::Journal;
+use super::RestoreContext;
+use crate::restore::Target;
+use crate::restore::object::text;
+use crate::{Journal, lock};
 
 /// How long a volume is waited for that is made only when a pod needs it.
 const FOR_CONSUMER: Duration = Duration::from_secs(30);
@@ -24,24 +24,22 @@ struct Expected {
     patience: Duration,
 }
 
-impl Run {
-    /// Waits in the background for the new volume of a claim that was made, if the old one is known.
-    pub(super) fn expect_volume(&self, target: &Target<'_>, created: &RawItem) {
-        let original = target.item.original.as_deref().unwrap_or_default();
-        let Some(old) = self.volumes.old_volume(original, &target.item.name) else {
-            return;
-        };
-        let class = created.to_value().map(|claim| text(&claim, "/spec/storageClassName").to_owned());
-        let expected = Expected {
-            cluster: self.request.cluster.clone(),
-            journal: self.journal.clone(),
-            namespace: target.namespace().unwrap_or_default().to_owned(),
-            claim: target.name.clone(),
-            old,
-            patience: self.request.resource_timeout,
-        };
-        lock(&self.new_volumes).spawn(expected.follow(class.unwrap_or_default()));
-    }
+/// Waits in the background for the new volume of a claim that was made, if the old one is known.
+pub(super) fn expect(restore: &RestoreContext<'_>, target: &Target<'_>, created: &RawItem) {
+    let original = target.item.original.as_deref().unwrap_or_default();
+    let Some(old) = restore.volumes.old_volume(original, &target.item.name) else {
+        return;
+    };
+    let class = created.to_value().map(|claim| text(&claim, "/spec/storageClassName").to_owned());
+    let expected = Expected {
+        cluster: restore.cluster.clone(),
+        journal: restore.journal.clone(),
+        namespace: target.namespace().unwrap_or_default().to_owned(),
+        claim: target.name.clone(),
+        old,
+        patience: restore.resource_timeout,
+    };
+    lock(restore.tasks).spawn(expected.follow(class.unwrap_or_default()));
 }
 
 impl Expected {

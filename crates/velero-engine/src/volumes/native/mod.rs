@@ -1,55 +1,41 @@
-//! Native snapshots: the first location whose snapshotter knows a volume takes one.
+//! Native snapshots: the first location whose snapshotter knows a volume takes one, and a restore makes a volume of it.
+
+mod restore;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use serde_json::Value;
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::OnceCell;
 use velero_api::records::{
-    BackupOperationSpec, ResourceIdentifier, Snapshot, SnapshotPhase, SnapshotSpec, SnapshotStatus,
+    BackupOperationSpec, BackupVolumeInfo, ResourceIdentifier, Snapshot, SnapshotPhase, SnapshotSpec, SnapshotStatus,
+    VolumeMethod,
 };
 use velero_plugin::{VolumeInfo, VolumeSnapshotter};
+use velero_rules::volume_decision::VolumeDecision;
 use velero_rules::volume_zone::zone_of;
 
-use super::act::{ItemResult, Run};
-use super::pool::VOLUMES;
+use super::VOLUMES;
+use super::backup::{BY_SNAPSHOT, BackupContext, info_of, name_of};
+use super::error::VolumeError;
+use super::method::Method;
+use super::restore::{RestoreContext, VolumeVerdict, Wishes};
+use crate::restore::{Item, Trouble};
 
 /// Tags of every snapshot, besides the labels of the backup.
 const BACKUP_TAG: &str = "velero.io/backup";
 const VOLUME_TAG: &str = "velero.io/pv";
 
-/// The snapshots a backup has taken so far. Clones share them, so that it is known what was taken also of a backup that
-/// never came to its end.
-#[derive(Clone, Debug, Default)]
-pub struct TakenSnapshots {
-    snapshots: watch::Sender<Vec<Snapshot>>,
-}
-
-impl TakenSnapshots {
-    /// All of them, those that failed included.
-    pub fn all(&self) -> Vec<Snapshot> {
-        self.snapshots.borrow().clone()
-    }
-
-    /// Tells whoever waits for it that there are more.
-    pub fn subscribe(&self) -> watch::Receiver<Vec<Snapshot>> {
-        self.snapshots.subscribe()
-    }
-
-    pub(super) fn add(&self, snapshot: Snapshot) {
-        self.snapshots.send_modify(|snapshots| snapshots.push(snapshot));
-    }
-}
-
 type Opened = Result<Arc<dyn VolumeSnapshotter>, String>;
 
 /// The snapshot locations of a backup; each is opened when it is first needed.
-pub(super) struct SnapshotLocations {
+struct SnapshotLocations {
     locations: Vec<(String, OnceCell<Opened>)>,
 }
 
 impl SnapshotLocations {
-    pub(super) fn new(names: &[String]) -> Self {
+    fn new(names: &[String]) -> Self {
         Self { locations: names.iter().map(|name| (name.clone(), OnceCell::new())).collect() }
     }
 }
@@ -61,45 +47,132 @@ struct Known {
     volume_id: String,
 }
 
-impl Run {
+/// Snapshots of volume snapshotter plugins.
+pub(super) struct Native {
+    locations: SnapshotLocations,
+    /// The snapshots of the backup that is restored, by volume.
+    snapshots: BTreeMap<String, Snapshot>,
+}
+
+impl Native {
+    pub(super) fn new(locations: &[String], snapshots: Vec<Snapshot>) -> Self {
+        let by_volume = |snapshot: Snapshot| (snapshot.spec.persistent_volume_name.clone(), snapshot);
+        Self { locations: SnapshotLocations::new(locations), snapshots: snapshots.into_iter().map(by_volume).collect() }
+    }
+}
+
+#[async_trait]
+impl Method for Native {
+    fn name(&self) -> VolumeMethod {
+        VolumeMethod::NativeSnapshot
+    }
+
+    fn takes(&self, decision: VolumeDecision) -> bool {
+        matches!(decision, VolumeDecision::Snapshot { .. })
+    }
+
+    async fn save_volume(&self, backup: &BackupContext<'_>, volume: &Value) -> Result<(), VolumeError> {
+        let name = name_of(volume);
+        let moves = backup.moves_data();
+        if self.take_snapshot(backup, name, volume).await? {
+            if moves {
+                let warning = backup.journal.warning().object(VOLUMES, None, name);
+                warning.message("The data of the volume stays where its snapshot is: snapshotters do not move data");
+            }
+            return Ok(());
+        }
+        let reason = "no applicable volumesnapshotter found";
+        let entry = backup.journal.info().object(VOLUMES, None, name);
+        entry.message(&format!("No snapshot of the volume is taken: {reason}"));
+        backup.volumes.note_skipped(volume, BY_SNAPSHOT, reason);
+        if moves && volume["spec"]["csi"].is_object() {
+            let neither = "no snapshot of it is taken either (the server lacks --features=EnableCSI)";
+            backup.tell_of_unmoved(volume, neither);
+        }
+        Ok(())
+    }
+
+    fn has_saved_unlisted(&self, volume: &str) -> bool {
+        self.snapshots.contains_key(volume)
+    }
+
+    fn verdict(&self, wishes: &Wishes, _: Option<&BackupVolumeInfo>) -> VolumeVerdict {
+        match wishes.restore_data {
+            true => VolumeVerdict::FromSnapshot,
+            false => VolumeVerdict::AsItWas,
+        }
+    }
+
+    async fn restore_volume(
+        &self,
+        restore: &RestoreContext<'_>,
+        item: &Item,
+        volume: &mut Value,
+    ) -> Result<(), Trouble> {
+        self.volume_from_snapshot(restore, item, volume).await
+    }
+}
+
+impl BackupContext<'_> {
+    /// Notes a snapshot of a volume.
+    fn note_snapshot(&self, volume: &Value, snapshot: Snapshot) {
+        self.volumes.note(info_with(volume, &snapshot));
+        self.recorder.snapshots.add(snapshot);
+    }
+}
+
+/// What is told of a volume and its snapshot.
+fn info_with(volume: &Value, snapshot: &Snapshot) -> BackupVolumeInfo {
+    BackupVolumeInfo {
+        backup_method: Some(VolumeMethod::NativeSnapshot),
+        result: snapshot.result(),
+        native_snapshot_info: Some(snapshot.info()),
+        ..info_of(volume)
+    }
+}
+
+impl Native {
     /// Takes a snapshot of a volume; false when no snapshotter knows it.
-    pub(super) async fn take_snapshot(&self, name: &str, volume: &Value) -> ItemResult<bool> {
-        let Some(Known { location, snapshotter, volume_id }) = self.find_snapshotter(name, volume).await else {
+    async fn take_snapshot(&self, backup: &BackupContext<'_>, name: &str, volume: &Value) -> Result<bool, VolumeError> {
+        let Some(known) = self.find_snapshotter(backup, name, volume).await else {
             return Ok(false);
         };
-        let zone = zone_of(volume);
-        let failed = |what: &str, error: velero_plugin::Error| {
-            format!("error {what} volume {volume_id} of volume snapshot location {location}: {error}")
+        let (snapshotter, zone) = (&known.snapshotter, zone_of(volume));
+        let failed = |doing, error| VolumeError::Snapshotter {
+            doing,
+            volume_id: known.volume_id.clone(),
+            location: known.location.clone(),
+            source: Box::new(error),
         };
-        let info = snapshotter.get_volume_info(&volume_id, &zone).await;
+        let info = snapshotter.get_volume_info(&known.volume_id, &zone).await;
         let info = info.map_err(|error| failed("getting information on", error))?;
-        let answer = snapshotter.create_snapshot(&volume_id, &zone, &self.tags(name)).await;
+        let answer = snapshotter.create_snapshot(&known.volume_id, &zone, &tags(backup, name)).await;
         let status = match &answer {
             Ok(id) if snapshotter.follows_uploads() => status(id, SnapshotPhase::New),
             Ok(id) => status(id, SnapshotPhase::Completed),
             Err(_) => status("", SnapshotPhase::Failed),
         };
-        let spec = self.snapshot_spec(name, info, (&location, &volume_id, zone));
-        self.volumes.note_snapshot(volume, Snapshot { spec, status });
+        let spec = known.snapshot_spec(backup, name, info, zone);
+        backup.note_snapshot(volume, Snapshot { spec, status });
         let id = answer.map_err(|error| failed("taking a snapshot of", error))?;
-        let entry = self.journal.info().object(VOLUMES, None, name).field("snapshot", id.clone());
-        entry.field("volumeSnapshotLocation", location.clone()).message("Took a snapshot of the volume");
+        let entry = backup.journal.info().object(VOLUMES, None, name).field("snapshot", id.clone());
+        entry.field("volumeSnapshotLocation", known.location.clone()).message("Took a snapshot of the volume");
         if snapshotter.follows_uploads() {
-            self.record_upload(name, snapshotter.name(), location, id);
+            known.record_upload(backup, name, id);
         }
         Ok(true)
     }
 
     /// The first snapshotter that knows a volume. One that cannot be asked is an error of the backup, and the next is
     /// asked.
-    async fn find_snapshotter(&self, name: &str, volume: &Value) -> Option<Known> {
-        for (location, opened) in &self.volumes.locations.locations {
+    async fn find_snapshotter(&self, backup: &BackupContext<'_>, name: &str, volume: &Value) -> Option<Known> {
+        for (location, opened) in &self.locations.locations {
             let trouble = |error: &dyn std::fmt::Display, message: &str| {
-                let entry = self.journal.error().object(VOLUMES, None, name).error(error);
+                let entry = backup.journal.error().object(VOLUMES, None, name).error(error);
                 entry.field("volumeSnapshotLocation", location.clone()).message(message);
             };
             let opened = opened.get_or_init(|| async {
-                self.request.actions.volume_snapshotter(location).await.map_err(|error| error.to_string())
+                backup.actions.volume_snapshotter(location).await.map_err(|error| error.to_string())
             });
             let snapshotter = match opened.await {
                 Ok(snapshotter) => Arc::clone(snapshotter),
@@ -116,28 +189,17 @@ impl Run {
         }
         None
     }
+}
 
-    fn tags(&self, name: &str) -> BTreeMap<String, String> {
-        let metadata = &self.request.backup.metadata;
-        let mut tags = metadata.labels.clone().unwrap_or_default();
-        tags.insert(BACKUP_TAG.to_owned(), metadata.name.clone().unwrap_or_default());
-        tags.insert(VOLUME_TAG.to_owned(), name.to_owned());
-        tags
-    }
-
-    fn snapshot_spec(
-        &self,
-        name: &str,
-        info: VolumeInfo,
-        (location, volume_id, zone): (&str, &str, String),
-    ) -> SnapshotSpec {
-        let metadata = &self.request.backup.metadata;
+impl Known {
+    fn snapshot_spec(&self, backup: &BackupContext<'_>, name: &str, info: VolumeInfo, zone: String) -> SnapshotSpec {
+        let metadata = &backup.backup.metadata;
         SnapshotSpec {
             backup_name: metadata.name.clone().unwrap_or_default(),
             backup_uid: metadata.uid.clone().unwrap_or_default(),
-            location: location.to_owned(),
+            location: self.location.clone(),
             persistent_volume_name: name.to_owned(),
-            provider_volume_id: volume_id.to_owned(),
+            provider_volume_id: self.volume_id.clone(),
             volume_type: info.volume_type,
             volume_az: zone,
             volume_iops: info.iops,
@@ -146,21 +208,49 @@ impl Run {
     }
 
     /// The upload of a snapshot is an operation that the backup waits for.
-    fn record_upload(&self, name: &str, snapshotter: &str, location: String, snapshot_id: String) {
-        self.add_operation(BackupOperationSpec {
-            backup_item_action: snapshotter.to_owned(),
+    fn record_upload(&self, backup: &BackupContext<'_>, name: &str, snapshot_id: String) {
+        let spec = BackupOperationSpec {
+            backup_item_action: self.snapshotter.name().to_owned(),
             resource_identifier: ResourceIdentifier {
                 resource: VOLUMES.to_owned(),
                 name: name.to_owned(),
                 ..ResourceIdentifier::default()
             },
             operation_id: snapshot_id,
-            volume_snapshot_location: location,
+            volume_snapshot_location: self.location.clone(),
             ..BackupOperationSpec::default()
-        });
+        };
+        backup.recorder.add_operation(backup.backup, spec);
     }
+}
+
+fn tags(backup: &BackupContext<'_>, name: &str) -> BTreeMap<String, String> {
+    let metadata = &backup.backup.metadata;
+    let mut tags = metadata.labels.clone().unwrap_or_default();
+    tags.insert(BACKUP_TAG.to_owned(), metadata.name.clone().unwrap_or_default());
+    tags.insert(VOLUME_TAG.to_owned(), name.to_owned());
+    tags
 }
 
 fn status(snapshot_id: &str, phase: SnapshotPhase) -> SnapshotStatus {
     SnapshotStatus { provider_snapshot_id: snapshot_id.to_owned(), phase: Some(phase), ..SnapshotStatus::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use velero_api::records::VolumeResult;
+
+    use super::*;
+
+    #[test]
+    fn a_volume_is_told_of_with_its_claim_and_its_snapshot() {
+        let claim = json!({"namespace": "shop", "name": "data"});
+        let volume = json!({"metadata": {"name": "pv-1"}, "spec": {"claimRef": claim}});
+        let snapshot = Snapshot { status: status("s1", SnapshotPhase::Completed), ..Snapshot::default() };
+        let taken = info_with(&volume, &snapshot);
+        assert_eq!((taken.pvc_namespace.as_str(), taken.pvc_name.as_str()), ("shop", "data"));
+        assert_eq!(taken.result, Some(VolumeResult::Succeeded));
+        assert_eq!(taken.native_snapshot_info.as_ref().unwrap().snapshot_handle, "s1");
+    }
 }

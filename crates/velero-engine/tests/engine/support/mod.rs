@@ -87,7 +87,7 @@ impl Scene {
             features: self.features.clone(),
             page_size: self.page_size,
             item_block_workers: 1,
-            taken: Default::default(),
+            recorder: Default::default(),
             limits: Default::default(),
             owed_hooks: Default::default(),
         }

@@ -1,0 +1,143 @@
+//! Items that wait: volumes whose data comes first, and items whose actions wait for something slow, such as claims whose
+//! volumes get a CSI snapshot.
+//!
+//! The action on such a claim returns when the driver has taken the snapshot. So that drivers work side by side, these
+//! items come last: those of a block whose pods have hooks when the other items of the block are done and before the
+//! hooks that follow, all others at the end of the batch they came with. Then many are worked on at the same time,
+//! however many blocks there are.
+
+use std::sync::{Arc, Mutex};
+
+use futures::{FutureExt, StreamExt, stream};
+use serde_json::Value;
+use velero_plugin::BackupItemAction;
+
+use super::act::{Run, identity};
+use super::group::{BlockItem, ItemBlock};
+use super::pool::{Item, VOLUMES};
+use super::write::Record;
+use crate::lock;
+
+/// How many volumes are dealt with at the same time.
+const VOLUMES_AT_ONCE: usize = 16;
+
+/// How many items are worked on at the same time whose actions only wait, each for its own driver.
+const ITEMS_AT_ONCE: usize = 128;
+
+/// Items on their way into the archive.
+#[derive(Default)]
+pub(super) struct Batch {
+    /// Those that are ready.
+    pub records: Vec<Record>,
+    /// Volumes whose data comes first.
+    pub volumes: Vec<PendingVolume>,
+    /// Items that wait for their turn.
+    pub items: Vec<PendingItem>,
+}
+
+/// A volume whose data is still to be dealt with.
+pub(super) struct PendingVolume {
+    pub record: Record,
+    pub name: String,
+    pub value: Arc<Value>,
+}
+
+/// An item that waits for its turn.
+pub(super) struct PendingItem {
+    pub block_item: BlockItem,
+    /// Whether it comes whatever the filters say.
+    pub must_include: bool,
+}
+
+/// What was put aside until the end of the batch.
+#[derive(Default)]
+pub(super) struct Deferred(Mutex<(Vec<PendingVolume>, Vec<PendingItem>)>);
+
+impl Deferred {
+    /// Puts volumes and items aside.
+    pub(super) fn add(&self, volumes: Vec<PendingVolume>, items: Vec<PendingItem>) {
+        let mut deferred = lock(&self.0);
+        deferred.0.extend(volumes);
+        deferred.1.extend(items);
+    }
+
+    /// The volumes and items that were put aside.
+    pub(super) fn take(&self) -> (Vec<PendingVolume>, Vec<PendingItem>) {
+        std::mem::take(&mut *lock(&self.0))
+    }
+}
+
+impl Run {
+    /// Whether an item waits for its turn.
+    pub(super) fn waits(&self, item: &Item) -> bool {
+        let mut actions = item.planned.backup_actions.iter().map(|index| &self.plan.backup_actions[*index].action);
+        self.saves_volumes && actions.any(|action| action.waits() && self.is_on(action))
+    }
+
+    /// Whether the server has the feature that an action needs.
+    pub(super) fn is_on(&self, action: &Arc<dyn BackupItemAction>) -> bool {
+        action.needs_feature().is_none_or(|feature| self.request.features.is_enabled(feature))
+    }
+
+    /// Backs up items that have waited, many at a time; gives what they brought.
+    pub(super) async fn back_up_waiting(&self, mut items: Vec<PendingItem>) -> Batch {
+        let mut all = Batch::default();
+        while !items.is_empty() {
+            let batches: Vec<Batch> = stream::iter(items)
+                .map(|item| self.back_up_pending(item).boxed())
+                .buffer_unordered(ITEMS_AT_ONCE)
+                .collect()
+                .await;
+            items = Vec::new();
+            for batch in batches {
+                all.records.extend(batch.records);
+                all.volumes.extend(batch.volumes);
+                items.extend(batch.items);
+            }
+            self.ledger.publish();
+        }
+        all
+    }
+
+    async fn back_up_pending(&self, PendingItem { block_item, must_include }: PendingItem) -> Batch {
+        let mut batch = Batch::default();
+        self.back_up_or_tell(block_item, must_include, &mut ItemBlock::default(), &mut batch).await;
+        batch
+    }
+
+    /// Backs up an item; what goes wrong is told.
+    pub(super) async fn back_up_or_tell(
+        &self,
+        block_item: BlockItem,
+        must_include: bool,
+        block: &mut ItemBlock,
+        batch: &mut Batch,
+    ) {
+        let planned = Arc::clone(&block_item.item.planned);
+        let (namespace, name) = identity(&block_item.item);
+        if let Err(error) = self.back_up_item(block_item, must_include, block, batch).await {
+            let entry = self.journal.error().object(&planned.name, namespace.as_deref(), &name);
+            entry.error(&error).message("Error backing up item");
+        }
+    }
+
+    /// Deals with the data of volumes, many at a time; gives the volumes whose items belong into the archive.
+    pub(super) async fn save_volumes(&self, volumes: Vec<PendingVolume>) -> Vec<Record> {
+        let saved: Vec<Option<Record>> = stream::iter(volumes)
+            .map(|volume| self.save_volume(volume).boxed())
+            .buffer_unordered(VOLUMES_AT_ONCE)
+            .collect()
+            .await;
+        saved.into_iter().flatten().collect()
+    }
+
+    async fn save_volume(&self, PendingVolume { record, name, value }: PendingVolume) -> Option<Record> {
+        let Err(error) = self.volume_context().save(&value).await else {
+            self.log_item(&record.planned, None, &name);
+            return Some(record);
+        };
+        self.ledger.fail(&record.planned, None, &name);
+        self.journal.error().object(VOLUMES, None, &name).error(&error).message("Error backing up item");
+        None
+    }
+}

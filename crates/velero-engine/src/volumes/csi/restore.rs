@@ -1,0 +1,43 @@
+//! What is told of volumes that a restore makes of CSI snapshots.
+
+use serde_json::Value;
+use velero_api::records::{BackupVolumeInfo, CsiSnapshotInfo, PvInfo, RestoreVolumeInfo, VolumeMethod};
+
+use super::super::restore::RestoreVolumes;
+use crate::restore::object::text;
+
+impl RestoreVolumes {
+    /// Notes a claim whose volume is made of a CSI snapshot.
+    pub(in crate::volumes) fn note_claim(&self, claim: &Value, original: &str, target: &str) {
+        let name = text(claim, "/metadata/name");
+        if text(claim, "/spec/dataSource/kind") != "VolumeSnapshot" {
+            return;
+        }
+        let info = self.of_claim(original, name).find(|info| info.csi_snapshot_info.is_some());
+        let Some(snapshot) = info.and_then(|info| info.csi_snapshot_info.clone()) else {
+            return;
+        };
+        self.note_restored(RestoreVolumeInfo {
+            pvc_name: name.to_owned(),
+            pvc_namespace: target.to_owned(),
+            restore_method: Some(VolumeMethod::CsiSnapshot),
+            csi_snapshot_info: Some(CsiSnapshotInfo {
+                snapshot_handle: snapshot.snapshot_handle,
+                size: snapshot.size,
+                driver: snapshot.driver,
+                vsc_name: text(claim, "/spec/dataSource/name").to_owned(),
+                ..CsiSnapshotInfo::default()
+            }),
+            ..RestoreVolumeInfo::default()
+        });
+    }
+
+    /// What is known of the volume that a claim had whose data comes from a CSI snapshot.
+    pub(super) fn old_volume(&self, namespace: &str, claim: &str) -> Option<PvInfo> {
+        if !self.wishes.features.csi() || !self.wishes.restore_data {
+            return None;
+        }
+        let is_csi = |info: &&BackupVolumeInfo| info.backup_method == Some(VolumeMethod::CsiSnapshot);
+        self.of_claim(namespace, claim).find(is_csi)?.pv_info.clone()
+    }
+}

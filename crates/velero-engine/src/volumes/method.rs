@@ -1,0 +1,123 @@
+//! The trait of a way to save the data of volumes, and the list of all of them.
+
+use async_trait::async_trait;
+use serde_json::Value;
+use velero_api::records::{BackupVolumeInfo, Snapshot, VolumeMethod};
+use velero_cluster::RawItem;
+use velero_rules::volume_decision::VolumeDecision;
+
+use super::backup::BackupContext;
+use super::csi::Csi;
+use super::data_movement::DataMovement;
+use super::error::VolumeError;
+use super::file_system::FileSystem;
+use super::native::Native;
+use super::restore::{LeftData, RestoreContext, VolumeVerdict, Wishes};
+use crate::restore::{Item, Target, Trouble};
+
+/// A way to save the data of volumes, in one backup or restore. One file beside this one each.
+///
+/// Most ways care for some of the moments only; what they do not name does nothing.
+#[async_trait]
+pub(crate) trait Method: Send + Sync {
+    /// What the file about volumes and the actions that save volumes call it.
+    fn name(&self) -> VolumeMethod;
+
+    /// Whether it saves a volume about which this was decided. The decision is made once, in `velero_rules`.
+    fn takes(&self, decision: VolumeDecision) -> bool;
+
+    /// Saves a PersistentVolume it takes, before the object is stored; an error keeps the object out.
+    async fn save_volume(&self, backup: &BackupContext<'_>, volume: &Value) -> Result<(), VolumeError>;
+
+    /// An action that saves in this way is about to be called for the claim of a volume.
+    fn begin_claim(&self, backup: &BackupContext<'_>, volume: &Value) {
+        let _ = (backup, volume);
+    }
+
+    /// An action has begun an operation on an item of any type, perhaps one that belongs to a volume.
+    fn follow(&self, backup: &BackupContext<'_>, resource: &str, item: &Value, operation_id: &str) {
+        let _ = (backup, resource, item, operation_id);
+    }
+
+    /// The action on the claim of a volume is done, and so are the items it asked for.
+    fn end_claim(&self, backup: &BackupContext<'_>, volume: &Value) -> Result<(), VolumeError> {
+        let _ = (backup, volume);
+        Ok(())
+    }
+
+    /// A pod is stored, between its hooks.
+    async fn save_pod(&self, backup: &BackupContext<'_>, pod: &RawItem) {
+        let _ = (backup, pod);
+    }
+
+    /// All items of the backup have come by.
+    fn close(&self, backup: &BackupContext<'_>) {
+        let _ = backup;
+    }
+
+    /// Whether a backup has saved a volume in this way.
+    fn has_saved(&self, info: &BackupVolumeInfo) -> bool {
+        info.backup_method == Some(self.name())
+    }
+
+    /// Whether a backup has saved a volume in this way of which its file about volumes says nothing: those of old.
+    fn has_saved_unlisted(&self, volume: &str) -> bool {
+        let _ = volume;
+        false
+    }
+
+    /// What a restore does with a volume that was saved in this way.
+    fn verdict(&self, wishes: &Wishes, info: Option<&BackupVolumeInfo>) -> VolumeVerdict;
+
+    /// Makes a volume of what was saved, and puts it behind the object: of volumes that are to be made of it.
+    async fn restore_volume(
+        &self,
+        restore: &RestoreContext<'_>,
+        item: &Item,
+        volume: &mut Value,
+    ) -> Result<(), Trouble> {
+        let _ = (restore, item, volume);
+        Ok(())
+    }
+
+    /// A claim is about to be written, as its actions left it.
+    fn restore_claim(&self, restore: &RestoreContext<'_>, item: &Item, claim: &Value) {
+        let _ = (restore, item, claim);
+    }
+
+    /// A claim was made.
+    fn claim_made(&self, restore: &RestoreContext<'_>, target: &Target<'_>, created: &RawItem) {
+        let _ = (restore, target, created);
+    }
+
+    /// Where the data of a claim is of which the backup says nothing else, if it does not come back: those of old.
+    fn left_of_unlisted_claim(&self, wishes: &Wishes, claim: &Value) -> Option<&'static str> {
+        let _ = (wishes, claim);
+        None
+    }
+
+    /// The data of a claim that past work of this kind has put somewhere, as the object of that work tells.
+    fn left_by_work<'o>(&self, work: &'o Value) -> Option<LeftData<'o>> {
+        let _ = work;
+        None
+    }
+}
+
+/// What the methods of a backup or restore are given.
+#[derive(Default)]
+pub(crate) struct Given<'a> {
+    /// The VolumeSnapshotLocations of a backup.
+    pub(crate) snapshot_locations: &'a [String],
+    /// The native snapshots of the backup that is restored.
+    pub(crate) snapshots: Vec<Snapshot>,
+}
+
+/// All ways to save a volume.
+pub(crate) fn methods(given: Given<'_>) -> Vec<Box<dyn Method>> {
+    vec![
+        Box::new(Native::new(given.snapshot_locations, given.snapshots)),
+        Box::new(DataMovement),
+        Box::new(Csi),
+        Box::new(FileSystem::default()),
+    ]
+}
