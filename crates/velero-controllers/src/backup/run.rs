@@ -19,7 +19,6 @@ use velero_store::BackupStore;
 use crate::backup::ending::report as report_end;
 use crate::backup::failure::Failure;
 use crate::backup::queue::Queue;
-use crate::backup::snapshots::uploads;
 use crate::backup::{claim, csi_snapshots, facts, owed_hooks, prepare, report, transfer};
 use crate::lifecycle::cancel::cancel_unfinished;
 use crate::lifecycle::ending::{LostTrack, lose_track};
@@ -27,7 +26,6 @@ use crate::lifecycle::follow::pause;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::operation::tally;
 use crate::lifecycle::poll::{note_failures, poll};
-use crate::lifecycle::started::Started;
 use crate::runtime::busy::Hold;
 use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
@@ -127,20 +125,18 @@ async fn attempt(
     claim::claim_name(context, &store, backup, name(location)).await?;
     let tools = context.plugins.open(Some(journal)).await;
     let tools = tools.map_err(|error| Failure::after_start(describe(&error), &store, false))?;
-    let started = Started::default();
     let recorder = BackupRecorder::default();
     let owed = owed_hooks::of_backup(context, backup);
     let interrupted = |reason: &str| Err(Failure::after_start(reason.to_owned(), &store, false));
     let mut ended = tokio::select! {
-        ended = make(context, backup, wish, journal, &store, (&tools, &started, &recorder, &owed)) => ended,
+        ended = make(context, backup, wish, journal, &store, (&tools, &recorder, &owed)) => ended,
         () = context.stop.cancelled() => interrupted("the server was stopped while the backup ran; create a new backup"),
         () = hold.interrupted() => interrupted("the backup was deleted while it ran"),
     };
     if let Err(failure) = &mut ended {
         owed_hooks::pay(context, &owed, journal).await;
         let taken = recorder.snapshots.all();
-        let operations = [started.operations(), uploads(&taken)].concat();
-        cancel_unfinished(&operations, &tools.actions, backup).await;
+        cancel_unfinished(&recorder.operations.all(), &tools.actions, backup).await;
         failure.snapshots_left = report::discard_snapshots(journal, &taken, &tools.actions).await;
         csi_snapshots::discard(context, backup).await;
     }
@@ -154,15 +150,13 @@ async fn make(
     wish: Wish,
     journal: &Journal,
     store: &BackupStore,
-    (tools, started, recorder, owed): (&Tools, &Started, &BackupRecorder, &OwedHooks),
+    (tools, recorder, owed): (&Tools, &BackupRecorder, &OwedHooks),
 ) -> Result<Backup, Failure> {
-    let unusable = |error: velero_plugin::Error| Failure::after_start(describe(&error), store, false);
-    let watched = started.watch(&tools.actions).map_err(unusable)?;
-    let mut request = transfer::request(context, backup, wish.policies, watched, tools);
+    let mut request = transfer::request(context, backup, wish.policies, tools.actions.clone(), tools);
     request.asked = wish.asked;
     request.recorder = recorder.clone();
     request.owed_hooks = owed.clone();
-    let (outcome, size) = transfer::contents(context, backup, request, journal, store, started).await?;
+    let (outcome, size) = transfer::contents(context, backup, request, journal, store).await?;
     owed_hooks::pay(context, owed, journal).await;
     context.metrics.tarball_size(label(backup, labels::SCHEDULE_NAME), size);
     store_files(context, backup, journal, store, outcome, &tools.actions).await

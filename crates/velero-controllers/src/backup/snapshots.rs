@@ -40,17 +40,6 @@ pub(crate) async fn settle(store: &BackupStore, backup: &str, operations: &[Back
     Ok(count(&snapshots).1)
 }
 
-/// The uploads of snapshots that go on, as operations.
-pub(crate) fn uploads(snapshots: &[Snapshot]) -> Vec<BackupOperation> {
-    let upload = |snapshot: &Snapshot| {
-        let mut operation = BackupOperation::default();
-        operation.spec.volume_snapshot_location.clone_from(&snapshot.spec.location);
-        operation.spec.operation_id.clone_from(&snapshot.status.provider_snapshot_id);
-        operation
-    };
-    snapshots.iter().filter(|snapshot| snapshot.is_unfinished()).map(upload).collect()
-}
-
 /// Takes over how uploads ended; says whether that changed anything.
 fn end_uploads(snapshots: &mut [Snapshot], operations: &[BackupOperation]) -> bool {
     let key = |location: &str, id: &str| (location.to_owned(), id.to_owned());

@@ -19,7 +19,7 @@ use velero_store::{BackupStore, Error as StoreError, PipeWriter, pipe};
 
 use crate::backup::failure::Failure;
 use crate::lifecycle::kind::Kind;
-use crate::lifecycle::started::{Started, keep_stored};
+use crate::lifecycle::started::keep_stored;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
 use crate::runtime::objects::name;
@@ -40,7 +40,6 @@ pub(super) async fn contents(
     request: BackupRequest,
     journal: &Journal,
     store: &BackupStore,
-    started: &Started,
 ) -> Result<(BackupOutcome, u64), Failure> {
     let failed = |reason: String, is_of_store| Failure::after_start(reason, store, is_of_store);
     let (writer, stream) = pipe(WAITING_PIECES);
@@ -50,7 +49,7 @@ pub(super) async fn contents(
         counter.fetch_add(piece.len() as u64, Ordering::Relaxed);
     });
     let (sender, receiver) = watch::channel(BackupProgress::default());
-    let taken = request.recorder.snapshots.clone();
+    let recorder = request.recorder.clone();
     let done = CancellationToken::new();
 
     let make = async {
@@ -61,17 +60,26 @@ pub(super) async fn contents(
     let upload = store.put_contents(name(backup), Box::pin(stream));
     let put = |backup: &mut Backup, progress: &BackupProgress| backup.status.progress = Some(progress.clone());
     let report = progress::write(context, backup, PAUSE, receiver, done.clone(), put);
-    let record = started.keep_stored::<BackupOperation>(backup.files(store), &done);
-    let put_snapshots = || async { store.put_json(name(backup), BackupFile::VolumeSnapshots, &taken.all()).await };
-    let snapshots = keep_stored("Snapshots that were taken", taken.subscribe(), &done, put_snapshots);
-    let (made, uploaded, (), (), ()): (Result<_, String>, _, _, _, _) =
-        tokio::join!(make, upload, report, record, snapshots);
+    let record = keep_recorded(backup, store, &recorder, &done);
+    let (made, uploaded, (), ()): (Result<_, String>, _, _, _) = tokio::join!(make, upload, report, record);
     match (made, uploaded) {
         (Ok(outcome), Ok(())) => Ok((outcome, size.load(Ordering::Relaxed))),
         // The upload only passes on that the archive was not finished; why is known better here.
         (Err(reason), Ok(()) | Err(StoreError::Content { .. })) => Err(failed(reason, false)),
         (_, Err(error)) => Err(failed(explain(&error), true)),
     }
+}
+
+/// Stores what a backup sets going as it grows, until `done`.
+async fn keep_recorded(backup: &Backup, store: &BackupStore, recorder: &BackupRecorder, done: &CancellationToken) {
+    let BackupRecorder { operations, snapshots } = recorder;
+    let files = backup.files(store);
+    let put_operations = || async { files.put_operations(&operations.all()).await };
+    let put_snapshots = || async { store.put_json(name(backup), BackupFile::VolumeSnapshots, &snapshots.all()).await };
+    tokio::join!(
+        keep_stored("Operations that were started", operations.subscribe(), done, put_operations),
+        keep_stored("Snapshots that were taken", snapshots.subscribe(), done, put_snapshots),
+    );
 }
 
 /// Makes the archive on a thread of its own. Dropping the future gives the backup up.

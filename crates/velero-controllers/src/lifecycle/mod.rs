@@ -5,7 +5,7 @@
 //! phase ── the only way they get another phase
 //! ending ── how one fails as a whole
 //! operation ── something an action started that goes on
-//! started ── what actions start while one runs, so that a failure can cancel it
+//! started ── stores what one sets going while it runs, so that a failure can cancel it
 //! round ── one look at operations: what happened goes in, what is to be done comes out
 //! poll ── asks the actions how far their operations are
 //! follow ── looks at the operations of one that waits, and moves it on

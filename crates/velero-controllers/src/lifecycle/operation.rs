@@ -22,8 +22,6 @@ pub(crate) trait Operation: Clone + PartialEq + Serialize + DeserializeOwned + S
     /// What waits for it.
     type Owner: VeleroResource + Sync;
 
-    /// One that an action has just started.
-    fn begun(action: String, id: String) -> Self;
     /// The action that started it.
     fn action(&self) -> &str;
     /// The identity the action gave it.
@@ -60,10 +58,6 @@ pub(crate) trait Operation: Clone + PartialEq + Serialize + DeserializeOwned + S
 macro_rules! common {
     ($owner:ident, $spec:ident, $action:ident) => {
         type Owner = $owner;
-
-        fn begun(action: String, id: String) -> Self {
-            Self { spec: $spec { $action: action, operation_id: id, ..$spec::default() }, ..Self::default() }
-        }
 
         fn action(&self) -> &str {
             &self.spec.$action

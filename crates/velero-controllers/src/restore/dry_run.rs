@@ -15,12 +15,12 @@ use velero_api::v1::{Restore, RestorePhase};
 use velero_archive::RestoreFile;
 use velero_engine::Journal;
 use velero_engine::journal::Counts;
+use velero_engine::recorder::Recorded;
 use velero_engine::restore::ItemPreview;
 
 use crate::lifecycle::cancel::cancel_unfinished;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::operation::Operation;
-use crate::lifecycle::started::Started;
 use crate::restore::kept_files::{claim_files, claims_files};
 use crate::restore::prepare::{PreparedRestore, prepare_restore};
 use crate::restore::store::open;
@@ -117,13 +117,13 @@ async fn look(context: &Context, request: &Restore, prepared: PreparedRestore) -
     let restore = prepared.restore.clone();
     let journal = restore.journal(context);
     let tools = context.plugins.open_for_a_look(&journal).await.map_err(|error| describe(&error))?;
-    let started = Started::default();
+    let started = Recorded::default();
     let looked = tokio::select! {
         looked = transfer::look(context, prepared, &journal, &store, (&tools, &started)) => Some(looked),
         () = context.stop.cancelled() => None,
         () = settle::deleted(context, request) => None,
     };
-    let operations: Vec<RestoreOperation> = started.operations();
+    let operations: Vec<RestoreOperation> = started.all();
     note_operations(&journal, &operations);
     cancel_unfinished(&operations, &tools.actions, &restore).await;
     tools.put_away().await;

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use velero_api::records::BackupVolumeInfo;
 use velero_api::v1::{Backup, BackupStorageLocation, Restore, RestorePhase};
 use velero_cluster::{Cluster, Discovery};
+use velero_engine::recorder::Recorded;
 use velero_engine::restore::RestoreRequest;
 use velero_plugin::Actions;
 use velero_rules::resource_modifiers::ResourceModifiers;
@@ -150,6 +151,7 @@ impl PreparedRestore {
             policies: self.policies,
             volumes,
             snapshots: Vec::new(),
+            operations: Recorded::default(),
             features: settings.features.clone(),
             priorities: settings.priorities()?,
             version_priorities: facts::version_priorities(&objects, &settings.features).await?,

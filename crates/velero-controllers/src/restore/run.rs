@@ -9,12 +9,12 @@ use tokio::sync::SemaphorePermit;
 use velero_api::records::RestoreOperation;
 use velero_api::v1::{Restore, RestorePhase};
 use velero_engine::Journal;
+use velero_engine::recorder::Recorded;
 use velero_store::BackupStore;
 
 use crate::lifecycle::cancel::{cancel_owned, cancel_unfinished};
 use crate::lifecycle::ending::{LostTrack, lose_track};
 use crate::lifecycle::kind::Kind;
-use crate::lifecycle::started::Started;
 use crate::restore::ending::report as report_end;
 use crate::restore::prepare::{PreparedRestore, judge, prepare_restore};
 use crate::restore::report::Failure;
@@ -101,7 +101,7 @@ async fn attempt(
     let restore = prepared.restore.clone();
     let failed = |reason| Failure { reason, store: Some(store.clone()) };
     let tools = context.plugins.open(Some(journal)).await.map_err(|error| failed(describe(&error)))?;
-    let started = Started::default();
+    let started = Recorded::default();
     let interrupted = |reason: &str| Err(reason.to_owned());
     let restored = tokio::select! {
         restored = transfer::contents(context, prepared, journal, &store, (&tools, &started)) => restored,
@@ -120,7 +120,7 @@ async fn attempt(
         }
     };
     if ended.is_err() {
-        cancel_unfinished(&started.operations::<RestoreOperation>(), &tools.actions, &restore).await;
+        cancel_unfinished(&started.all(), &tools.actions, &restore).await;
     }
     tools.put_away().await;
     ended

@@ -9,12 +9,13 @@ use velero_api::records::{BackupVolumeInfo, RestoreOperation};
 use velero_api::v1::{PodVolumeBackup, Restore, RestoreProgress};
 use velero_archive::{BackupFile, RestoreFile};
 use velero_engine::Journal;
+use velero_engine::recorder::Recorded;
 use velero_engine::restore::{self, Preview, RestoreError, RestoreOutcome, RestoreRequest, RunningHooks};
 use velero_rules::volume_records::with_pod_volume_backups;
 use velero_store::{BackupStore, ByteStream, Error as StoreError, blocking_reader};
 
 use crate::lifecycle::kind::Kind;
-use crate::lifecycle::started::Started;
+use crate::lifecycle::started::keep_stored;
 use crate::restore::prepare::PreparedRestore;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
@@ -32,7 +33,7 @@ pub(super) async fn request(
     context: &Context,
     prepared: PreparedRestore,
     store: &BackupStore,
-    (tools, started): (&Tools, &Started),
+    (tools, started): (&Tools, &Recorded<RestoreOperation>),
 ) -> Result<(RestoreRequest, ByteStream), String> {
     let restore = prepared.restore.clone();
     let backup = &restore.spec.backup_name;
@@ -43,10 +44,11 @@ pub(super) async fn request(
         snapshots.map_err(|error| format!("error fetching volume snapshots metadata: {}", explain(&error)))?;
     let archive = store.get_contents(backup).await;
     let archive = archive.map_err(|error| format!("error downloading backup: {}", explain(&error)))?;
-    let actions = started.watch(&tools.actions).map_err(|error| describe(&error))?;
-    let (cluster, discovery) = (context.objects.cluster(), Arc::clone(&tools.discovery));
+    let (actions, discovery) = (tools.actions.clone(), Arc::clone(&tools.discovery));
+    let cluster = context.objects.cluster();
     let request = prepared.request_with(cluster, &context.settings, volumes, (actions, discovery)).await;
-    let request = RestoreRequest { snapshots, ..request.map_err(|error| describe(&error))? };
+    let request = request.map_err(|error| describe(&error))?;
+    let request = RestoreRequest { snapshots, operations: started.clone(), ..request };
     Ok((request, archive))
 }
 
@@ -56,7 +58,7 @@ pub(super) async fn contents(
     prepared: PreparedRestore,
     journal: &Journal,
     store: &BackupStore,
-    (tools, started): (&Tools, &Started),
+    (tools, started): (&Tools, &Recorded<RestoreOperation>),
 ) -> Result<(RestoreOutcome, RunningHooks), String> {
     let restore = prepared.restore.clone();
     let (request, archive) = request(context, prepared, store, (tools, started)).await?;
@@ -71,7 +73,9 @@ pub(super) async fn contents(
         restored
     };
     let report = progress::write(context, &restore, PAUSE, receiver, done.clone(), put_progress);
-    let record = started.keep_stored::<RestoreOperation>(restore.files(store), &done);
+    let files = restore.files(store);
+    let put = || async { files.put_operations(&started.all()).await };
+    let record = keep_stored("Operations that were started", started.subscribe(), &done, put);
     let (restored, (), ()) = tokio::join!(work, report, record);
     restored
 }
@@ -96,7 +100,7 @@ pub(super) async fn look(
     prepared: PreparedRestore,
     journal: &Journal,
     store: &BackupStore,
-    (tools, started): (&Tools, &Started),
+    (tools, started): (&Tools, &Recorded<RestoreOperation>),
 ) -> Result<Preview, String> {
     let (request, archive) = request(context, prepared, store, (tools, started)).await?;
     let (archive, journal) = (blocking_reader(archive), journal.clone());

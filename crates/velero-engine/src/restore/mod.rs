@@ -42,7 +42,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use velero_api::FeatureFlags;
-use velero_api::records::{BackupVolumeInfo, Snapshot};
+use velero_api::records::{BackupVolumeInfo, RestoreOperation, Snapshot};
 use velero_api::v1::{Backup, Restore, RestoreProgress};
 use velero_archive::Limits;
 use velero_cluster::{Cluster, Discovery};
@@ -60,6 +60,7 @@ pub(crate) use pace::Pace;
 pub(crate) use trouble::Trouble;
 
 use crate::Journal;
+use crate::recorder::Recorded;
 use crate::restore::plan::Plan;
 use crate::restore::run::{Mode, Run};
 use crate::restore::selection::Selection;
@@ -84,6 +85,8 @@ pub struct RestoreRequest {
     pub volumes: Vec<BackupVolumeInfo>,
     /// The native snapshots of the backup.
     pub snapshots: Vec<Snapshot>,
+    /// Where the operations are written down that actions start.
+    pub operations: Recorded<RestoreOperation>,
     /// The features of the server.
     pub features: FeatureFlags,
     /// The order of types.

@@ -5,13 +5,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::{StreamExt, stream};
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use velero_api::records::{
-    OperationPhase, OperationStatus, ResourceIdentifier, RestoreOperation, RestoreOperationSpec,
-};
+use velero_api::records::{ResourceIdentifier, RestoreOperation, RestoreOperationSpec};
 use velero_api::v1::{HookStatus, RestoreProgress};
 use velero_plugin::{Resolved, RestoreItemAction};
 use velero_rules::includes_excludes::IncludesExcludes;
@@ -32,6 +28,7 @@ use super::types::Types;
 use super::{RestoreError, RestoreRequest};
 use crate::Journal;
 pub(super) use crate::lock;
+use crate::recorder::started;
 use crate::volumes::{RestoreContext, RestoreVolumes};
 
 /// The most items of a type that are worked on at the same time; how many requests go out is up to [`Pace`].
@@ -69,7 +66,6 @@ pub(super) struct Run {
     pub hooks: Mutex<JoinSet<HookStatus>>,
     pub new_volumes: Mutex<JoinSet<()>>,
     rows: AtomicU64,
-    operations: Mutex<Vec<RestoreOperation>>,
     previews: Mutex<HashMap<ItemKey, (Row, ItemPreview)>>,
     /// How many bytes of differences were told so far.
     told: AtomicUsize,
@@ -117,7 +113,6 @@ impl Run {
             hooks: Mutex::default(),
             new_volumes: Mutex::default(),
             rows: AtomicU64::new(0),
-            operations: Mutex::default(),
             previews: Mutex::default(),
             told: AtomicUsize::new(0),
             request,
@@ -244,12 +239,7 @@ impl Run {
             operation_id,
             ..RestoreOperationSpec::default()
         };
-        let status = OperationStatus {
-            phase: Some(OperationPhase::New),
-            created: Some(Time(Timestamp::now())),
-            ..OperationStatus::default()
-        };
-        lock(&self.operations).push(RestoreOperation { spec, status });
+        self.request.operations.add(RestoreOperation { spec, status: started() });
     }
 
     /// Notes what would happen to an item; nothing when it does happen.
@@ -288,7 +278,7 @@ impl Run {
         let (progress, resource_list) = self.ledger.finish();
         let count = progress.items_restored;
         self.journal.info().message(&format!("Restored a total of {count} items"));
-        let operations = self.operations.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let operations = self.request.operations.all();
         let volumes = self.volumes.restored();
         let pods = self.hooks.into_inner().unwrap_or_else(PoisonError::into_inner);
         let new_volumes = self.new_volumes.into_inner().unwrap_or_else(PoisonError::into_inner);

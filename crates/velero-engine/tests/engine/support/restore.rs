@@ -65,6 +65,7 @@ pub async fn request(cluster: &Cluster, spec: RestoreSpec, extra: Actions) -> Re
         policies: None,
         volumes: Vec::new(),
         snapshots: Vec::new(),
+        operations: Default::default(),
         features,
         priorities: Priorities::default(),
         version_priorities: Default::default(),
