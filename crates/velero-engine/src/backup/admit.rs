@@ -3,9 +3,9 @@
 use velero_api::labels;
 use velero_rules::resource_policies::NamespaceVerdict;
 
-use super::act::Run;
 use super::plan::{NAMESPACES, PlannedType};
 use super::pool::Item;
+use super::run::Run;
 
 impl Run {
     /// Whether an item belongs into the backup, also when an action asked for it. Items that must be included pass all

@@ -1,23 +1,35 @@
 //! Listing: pages of raw items, a few lists ahead of the work.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
 use serde::Deserialize;
 use tokio_util::task::AbortOnDropHandle;
-use velero_cluster::{Page, RawItem};
+use velero_cluster::{Cluster, Page, RawItem};
 use velero_rules::selector::SelectorSet;
 
-use super::act::Run;
-use super::plan::PlannedType;
-use super::pool::{CLAIMS, Item, VOLUMES};
+use super::ledger::Ledger;
+use super::plan::{Plan, PlannedType};
+use super::pool::{CLAIMS, Item, Pool, VOLUMES};
+use crate::{Journal, lock};
 
 /// How many lists are begun before their turn. Each holds two pages at most.
 pub(super) const LISTS_AHEAD: usize = 4;
 
 /// From so many claims on, all volumes are listed.
 const MANY_CLAIMS: usize = 20;
+
+/// What it takes to list items.
+#[derive(Clone, Copy)]
+pub(super) struct Lister<'a> {
+    pub plan: &'a Plan,
+    pub cluster: &'a Cluster,
+    pub ledger: &'a Ledger,
+    pub journal: &'a Journal,
+    /// The most items a page may hold.
+    pub page_size: u32,
+}
 
 /// Items of one type.
 pub(super) struct CollectedPage {
@@ -36,18 +48,18 @@ type Pages = BoxStream<'static, velero_cluster::Result<Page>>;
 
 /// Lists types in order. Lists begin a few at a time ahead of their turn; what cannot be listed is an error in the
 /// journal and does not stop the others.
-pub(super) fn pages<'a>(run: &'a Run, types: &[Arc<PlannedType>]) -> BoxStream<'a, CollectedPage> {
-    let calls: Vec<Call> = types.iter().flat_map(|planned| calls(run, planned)).collect();
+pub(super) fn pages<'a>(lister: Lister<'a>, types: &[Arc<PlannedType>]) -> BoxStream<'a, CollectedPage> {
+    let calls: Vec<Call> = types.iter().flat_map(|planned| calls(lister.plan, planned)).collect();
     stream::iter(calls)
-        .map(move |call| open(run, call).boxed())
+        .map(move |call| open(lister, call).boxed())
         .buffered(LISTS_AHEAD)
-        .flat_map(move |(call, first, rest)| read(run, call, first, rest))
+        .flat_map(move |(call, first, rest)| read(lister, call, first, rest))
         .boxed()
 }
 
 /// Lists one type to its end.
-pub(super) async fn whole_type(run: &Run, planned: &Arc<PlannedType>) -> Vec<Item> {
-    let mut pages = pages(run, std::slice::from_ref(planned));
+pub(super) async fn whole_type(lister: Lister<'_>, planned: &Arc<PlannedType>) -> Vec<Item> {
+    let mut pages = pages(lister, std::slice::from_ref(planned));
     let mut items = Vec::new();
     while let Some(page) = pages.next().await {
         items.extend(page.items.iter().map(|raw| Item::new(&page.planned, raw.detach())));
@@ -56,29 +68,28 @@ pub(super) async fn whole_type(run: &Run, planned: &Arc<PlannedType>) -> Vec<Ite
 }
 
 /// Lists types into the pool.
-pub(super) async fn into_pool(run: &Run, types: &[Arc<PlannedType>]) {
-    let mut pages = pages(run, types);
+pub(super) async fn into_pool(lister: Lister<'_>, types: &[Arc<PlannedType>], pool: &Mutex<Pool>) {
+    let mut pages = pages(lister, types);
     while let Some(page) = pages.next().await {
-        let mut pool = run.pool();
+        let mut pool = lock(pool);
         page.items.iter().for_each(|raw| pool.insert(Item::new(&page.planned, raw.detach())));
     }
 }
 
 /// Lists the volumes of the claims in the pool where the filters do not list volumes for themselves: one list is
 /// cheaper than a request for each claim.
-pub(super) async fn volumes_of_claims(run: &Run) {
-    let plan = &run.plan;
+pub(super) async fn volumes_of_claims(lister: Lister<'_>, pool: &Mutex<Pool>) {
+    let plan = lister.plan;
     let (Some(claims), Some(volumes)) = (plan.preferred(CLAIMS), plan.preferred(VOLUMES)) else {
         return;
     };
-    if volumes.listed || volumes.barred || run.pool().len() < MANY_CLAIMS {
+    if volumes.listed || volumes.barred || lock(pool).len() < MANY_CLAIMS {
         return;
     }
-    let cluster = &run.request.cluster;
-    let mut pages = cluster.list_pages(&volumes.resource_type, None, None, run.request.page_size).boxed();
+    let mut pages = lister.cluster.list_pages(&volumes.resource_type, None, None, lister.page_size).boxed();
     // A list that breaks off is no loss: what it did not bring is asked for one by one.
     while let Some(Ok(page)) = pages.next().await {
-        let mut pool = run.pool();
+        let mut pool = lock(pool);
         for raw in &page.items {
             let claim = claim_of(raw).filter(|claim| pool.contains(claims, Some(&claim.namespace), &claim.name));
             if claim.is_some() {
@@ -111,8 +122,7 @@ fn claim_of(volume: &RawItem) -> Option<ClaimReference> {
 }
 
 /// The list calls for a type: one for each namespace to list and each label selector.
-fn calls(run: &Run, planned: &Arc<PlannedType>) -> Vec<Call> {
-    let plan = &run.plan;
+fn calls(plan: &Plan, planned: &Arc<PlannedType>) -> Vec<Call> {
     let call = |namespace: &Option<String>, selectors: &SelectorSet| {
         let queries = selectors.queries().into_iter();
         let make = |query| Call { planned: Arc::clone(planned), namespace: namespace.clone(), query };
@@ -134,12 +144,11 @@ fn calls(run: &Run, planned: &Arc<PlannedType>) -> Vec<Call> {
 }
 
 /// Begins a list in a task of its own, so that its first page comes while others are worked on.
-async fn open(run: &Run, call: Call) -> (Call, Option<velero_cluster::Result<Page>>, Pages) {
+async fn open(lister: Lister<'_>, call: Call) -> (Call, Option<velero_cluster::Result<Page>>, Pages) {
     let query = Some(call.query.as_str()).filter(|query| !query.is_empty());
     let resource_type = &call.planned.resource_type;
-    let cluster = &run.request.cluster;
     let mut pages: Pages =
-        cluster.list_pages(resource_type, call.namespace.as_deref(), query, run.request.page_size).boxed();
+        lister.cluster.list_pages(resource_type, call.namespace.as_deref(), query, lister.page_size).boxed();
     let task = AbortOnDropHandle::new(tokio::spawn(async move {
         let first = pages.next().await;
         (first, pages)
@@ -147,7 +156,7 @@ async fn open(run: &Run, call: Call) -> (Call, Option<velero_cluster::Result<Pag
     match task.await {
         Ok((first, rest)) => (call, first, rest),
         Err(error) => {
-            run.journal.error().resource(&call.planned.name).error(&error).message("Error listing items");
+            lister.journal.error().resource(&call.planned.name).error(&error).message("Error listing items");
             (call, None, stream::empty().boxed())
         }
     }
@@ -155,7 +164,7 @@ async fn open(run: &Run, call: Call) -> (Call, Option<velero_cluster::Result<Pag
 
 /// The pages of one list, without the items that the filters leave out.
 fn read<'a>(
-    run: &'a Run,
+    lister: Lister<'a>,
     call: Call,
     first: Option<velero_cluster::Result<Page>>,
     rest: Pages,
@@ -166,17 +175,17 @@ fn read<'a>(
         let collected = match page {
             Ok(page) => {
                 if !counted {
-                    run.ledger.expect(page.remaining.unwrap_or_default());
+                    lister.ledger.expect(page.remaining.unwrap_or_default());
                 }
                 // Items of later pages were counted with the first one if the server said how many there are.
                 if !counted || page.remaining.is_none() && !page.restarted {
-                    run.ledger.expect(page.items.len() as u64);
+                    lister.ledger.expect(page.items.len() as u64);
                 }
                 counted |= page.remaining.is_some();
-                Some(select(run, &call, page))
+                Some(select(lister, &call, page))
             }
             Err(error) => {
-                let entry = run.journal.error().resource(&call.planned.name).namespace(call.namespace.as_deref());
+                let entry = lister.journal.error().resource(&call.planned.name).namespace(call.namespace.as_deref());
                 entry.error(&error).message("Error listing items");
                 None
             }
@@ -195,8 +204,8 @@ struct OnPage<'a> {
 }
 
 /// Leaves out the items that the list brought but the filters do not want.
-fn select(run: &Run, call: &Call, page: Page) -> CollectedPage {
-    let plan = &run.plan;
+fn select(lister: Lister<'_>, call: &Call, page: Page) -> CollectedPage {
+    let plan = lister.plan;
     let by_query = SelectorSet::default();
     let selectors_in = |namespace: &str| match &call.namespace {
         Some(_) => Some(&by_query),
@@ -224,7 +233,7 @@ fn select(run: &Run, call: &Call, page: Page) -> CollectedPage {
         }
         taken
     });
-    run.ledger.forget(found - items.len());
+    lister.ledger.forget(found - items.len());
     CollectedPage { planned: Arc::clone(&call.planned), items }
 }
 

@@ -3,27 +3,34 @@
 use std::collections::BTreeSet;
 
 use futures::{FutureExt, StreamExt, stream};
+use velero_cluster::Cluster;
 
-use super::act::Run;
+use super::ledger::Ledger;
+use super::plan::Plan;
 use super::pool::Item;
+use crate::Journal;
 
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 const REQUESTS_AT_A_TIME: usize = 8;
 
 /// The definitions of all custom resources that are in the archive, unless the filters say something about
 /// definitions: then these have been listed, or are not wanted.
-pub(super) async fn of_custom_resources(run: &Run) -> Vec<Item> {
-    let Some(planned) = run.plan.preferred(DEFINITIONS) else {
+pub(super) async fn of_custom_resources(
+    plan: &Plan,
+    ledger: &Ledger,
+    cluster: &Cluster,
+    journal: &Journal,
+) -> Vec<Item> {
+    let Some(planned) = plan.preferred(DEFINITIONS) else {
         return Vec::new();
     };
     if planned.included || planned.barred {
         return Vec::new();
     }
-    let in_archive = run.plan.types().iter().filter(|found| run.ledger.has_any(found));
+    let in_archive = plan.types().iter().filter(|found| ledger.has_any(found));
     // The group of a custom resource always holds a dot.
     let names: BTreeSet<&str> =
         in_archive.filter(|found| found.resource_type.group.contains('.')).map(|found| found.name.as_str()).collect();
-    let cluster = &run.request.cluster;
     let requests = names
         .into_iter()
         .map(|name| async move { (name, cluster.get_raw(&planned.resource_type, None, name).await) }.boxed());
@@ -32,13 +39,13 @@ pub(super) async fn of_custom_resources(run: &Run) -> Vec<Item> {
     while let Some((name, answer)) = answers.next().await {
         match answer {
             Ok(Some(raw)) => {
-                run.journal.info().message(&format!("Found associated CRD {name} to add to backup"));
+                journal.info().message(&format!("Found associated CRD {name} to add to backup"));
                 items.push(Item::new(planned, raw));
             }
             // Not a custom resource.
             Ok(None) => {}
             Err(error) => {
-                let entry = run.journal.error().object(DEFINITIONS, None, name).error(&error);
+                let entry = journal.error().object(DEFINITIONS, None, name).error(&error);
                 entry.message("Error getting CRD");
             }
         }

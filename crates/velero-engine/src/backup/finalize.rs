@@ -11,10 +11,10 @@ use velero_api::v1::BackupProgress;
 use velero_archive::layout::VERSION_PATH;
 use velero_archive::{ArchiveReader, Error as ArchiveError, Limits};
 
-use super::act::Run;
 use super::collect::LISTS_AHEAD;
 use super::group::ItemBlock;
 use super::pool::Item;
+use super::run::Run;
 use super::waiting::Batch;
 use super::{BackupError, BackupRequest, plan};
 use crate::Journal;
@@ -110,7 +110,7 @@ impl Run {
     }
 
     fn has_operation_on(&self, item: &ResourceIdentifier) -> bool {
-        self.recorder.operations.any(|operation| operation.spec.resource_identifier == *item)
+        self.request.recorder.operations.any(|operation| operation.spec.resource_identifier == *item)
     }
 }
 

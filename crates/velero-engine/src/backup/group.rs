@@ -6,9 +6,10 @@ use serde_json::Value;
 use velero_api::records::ResourceIdentifier;
 use velero_rules::ordering::put_in_order;
 
-use super::act::Run;
 use super::plan::PlannedType;
 use super::pool::{Item, key};
+use super::run::Run;
+use crate::Journal;
 
 /// Items that belong together, in the order they are backed up.
 #[derive(Default)]
@@ -49,7 +50,7 @@ impl ItemBlock {
 }
 
 /// Splits items into the beginnings of blocks: those that `spec.orderedResources` names form one, all others one each.
-pub(super) fn seeds(run: &Run, items: Vec<Item>) -> Vec<Vec<Item>> {
+pub(super) fn seeds(journal: &Journal, items: Vec<Item>) -> Vec<Vec<Item>> {
     let mut seeds = Vec::with_capacity(items.len());
     let mut items = items.into_iter().peekable();
     while let Some(item) = items.next() {
@@ -65,7 +66,7 @@ pub(super) fn seeds(run: &Run, items: Vec<Item>) -> Vec<Vec<Item>> {
         let order: Vec<&str> = planned.order.iter().map(String::as_str).collect();
         let ordered = put_in_order(of_type, &order, |item| key(item.raw.namespace(), item.raw.name()));
         for name in &ordered.missing {
-            run.journal.warning().message(&format!("Cannot find resource '{name}'."));
+            journal.warning().message(&format!("Cannot find resource '{name}'."));
         }
         let mut rest = ordered.items;
         let others = rest.split_off(ordered.named);

@@ -4,35 +4,41 @@
 //! plan ── which namespaces, types and actions
 //!   └─ collect ── pages of raw items, listed ahead
 //!        └─ group ── items that belong together: a pod, its claims, their volumes
-//!             └─ act ── hooks, actions, additional items, snapshots of volumes
-//!                  └─ write ── one thread that fills the archive
+//!             └─ block ── hooks around the items of a group
+//!                  └─ item ── actions, additional items
+//!                       └─ write ── one thread that fills the archive
 //! ```
 //!
 //! Items stay the bytes the API server sent, from the list call to the archive; only those that an action or a hook
 //! looks at are parsed. Every stage waits for the next one, so no more than a few pages are in memory at any time;
 //! only claims and volumes are held until the pods they belong to have come by.
 //!
+//! What waits for something slow comes last in its block or batch (`waiting`): volumes whose data is saved first, in the room
+//! for volumes, and items whose actions wait for a storage driver. `run` holds what the stages share, and their order.
+//!
 //! When operations have changed items after that, [`finalize`] has a second look at them.
 
-mod act;
 mod admit;
+mod block;
 mod collect;
 mod custom_resource_definitions;
 mod error;
 mod finalize;
 mod group;
+mod item;
 mod ledger;
 mod missing_types;
 mod namespaces;
 mod plan;
 mod pool;
+mod run;
 mod waiting;
 mod write;
 
 use std::io::Write;
 use std::sync::Arc;
 
-use futures::{FutureExt, StreamExt};
+use futures::FutureExt;
 use tokio::sync::watch;
 use velero_api::FeatureFlags;
 use velero_api::records::{BackupOperation, BackupVolumeInfo, ResourceIdentifier, ResourceList, Snapshot};
@@ -48,7 +54,7 @@ pub use finalize::{Finalized, finalize};
 pub use crate::hooks::{OwedHooks, OwedPod, run_owed_hooks};
 
 use crate::Journal;
-use crate::backup::act::Run;
+use crate::backup::run::Run;
 use crate::recorder::BackupRecorder;
 
 /// What to back up, and with what. The backup has been completed and validated.
@@ -113,35 +119,7 @@ pub async fn run<W: Write + Send + 'static>(
     // Boxed here and below, or the compiler does not see that the whole future can move between threads.
     let plan = plan::prepare(&request, journal).boxed().await?;
     let (run, archive) = Run::start(request, plan, journal, progress, sink);
-    let filled = fill(&run).boxed().await;
+    let filled = run.fill().boxed().await;
     let sink = archive.close(filled).await?;
     Ok((run.finish(), sink))
-}
-
-async fn fill(run: &Run) -> Result<(), BackupError> {
-    let (held, streamed): (Vec<_>, Vec<_>) = run.plan.listed().partition(|planned| pool::is_held(&planned.name));
-    let (ordered, streamed): (Vec<_>, Vec<_>) = streamed.into_iter().partition(|planned| !planned.order.is_empty());
-
-    collect::into_pool(run, &held).await;
-    collect::volumes_of_claims(run).boxed().await;
-    for planned in &ordered {
-        run.back_up_items(collect::whole_type(run, planned).await).await?;
-    }
-    let mut pages = collect::pages(run, &streamed);
-    let mut pods_are_done = false;
-    while let Some(page) = pages.next().await {
-        // Claims and volumes that no pod has taken along come right after the pods.
-        if !pods_are_done && page.planned.name != plan::PODS {
-            run.back_up_items(run.drain_pool()).await?;
-            pods_are_done = true;
-        }
-        run.back_up_page(page).await?;
-    }
-    drop(pages);
-    run.back_up_items(run.drain_pool()).await?;
-    run.back_up_items(namespaces::selected(run)).await?;
-    let definitions = custom_resource_definitions::of_custom_resources(run).boxed().await;
-    run.back_up_items(definitions).await?;
-    run.volume_context().close();
-    Ok(())
 }

@@ -8,8 +8,7 @@ use velero_cluster::{RawItem, ResourceType};
 use velero_rules::includes_excludes::{NamespaceFilter, NamespacesToList};
 use velero_rules::selector::SelectorSet;
 
-use super::act::Run;
-use super::plan::NAMESPACES;
+use super::plan::{NAMESPACES, Plan};
 use super::pool::Item;
 use super::{BackupError, BackupRequest};
 use crate::Journal;
@@ -155,9 +154,9 @@ impl Namespaces {
 }
 
 /// The namespace objects to back up: those the filters select and those that hold selected items.
-pub(super) fn selected(run: &Run) -> Vec<Item> {
-    let namespaces = &run.plan.namespaces;
-    let Some(planned) = run.plan.preferred(NAMESPACES).filter(|_| namespaces.listed) else {
+pub(super) fn selected(plan: &Plan) -> Vec<Item> {
+    let namespaces = &plan.namespaces;
+    let Some(planned) = plan.preferred(NAMESPACES).filter(|_| namespaces.listed) else {
         return Vec::new();
     };
     let with_items = namespaces.with_items.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,9 +12,10 @@ use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use velero_plugin::BackupItemAction;
 
-use super::act::{Run, identity};
 use super::group::{BlockItem, ItemBlock};
+use super::item::identity;
 use super::pool::{Item, VOLUMES};
+use super::run::Run;
 use super::write::Record;
 use crate::lock;
 

@@ -2,6 +2,7 @@ use serde_json::json;
 use velero_cluster::{RawItem, ResourceType};
 
 use super::*;
+use crate::backup::plan::PlannedType;
 
 #[test]
 fn the_message_to_the_engine_is_taken_out_of_the_item() {

@@ -1,0 +1,236 @@
+//! One item: actions, additional items, and what goes into the archive.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use serde_json::Value;
+use velero_api::annotations;
+use velero_api::records::{BackupOperationSpec, ResourceIdentifier, VolumeMethod};
+use velero_archive::go_json;
+use velero_plugin::BackupItemOutcome;
+
+use super::group::{BlockItem, ItemBlock};
+use super::plan::PODS;
+use super::pool::{Item, VOLUMES};
+use super::run::Run;
+use super::waiting::{Batch, PendingItem, PendingVolume};
+use super::write::{Body, Record};
+use crate::volumes::SavedClaim;
+
+/// Why an item is not in the archive, in words.
+pub(super) type ItemResult<T> = Result<T, String>;
+
+/// What an item became under its actions.
+enum Acted {
+    Unchanged,
+    Changed(Value),
+    Skipped,
+}
+
+impl Run {
+    /// Backs up one item, its additional items first. An item that was backed up before, or that the filters leave
+    /// out, is no error.
+    pub(super) fn back_up_item<'b>(
+        &'b self,
+        block_item: BlockItem,
+        must_include: bool,
+        block: &'b mut ItemBlock,
+        batch: &'b mut Batch,
+    ) -> BoxFuture<'b, ItemResult<()>> {
+        Box::pin(async move {
+            let BlockItem { item, value } = block_item;
+            let planned = Arc::clone(&item.planned);
+            let (namespace, name) = (item.raw.namespace(), item.raw.name());
+            if !self.admits(&item, must_include) || !self.ledger.claim(&planned, namespace, name) {
+                return Ok(());
+            }
+            let acted = self.act_on(&item, value, block, batch).await;
+            let added = acted.and_then(|acted| self.add(&item, acted, batch));
+            if let Ok(true) = added
+                && planned.name == PODS
+                && self.saves_volumes
+            {
+                self.volume_context().save_pod(&item.raw).await;
+            }
+            added.map(|_| ()).inspect_err(|_| self.ledger.fail(&planned, namespace, name))
+        })
+    }
+
+    /// Adds an item to those that go into the archive, unless an action keeps it out; the data of a volume comes first.
+    fn add(&self, item: &Item, acted: Acted, batch: &mut Batch) -> ItemResult<bool> {
+        let (planned, namespace, name) = (Arc::clone(&item.planned), item.raw.namespace(), item.raw.name());
+        let (record, value) = match acted {
+            Acted::Unchanged => (Record::unchanged(Arc::clone(&planned), item.raw.clone()), None),
+            Acted::Changed(value) => (changed(item, &value)?, Some(value)),
+            Acted::Skipped => {
+                self.ledger.skip(&planned, namespace, name);
+                return Ok(false);
+            }
+        };
+        if planned.name == VOLUMES && self.saves_volumes {
+            let value = value.map_or_else(|| item.raw.to_value().map_err(|error| error.to_string()), Ok)?;
+            let value = Arc::new(value);
+            self.volumes.meet(name, &value);
+            batch.volumes.push(PendingVolume { record, name: name.to_owned(), value });
+            return Ok(true);
+        }
+        self.log_item(&planned, namespace, name);
+        batch.records.push(record);
+        Ok(true)
+    }
+
+    /// Runs the actions that apply to an item, each on what the one before made of it.
+    async fn act_on(
+        &self,
+        item: &Item,
+        mut value: Option<Value>,
+        block: &mut ItemBlock,
+        batch: &mut Batch,
+    ) -> ItemResult<Acted> {
+        let (planned, namespace, name) = (&item.planned, item.raw.namespace(), item.raw.name());
+        let mut changed = false;
+        for index in &planned.backup_actions {
+            let resolved = &self.plan.backup_actions[*index];
+            let action = &resolved.action;
+            if !self.is_on(action) || !resolved.applies_to_item(namespace, || item.labels()) {
+                continue;
+            }
+            let current = match &mut value {
+                Some(value) => value,
+                empty => empty.insert(item.raw.to_value().map_err(|error| error.to_string())?),
+            };
+            let mut saved_claim = None;
+            if let Some(method) = action.saves_volume() {
+                saved_claim = self.begin_claim(&method, current).await?;
+                if saved_claim.is_none() {
+                    continue;
+                }
+            }
+            let mut outcome = action.execute(current, &self.request.backup).await.map_err(|error| {
+                let (resource, namespace) = (&planned.name, namespace.unwrap_or_default());
+                format!("error executing custom action {} (groupResource={resource}, namespace={namespace}, name={name}): {error}", action.name())
+            })?;
+            if let Some(updated) = outcome.updated_item.take() {
+                *current = updated;
+                changed = true;
+            }
+            if annotation(current, annotations::SKIP_FROM_BACKUP).is_some() {
+                let entry = self.journal.info().object(&planned.name, namespace, name);
+                entry.message(&format!("Resource is skipped from backup by action {}.", action.name()));
+                return Ok(Acted::Skipped);
+            }
+            let must_include = take_must_include(current, &mut changed);
+            if let Some(operation_id) = &outcome.operation_id {
+                self.volume_context().follow(&planned.name, current, operation_id);
+            }
+            self.record_operation(planned.identifier(namespace, name), action.name(), &outcome);
+            for additional in &outcome.additional_items {
+                self.back_up_additional_item(additional, must_include, block, batch).await?;
+            }
+            if let Some(claim) = saved_claim {
+                self.volume_context().end_claim(&claim).map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(value.filter(|_| changed).map_or(Acted::Unchanged, Acted::Changed))
+    }
+
+    /// Begins to save the volume of a claim by an action; `None` when the action is not to be called for it.
+    async fn begin_claim(&self, method: &VolumeMethod, claim: &Value) -> ItemResult<Option<SavedClaim<'_>>> {
+        if !self.saves_volumes {
+            return Ok(None);
+        }
+        self.volume_context().begin_claim(method, claim).await.map_err(|error| error.to_string())
+    }
+
+    /// Backs up an item that an action asked for: from the block, from the pool, or else from the cluster.
+    pub(super) async fn back_up_additional_item(
+        &self,
+        additional: &ResourceIdentifier,
+        must_include: bool,
+        block: &mut ItemBlock,
+        batch: &mut Batch,
+    ) -> ItemResult<()> {
+        let resource = additional.group_resource();
+        let namespace = Some(additional.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        let name = additional.name.as_str();
+        let Some(planned) = self.plan.preferred(&resource) else {
+            return Err(format!("additional item {resource} {name}: the cluster does not serve its type"));
+        };
+        let not_now = !self.filters_admit(planned, namespace, name) || self.comes_later(planned);
+        if (not_now && !must_include) || self.ledger.is_settled(planned, namespace, name) {
+            return Ok(());
+        }
+        let waiting = block.find(planned, namespace, name);
+        let waiting = waiting.or_else(|| {
+            let item = self.pool().take(planned, namespace, name)?;
+            Some(BlockItem { item, value: None })
+        });
+        let found = match waiting {
+            Some(found) => found,
+            None => {
+                let got = self.request.cluster.get_raw(&planned.resource_type, namespace, name).await;
+                let Some(raw) = got.map_err(|error| error.to_string())? else {
+                    let entry = self.journal.warning().object(&resource, namespace, name);
+                    entry.message("Additional item was not found in Kubernetes API, can't back it up");
+                    return Ok(());
+                };
+                BlockItem { item: Item::new(planned, raw), value: None }
+            }
+        };
+        if self.waits(&found.item) {
+            batch.items.push(PendingItem { block_item: found, must_include });
+            return Ok(());
+        }
+        self.back_up_item(found, must_include, block, batch).await
+    }
+
+    fn record_operation(&self, item: ResourceIdentifier, action: &str, outcome: &BackupItemOutcome) {
+        let Some(operation_id) = outcome.operation_id.clone().filter(|id| !id.is_empty()) else {
+            return;
+        };
+        let spec = BackupOperationSpec {
+            backup_item_action: action.to_owned(),
+            resource_identifier: item,
+            operation_id,
+            post_operation_items: outcome.items_to_update.clone(),
+            ..BackupOperationSpec::default()
+        };
+        self.request.recorder.add_operation(&self.request.backup, spec);
+    }
+}
+
+pub(super) fn identity(item: &Item) -> (Option<String>, String) {
+    (item.raw.namespace().map(str::to_owned), item.raw.name().to_owned())
+}
+
+fn annotation<'v>(item: &'v Value, key: &str) -> Option<&'v str> {
+    item.pointer("/metadata/annotations")?.get(key)?.as_str()
+}
+
+/// Whether an action asks for its additional items whatever the filters say. The annotation is a message to the
+/// engine and does not belong into the archive.
+fn take_must_include(item: &mut Value, changed: &mut bool) -> bool {
+    let annotations = item.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+    let found = annotations.and_then(|all| all.remove(annotations::MUST_INCLUDE_ADDITIONAL_ITEMS));
+    *changed |= found.is_some();
+    found.is_some_and(|value| value == "true")
+}
+
+/// An item that an action changed. Its name and namespace may have changed too.
+fn changed(item: &Item, value: &Value) -> ItemResult<Record> {
+    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let name = text("/metadata/name");
+    if name.is_empty() {
+        return Err("an action returned an item without a name".to_owned());
+    }
+    let namespace = Some(text("/metadata/namespace")).filter(|namespace| !namespace.is_empty());
+    let before = identity(item);
+    Ok(Record {
+        planned: Arc::clone(&item.planned),
+        renamed_from: (before.0 != namespace || before.1 != name).then_some(before),
+        body: Body::Changed { namespace, name, json: go_json::to_vec(value).map_err(|error| error.to_string())? },
+    })
+}
+
+#[cfg(test)]
+mod tests;

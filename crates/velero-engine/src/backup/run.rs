@@ -1,0 +1,179 @@
+//! A backup under way: everything the stages share, and the order in which they come.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use futures::{FutureExt, StreamExt};
+use tokio::sync::watch;
+use velero_api::v1::BackupProgress;
+
+use super::collect::{self, LISTS_AHEAD, Lister};
+use super::custom_resource_definitions::of_custom_resources;
+use super::ledger::Ledger;
+use super::plan::{NAMESPACES, PODS, Plan, PlannedType};
+use super::pool::{CLAIMS, Item, Pool, VOLUMES, is_held};
+use super::waiting::Deferred;
+use super::write::{self, Archive, Records};
+use super::{BackupError, BackupOutcome, BackupRequest, namespaces};
+use crate::hooks::{HookRunner, OwedHooks};
+use crate::volumes::{BackupContext, BackupVolumes, VolumeTypes};
+use crate::{Journal, lock};
+
+/// A backup under way: everything the stages share.
+pub(super) struct Run {
+    pub request: BackupRequest,
+    pub plan: Plan,
+    pub journal: Journal,
+    pub ledger: Arc<Ledger>,
+    pub(super) records: Records,
+    /// The rank of the type that is being worked on.
+    pub(super) position: AtomicUsize,
+    pool: Mutex<Pool>,
+    pub(super) hooks: HookRunner,
+    pub(super) owed_hooks: OwedHooks,
+    pub(super) volumes: BackupVolumes,
+    pub(super) deferred: Deferred,
+    /// Whether the data of volumes is dealt with too.
+    pub(super) saves_volumes: bool,
+}
+
+impl Run {
+    /// Begins a backup, and the archive it fills.
+    pub(super) fn start<W: Write + Send + 'static>(
+        request: BackupRequest,
+        plan: Plan,
+        journal: &Journal,
+        progress: watch::Sender<BackupProgress>,
+        sink: W,
+    ) -> (Self, Archive<W>) {
+        let ledger = Arc::new(Ledger::new(plan.types().len(), progress));
+        let (archive, records) = write::start(sink, request.limits, journal, &ledger);
+        let run = Self {
+            ledger,
+            hooks: HookRunner::new(request.cluster.clone(), journal.clone()),
+            owed_hooks: request.owed_hooks.clone(),
+            volumes: BackupVolumes::new(&request.backup.spec),
+            deferred: Deferred::default(),
+            saves_volumes: true,
+            position: AtomicUsize::new(0),
+            pool: Mutex::default(),
+            request,
+            plan,
+            journal: journal.clone(),
+            records,
+        };
+        (run, archive)
+    }
+
+    /// What there is to know for those who save volumes.
+    pub(super) fn volume_context(&self) -> BackupContext<'_> {
+        let request = &self.request;
+        let resource_type = |name: &str| self.plan.preferred(name).map(|planned| &*planned.resource_type);
+        BackupContext {
+            volumes: &self.volumes,
+            backup: &request.backup,
+            cluster: &request.cluster,
+            actions: &request.actions,
+            journal: &self.journal,
+            recorder: &request.recorder,
+            policies: request.policies.as_ref(),
+            features: &request.features,
+            types: VolumeTypes {
+                volumes: resource_type(VOLUMES),
+                claims: resource_type(CLAIMS),
+                pods: resource_type(PODS),
+            },
+            claims_are_left_out: self.plan.preferred(CLAIMS).is_none_or(|claims| !claims.included),
+            page_size: request.page_size,
+        }
+    }
+
+    /// What it takes to list items.
+    fn lister(&self) -> Lister<'_> {
+        Lister {
+            plan: &self.plan,
+            cluster: &self.request.cluster,
+            ledger: &self.ledger,
+            journal: &self.journal,
+            page_size: self.request.page_size,
+        }
+    }
+
+    /// The items that wait for those they belong to.
+    pub(super) fn pool(&self) -> MutexGuard<'_, Pool> {
+        lock(&self.pool)
+    }
+
+    /// Takes all items that nobody has taken along.
+    pub(super) fn drain_pool(&self) -> Vec<Item> {
+        self.pool().drain()
+    }
+
+    /// Whether all items of a type are still to be listed, so that none of them needs to be asked for.
+    pub(super) fn comes_later(&self, planned: &PlannedType) -> bool {
+        let reached = self.position.load(Ordering::Relaxed) + LISTS_AHEAD;
+        let streamed =
+            planned.listed && planned.order.is_empty() && !is_held(&planned.name) && planned.name != NAMESPACES;
+        streamed && planned.rank > reached && self.plan.selectors.is_empty() && self.plan.filters.is_empty()
+    }
+
+    /// Brings all items of the backup into the archive.
+    pub(super) async fn fill(&self) -> Result<(), BackupError> {
+        let (held, streamed): (Vec<_>, Vec<_>) = self.plan.listed().partition(|planned| is_held(&planned.name));
+        let (ordered, streamed): (Vec<_>, Vec<_>) = streamed.into_iter().partition(|planned| !planned.order.is_empty());
+
+        let lister = self.lister();
+        collect::into_pool(lister, &held, &self.pool).await;
+        collect::volumes_of_claims(lister, &self.pool).boxed().await;
+        for planned in &ordered {
+            self.back_up_items(collect::whole_type(lister, planned).await).await?;
+        }
+        let mut pages = collect::pages(lister, &streamed);
+        let mut pods_are_done = false;
+        while let Some(page) = pages.next().await {
+            // Claims and volumes that no pod has taken along come right after the pods.
+            if !pods_are_done && page.planned.name != PODS {
+                self.back_up_items(self.drain_pool()).await?;
+                pods_are_done = true;
+            }
+            self.back_up_page(page).await?;
+        }
+        drop(pages);
+        self.back_up_items(self.drain_pool()).await?;
+        self.back_up_items(namespaces::selected(&self.plan)).await?;
+        let (plan, ledger, cluster) = (&self.plan, &self.ledger, &self.request.cluster);
+        let definitions = of_custom_resources(plan, ledger, cluster, &self.journal).boxed().await;
+        self.back_up_items(definitions).await?;
+        self.volume_context().close();
+        Ok(())
+    }
+
+    pub(super) fn log_item(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) {
+        self.journal.info().object(&planned.name, namespace, name).message("Backed up item");
+    }
+
+    /// Closes the books.
+    pub(super) fn finish(self) -> BackupOutcome {
+        let mut closing = self.ledger.close(&self.plan);
+        for item in &closing.lost {
+            let namespace = Some(item.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+            let resource = item.group_resource();
+            let entry = self.journal.error().object(&resource, namespace, &item.name);
+            entry.message("Error backing up item: it did not get into the archive");
+        }
+        closing.failed.append(&mut closing.lost);
+        let count = closing.progress.items_backed_up;
+        self.journal.info().field("progress", "").message(&format!("Backed up a total of {count} items"));
+        BackupOutcome {
+            progress: closing.progress,
+            resource_list: closing.resource_list,
+            operations: self.request.recorder.operations.all(),
+            hook_status: self.hooks.status(),
+            failed_items: closing.failed,
+            skipped_items: closing.skipped,
+            snapshots: self.request.recorder.snapshots.all(),
+            volumes: self.volumes.infos(),
+        }
+    }
+}
