@@ -23,7 +23,7 @@ pub mod journal;
 pub mod recorder;
 pub mod restore;
 mod type_names;
-mod volumes;
+pub mod volumes;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -3,11 +3,16 @@
 //! Whoever asks for the run keeps a clone. So it is known what was set going also of one that never came to its end, and it
 //! can be stored while the run goes on.
 
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::sync::watch;
 use velero_api::records::{BackupOperation, BackupOperationSpec, OperationPhase, OperationStatus, Snapshot};
 use velero_api::v1::Backup;
+
+use crate::lock;
 
 /// A list that grows while a backup or restore runs. Clones share it.
 #[derive(Clone, Debug)]
@@ -36,7 +41,8 @@ impl<T: Clone> Recorded<T> {
         self.all.send_modify(|all| all.push(one));
     }
 
-    pub(crate) fn any(&self, is_it: impl FnMut(&T) -> bool) -> bool {
+    /// Whether one of them is such a one.
+    pub fn any(&self, is_it: impl FnMut(&T) -> bool) -> bool {
         self.all.borrow().iter().any(is_it)
     }
 }
@@ -48,6 +54,8 @@ pub struct BackupRecorder {
     pub operations: Recorded<BackupOperation>,
     /// Native snapshots that were tried, those that failed included.
     pub snapshots: Recorded<Snapshot>,
+    /// Operations that a backup does not wait for, by action and ID: their action keeps its item out.
+    disregarded: Arc<Mutex<HashSet<(String, String)>>>,
 }
 
 impl BackupRecorder {
@@ -62,6 +70,21 @@ impl BackupRecorder {
             },
             status: started(),
         });
+    }
+
+    /// Nobody waits for an operation, or looks at how it ends; one of a backup that fails is cancelled all the same.
+    pub(crate) fn disregard(&self, action: &str, operation_id: &str) {
+        lock(&self.disregarded).insert((action.to_owned(), operation_id.to_owned()));
+    }
+
+    /// The operations that the backup waits for.
+    pub(crate) fn awaited(&self) -> Vec<BackupOperation> {
+        let disregarded = lock(&self.disregarded);
+        let mut operations = self.operations.all();
+        operations.retain(|BackupOperation { spec, .. }| {
+            !disregarded.contains(&(spec.backup_item_action.clone(), spec.operation_id.clone()))
+        });
+        operations
     }
 }
 
@@ -92,5 +115,20 @@ mod tests {
         assert_eq!((operation.spec.backup_name.as_str(), operation.spec.backup_uid.as_str()), ("daily", "u"));
         assert_eq!(operation.status.phase, Some(OperationPhase::New));
         assert!(kept.snapshots.all().is_empty());
+    }
+
+    #[test]
+    fn an_operation_that_nobody_waits_for_is_known_to_whoever_cancels() {
+        let (recorder, backup) = (BackupRecorder::default(), Backup::new("velero", "daily", Default::default()));
+        for operation_id in ["1", "2"] {
+            let (action, operation_id) = ("example.io/copy".to_owned(), operation_id.to_owned());
+            let spec = BackupOperationSpec { backup_item_action: action, operation_id, ..Default::default() };
+            recorder.add_operation(&backup, spec);
+        }
+        recorder.disregard("example.io/copy", "1");
+        recorder.disregard("example.io/other", "2");
+        let ids = |operations: Vec<BackupOperation>| operations.into_iter().map(|one| one.spec.operation_id).collect();
+        let (awaited, all): (Vec<String>, Vec<String>) = (ids(recorder.awaited()), ids(recorder.operations.all()));
+        assert_eq!((awaited.join(" "), all.join(" ")), ("2".to_owned(), "1 2".to_owned()));
     }
 }

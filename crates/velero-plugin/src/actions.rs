@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
-use velero_api::records::{ResourceIdentifier, VolumeMethod};
+use velero_api::records::{BackupVolumeInfo, ResourceIdentifier, VolumeMethod};
 use velero_api::v1::{Backup, Restore};
 
 use crate::error::{Error, Result};
@@ -31,6 +31,11 @@ pub trait BackupItemAction: Send + Sync {
         None
     }
 
+    /// Who looks after what it has saved once the backup has run. The protocol of plugin binaries does not carry it.
+    fn volume_keeper(&self) -> Option<&dyn VolumeKeeper> {
+        None
+    }
+
     /// Whether it waits for something slow, such as a storage driver. Items with such an action come after the others
     /// of their block, many at the same time. The protocol of plugin binaries does not carry it.
     fn waits(&self) -> bool {
@@ -51,6 +56,19 @@ pub trait BackupItemAction: Send + Sync {
         let _ = (operation_id, backup);
         Ok(())
     }
+}
+
+/// Looks after what an action has saved of volumes, after the run of a backup.
+#[async_trait]
+pub trait VolumeKeeper: Send + Sync {
+    /// Frees the cluster of what is in the files of a backup now. What was saved stays.
+    async fn release(&self, backup: &Backup) -> Result<()>;
+
+    /// Asks for the removal of what was saved for a backup that failed.
+    async fn discard(&self, backup: &Backup) -> Result<()>;
+
+    /// Removes what was saved for a backup that is deleted; gives what is still there after a while, in words.
+    async fn delete(&self, backup: &Backup, volumes: &[BackupVolumeInfo]) -> Result<Vec<String>>;
 }
 
 /// What a [`BackupItemAction`] made of an item.

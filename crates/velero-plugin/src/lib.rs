@@ -27,7 +27,7 @@ mod wire;
 
 pub use actions::{
     BackupItemAction, BackupItemOutcome, DeleteItemAction, ItemBlockAction, OperationProgress, RestoreItemAction,
-    RestoreItemInput, RestoreItemOutcome,
+    RestoreItemInput, RestoreItemOutcome, VolumeKeeper,
 };
 pub use error::{Error, Result};
 pub use kind::{PluginIdentifier, PluginKind};

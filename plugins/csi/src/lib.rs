@@ -13,13 +13,14 @@
 //! | `velero.io/csi-volumesnapshotcontent-delete` | contents | lets the driver delete its snapshot |
 //!
 //! A snapshot's objects live in the cluster only until the backup is finished: then they are in the archive, and what
-//! the driver holds is found by its handle. [`removal`] removes those of backups that never get there.
+//! the driver holds is found by its handle. `keeper` removes those of backups that never get there.
 
 pub mod backup;
 mod classes;
 pub mod delete;
+mod keeper;
 mod objects;
-pub mod removal;
+mod removal;
 pub mod restore;
 
 use velero_cluster::{Cluster, Discovery};

@@ -25,7 +25,7 @@ const BEING_CREATED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being
 const BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
 
 /// Removes a snapshot with its content and what the driver holds. One that is gone is no error.
-pub async fn discard(cluster: &Cluster, namespace: &str, name: &str) -> Result<()> {
+pub(crate) async fn discard(cluster: &Cluster, namespace: &str, name: &str) -> Result<()> {
     let Some(snapshot) = cluster.get(&SNAPSHOTS, Some(namespace), name).await? else {
         return Ok(());
     };
@@ -61,7 +61,7 @@ async fn ask_again(cluster: &Cluster, content: &str) -> Result<()> {
 
 /// Removes the objects of the snapshots of a backup that is stored. What the driver holds stays where it can be used;
 /// a snapshot that never became usable is removed for good.
-pub async fn release_of_backup(cluster: &Cluster, backup: &Backup) -> Result<()> {
+pub(crate) async fn release_of_backup(cluster: &Cluster, backup: &Backup) -> Result<()> {
     let snapshots = of_backup(cluster, &SNAPSHOTS, backup).await?;
     let mut removals: Vec<BoxFuture<'_, Result<()>>> = Vec::with_capacity(snapshots.len());
     for snapshot in &snapshots {
@@ -103,7 +103,7 @@ async fn set_policy(cluster: &Cluster, content: &str, policy: &str) -> Result<()
 }
 
 /// Removes the snapshots that a backup has taken and that are objects of the cluster still.
-pub async fn discard_of_backup(cluster: &Cluster, backup: &Backup) -> Result<()> {
+pub(crate) async fn discard_of_backup(cluster: &Cluster, backup: &Backup) -> Result<()> {
     let snapshots = of_backup(cluster, &SNAPSHOTS, backup).await?;
     let mut removals: Vec<BoxFuture<'_, Result<()>>> = Vec::with_capacity(snapshots.len());
     for snapshot in &snapshots {
@@ -122,7 +122,7 @@ pub async fn discard_of_backup(cluster: &Cluster, backup: &Backup) -> Result<()>
 }
 
 /// Removes the objects by which restores of a backup referred to snapshots of it that are about to go.
-pub async fn forget_restored(cluster: &Cluster, backup: &Backup, handles: &BTreeSet<String>) -> Result<()> {
+pub(crate) async fn forget_restored(cluster: &Cluster, backup: &Backup, handles: &BTreeSet<String>) -> Result<()> {
     let restored = with_label(cluster, &CONTENTS, backup).await?;
     let is_of = |content: &&Value| {
         label(content, labels::RESTORE_NAME).is_some() && handles.contains(text(content, "/spec/source/snapshotHandle"))
@@ -138,7 +138,7 @@ pub async fn forget_restored(cluster: &Cluster, backup: &Backup, handles: &BTree
 
 /// The snapshots and contents of a backup that are still there, in words. Their drivers are reminded of those that are
 /// being deleted.
-pub async fn left_of_backup(cluster: &Cluster, backup: &Backup) -> Result<Vec<String>> {
+pub(crate) async fn left_of_backup(cluster: &Cluster, backup: &Backup) -> Result<Vec<String>> {
     let mut left = Vec::new();
     for resource_type in [&*SNAPSHOTS, &*CONTENTS] {
         for object in of_backup(cluster, resource_type, backup).await? {

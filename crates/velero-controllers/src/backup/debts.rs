@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use velero_api::v1::{Backup, BackupStorageLocation};
+use velero_engine::volumes::SavedVolumes;
 
 use crate::backup::claim::owns_files;
-use crate::backup::{csi_snapshots, garbage_collection, snapshots};
+use crate::backup::garbage_collection;
+use crate::backup::volumes::{self, Why};
 use crate::lifecycle::cancel::try_cancel_owned;
 use crate::lifecycle::debts::{owes, settle, write};
 use crate::lifecycle::movers;
 use crate::runtime::context::Context;
 use crate::runtime::driver::{Next, WHILE_HELD};
-use crate::runtime::error::Result;
+use crate::runtime::error::{Error, Result};
 use crate::runtime::objects::{name, uid};
 
 /// How soon is tried again to remove what could not be removed.
@@ -48,7 +50,7 @@ async fn remove_remains(context: &Context, backup: &Backup) -> Result<Remains> {
     if let Some(stored) = stored_end(context, backup).await? {
         return Ok(Remains::Ended(Box::new(stored)));
     }
-    csi_snapshots::try_discard(context, backup).await?;
+    discard_volumes(context, backup).await?;
     let place = &backup.spec.storage_location;
     let Some(location) = context.objects.get::<BackupStorageLocation>(place).await? else {
         return Ok(Remains::Left(format!("its backup storage location {place:?} does not exist")));
@@ -61,7 +63,7 @@ async fn remove_remains(context: &Context, backup: &Backup) -> Result<Remains> {
         return Ok(Remains::Removed);
     }
     try_cancel_owned(context, backup, Some(&store)).await?;
-    let left = snapshots::delete_stored(context, backup, &store).await;
+    let left = volumes::remove(context, backup, &store, Why::Failed).await;
     if !left.is_empty() {
         // The files say what is still to be removed.
         return Ok(Remains::Left(left.join("; ")));
@@ -69,6 +71,16 @@ async fn remove_remains(context: &Context, backup: &Backup) -> Result<Remains> {
     store.clear(name(backup), uid(backup)).await?;
     store.release(name(backup), uid(backup)).await?;
     Ok(Remains::Removed)
+}
+
+/// Removes what is in the cluster of what an interrupted backup has saved of volumes, whatever became of its location.
+async fn discard_volumes(context: &Context, backup: &Backup) -> Result<()> {
+    let questions = context.plugins.for_questions()?;
+    let left = volumes::discard(context, backup, &questions.actions, &mut SavedVolumes::default()).await;
+    if left.is_empty() {
+        return Ok(());
+    }
+    Err(Error::unmet("Backup", name(backup), left.join("; ")))
 }
 
 /// Pays what a failed backup owes.

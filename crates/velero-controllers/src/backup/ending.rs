@@ -6,7 +6,7 @@ use velero_archive::BackupFile;
 use velero_engine::journal::Counts;
 use velero_store::{BackupStore, Error as StoreError};
 
-use crate::backup::{csi_snapshots, snapshots};
+use crate::backup::volumes;
 use crate::lifecycle::ending::partially_failed;
 use crate::lifecycle::kind::Kind;
 use crate::runtime::context::Context;
@@ -42,9 +42,9 @@ pub(super) async fn end_badly(
     let mut ended = partially_failed(backup, reason)?;
     ended.put_counts(counts);
     if let Some(store) = store {
-        ended.status.volume_snapshots_completed = snapshots::settle(store, name(backup), &[]).await?;
-        csi_snapshots::settle(store, name(backup), &[]).await?;
-        csi_snapshots::release(context, backup).await?;
+        let saved = volumes::settle(store, name(backup), &[]).await?;
+        ended.status.volume_snapshots_completed = saved.native_snapshots().1;
+        volumes::release(context, backup).await?;
         put_metadata(store, &ended).await?;
     }
     close(context, backup, &ended).await

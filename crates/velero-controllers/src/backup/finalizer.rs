@@ -9,10 +9,9 @@ use velero_api::v1::Backup;
 use velero_engine::journal::Counts;
 
 use crate::backup::archive_update::update_archive;
-use crate::backup::csi_snapshots;
 use crate::backup::ending::{close, end_badly, put_metadata, stored};
 use crate::backup::following::store_of;
-use crate::backup::snapshots::settle;
+use crate::backup::volumes;
 use crate::lifecycle::ending::end_phase;
 use crate::lifecycle::files::Found;
 use crate::lifecycle::follow::load;
@@ -62,9 +61,9 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
         Found::Usable(operations) => {
             update_archive(context, backup, &store, &operations, &journal).await?;
             ended.status.csi_volume_snapshots_completed = completed_csi_snapshots(&operations);
-            ended.status.volume_snapshots_completed = settle(&store, name(backup), &operations).await?;
-            csi_snapshots::settle(&store, name(backup), &operations).await?;
-            csi_snapshots::release(context, backup).await?;
+            let saved = volumes::settle(&store, name(backup), &operations).await?;
+            ended.status.volume_snapshots_completed = saved.native_snapshots().1;
+            volumes::release(context, backup).await?;
         }
     }
     let known = backup.counts();

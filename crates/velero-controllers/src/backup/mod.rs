@@ -8,14 +8,13 @@
 //!   finalizer ── archive_update, ending: stores again what operations changed, and ends it
 //!   debts ── cleans up what an interrupted run left
 //!   garbage_collection ── asks for its deletion when its time is over
-//! snapshots, csi_snapshots ── its snapshots after its run
+//! volumes ── what it has saved of volumes, after its run
 //! deletion/ ── deletes it with all it owns
 //! sync, orphans ── bring backups of the bucket into the cluster, report what is none
 //! ```
 
 mod archive_update;
 mod claim;
-mod csi_snapshots;
 pub(crate) mod debts;
 pub(crate) mod deletion;
 mod ending;
@@ -31,6 +30,6 @@ mod queue;
 pub(crate) mod reconciler;
 mod report;
 mod run;
-mod snapshots;
 pub(crate) mod sync;
 mod transfer;
+mod volumes;

@@ -9,15 +9,15 @@ use velero_api::v1::Backup;
 use velero_archive::BackupFile;
 use velero_engine::Journal;
 use velero_engine::backup::BackupOutcome;
+use velero_engine::volumes::SavedVolumes;
 use velero_plugin::Actions;
 use velero_rules::operations::Tally;
 use velero_rules::phases::backup_phase_after_run;
 use velero_store::BackupStore;
 
-use crate::backup::csi_snapshots::attempted;
 use crate::backup::ending::clean_up;
 use crate::backup::failure::Failure;
-use crate::backup::snapshots::{count, delete};
+use crate::backup::volumes;
 use crate::lifecycle::ending;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::phase::move_to;
@@ -59,23 +59,24 @@ pub(super) fn after_run(
     let status = &mut ended.status;
     status.progress = Some(outcome.progress.clone());
     status.hook_status = Some(outcome.hook_status.clone());
-    (status.volume_snapshots_attempted, status.volume_snapshots_completed) = count(&outcome.snapshots);
-    status.csi_volume_snapshots_attempted = attempted(&outcome.volumes);
+    (status.volume_snapshots_attempted, status.volume_snapshots_completed) = outcome.saved.native_snapshots();
+    status.csi_volume_snapshots_attempted = outcome.saved.csi_snapshots();
     Ok(ended)
 }
 
-/// Removes the snapshots of a backup that failed: nobody can restore from them. Gives those that are left; they are
-/// removed when the backup is deleted.
-pub(super) async fn discard_snapshots(journal: &Journal, taken: &[Snapshot], actions: &Actions) -> Vec<Snapshot> {
-    let removal = tokio::time::timeout(EXPLANATION, delete(taken, actions)).await;
-    let Ok(left) = removal else {
-        journal.error().message("The snapshots of the failed backup could not be removed in time");
-        return taken.to_vec();
-    };
-    for (_, problem) in &left {
-        journal.error().error(problem).message("A snapshot of the failed backup is left");
+/// Removes what a backup that failed has saved of volumes, and tells what is left; gives the snapshots among that.
+pub(super) async fn discard_volumes(
+    context: &Context,
+    backup: &Backup,
+    journal: &Journal,
+    snapshots: Vec<Snapshot>,
+    actions: &Actions,
+) -> Vec<Snapshot> {
+    let mut saved = SavedVolumes { snapshots, ..SavedVolumes::default() };
+    for problem in volumes::discard(context, backup, actions, &mut saved).await {
+        journal.error().error(&problem).message("A snapshot of the failed backup is left");
     }
-    left.into_iter().map(|(snapshot, _)| snapshot).collect()
+    saved.snapshots
 }
 
 /// The failed backup; what it left in the store is removed but for what explains the failure.

@@ -19,7 +19,7 @@ use velero_store::BackupStore;
 use crate::backup::ending::report as report_end;
 use crate::backup::failure::Failure;
 use crate::backup::queue::Queue;
-use crate::backup::{claim, csi_snapshots, facts, owed_hooks, prepare, report, transfer};
+use crate::backup::{claim, facts, owed_hooks, prepare, report, transfer};
 use crate::lifecycle::cancel::cancel_unfinished;
 use crate::lifecycle::ending::{LostTrack, lose_track};
 use crate::lifecycle::follow::pause;
@@ -135,10 +135,9 @@ async fn attempt(
     };
     if let Err(failure) = &mut ended {
         owed_hooks::pay(context, &owed, journal).await;
-        let taken = recorder.snapshots.all();
         cancel_unfinished(&recorder.operations.all(), &tools.actions, backup).await;
-        failure.snapshots_left = report::discard_snapshots(journal, &taken, &tools.actions).await;
-        csi_snapshots::discard(context, backup).await;
+        let taken = recorder.snapshots.all();
+        failure.snapshots_left = report::discard_volumes(context, backup, journal, taken, &tools.actions).await;
     }
     tools.put_away().await;
     ended
@@ -158,6 +157,11 @@ async fn make(
     request.owed_hooks = owed.clone();
     let (outcome, size) = transfer::contents(context, backup, request, journal, store).await?;
     owed_hooks::pay(context, owed, journal).await;
+    if outcome.operations.is_empty() && recorder.operations.any(|_| true) {
+        // What was stored while it ran names operations that nobody waits for.
+        let stored = backup.files(store).put_operations(&outcome.operations).await;
+        stored.map_err(|error| Failure::after_start(explain(&error), store, true))?;
+    }
     context.metrics.tarball_size(label(backup, labels::SCHEDULE_NAME), size);
     store_files(context, backup, journal, store, outcome, &tools.actions).await
 }
@@ -174,8 +178,8 @@ async fn store_files(
 ) -> Result<Backup, Failure> {
     let failed = |error: velero_store::Error| Failure::after_start(explain(&error), store, true);
     report::note_end(journal, &outcome);
-    if !outcome.snapshots.is_empty() {
-        let stored = store.put_json(name(backup), BackupFile::VolumeSnapshots, &outcome.snapshots).await;
+    if !outcome.saved.snapshots.is_empty() {
+        let stored = store.put_json(name(backup), BackupFile::VolumeSnapshots, &outcome.saved.snapshots).await;
         stored.map_err(failed)?;
     }
     if !outcome.operations.is_empty() {

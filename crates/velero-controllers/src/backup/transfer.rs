@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use velero_api::records::BackupOperation;
 use velero_api::v1::{Backup, BackupProgress};
 use velero_archive::BackupFile;
 use velero_engine::Journal;
@@ -72,7 +71,7 @@ pub(super) async fn contents(
 
 /// Stores what a backup sets going as it grows, until `done`.
 async fn keep_recorded(backup: &Backup, store: &BackupStore, recorder: &BackupRecorder, done: &CancellationToken) {
-    let BackupRecorder { operations, snapshots } = recorder;
+    let BackupRecorder { operations, snapshots, .. } = recorder;
     let files = backup.files(store);
     let put_operations = || async { files.put_operations(&operations.all()).await };
     let put_snapshots = || async { store.put_json(name(backup), BackupFile::VolumeSnapshots, &snapshots.all()).await };
@@ -136,8 +135,8 @@ pub(super) async fn side_files(
         store.put_json(backup, BackupFile::ResourceList, &outcome.resource_list),
         store.put_json(backup, BackupFile::ItemOperations, &outcome.operations),
         store.put_json(backup, BackupFile::PodVolumeBackups, &nothing),
-        store.put_json(backup, BackupFile::VolumeSnapshots, &outcome.snapshots),
-        store.put_json(backup, BackupFile::VolumeInfos, &outcome.volumes),
+        store.put_json(backup, BackupFile::VolumeSnapshots, &outcome.saved.snapshots),
+        store.put_json(backup, BackupFile::VolumeInfos, &outcome.saved.infos),
         files.put_journal(journal),
     )?;
     Ok(())

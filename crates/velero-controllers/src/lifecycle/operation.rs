@@ -6,10 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use velero_api::GoDuration;
-use velero_api::records::{
-    BackupOperation, BackupOperationSpec, OperationPhase, OperationStatus, ResourceIdentifier, RestoreOperation,
-    RestoreOperationSpec,
-};
+use velero_api::records::{BackupOperation, OperationPhase, OperationStatus, ResourceIdentifier, RestoreOperation};
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{Backup, Restore};
 use velero_plugin::{
@@ -56,7 +53,7 @@ pub(crate) trait Operation: Clone + PartialEq + Serialize + DeserializeOwned + S
 
 /// The parts of [`Operation`] that differ in names of fields alone.
 macro_rules! common {
-    ($owner:ident, $spec:ident, $action:ident) => {
+    ($owner:ident, $action:ident) => {
         type Owner = $owner;
 
         fn action(&self) -> &str {
@@ -86,7 +83,7 @@ macro_rules! common {
 }
 
 impl Operation for BackupOperation {
-    common!(Backup, BackupOperationSpec, backup_item_action);
+    common!(Backup, backup_item_action);
 
     async fn ask(&self, actions: &Actions, owner: &Backup) -> PluginResult<OperationProgress> {
         if let Some(location) = snapshot_location(self) {
@@ -104,7 +101,7 @@ impl Operation for BackupOperation {
 }
 
 impl Operation for RestoreOperation {
-    common!(Restore, RestoreOperationSpec, restore_item_action);
+    common!(Restore, restore_item_action);
 
     async fn ask(&self, actions: &Actions, owner: &Restore) -> PluginResult<OperationProgress> {
         restore_item_action(actions, self.action())?.progress(self.id(), owner).await

@@ -6,7 +6,6 @@
 //! end.
 
 use tokio::sync::SemaphorePermit;
-use velero_api::records::RestoreOperation;
 use velero_api::v1::{Restore, RestorePhase};
 use velero_engine::Journal;
 use velero_engine::recorder::Recorded;

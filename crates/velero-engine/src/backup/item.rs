@@ -114,7 +114,11 @@ impl Run {
                 *current = updated;
                 changed = true;
             }
+            self.record_operation(planned.identifier(namespace, name), action.name(), &outcome);
             if annotation(current, annotations::SKIP_FROM_BACKUP).is_some() {
+                if let Some(operation_id) = &outcome.operation_id {
+                    self.request.recorder.disregard(action.name(), operation_id);
+                }
                 let entry = self.journal.info().object(&planned.name, namespace, name);
                 entry.message(&format!("Resource is skipped from backup by action {}.", action.name()));
                 return Ok(Acted::Skipped);
@@ -123,7 +127,6 @@ impl Run {
             if let Some(operation_id) = &outcome.operation_id {
                 self.volume_context().follow(&planned.name, current, operation_id);
             }
-            self.record_operation(planned.identifier(namespace, name), action.name(), &outcome);
             for additional in &outcome.additional_items {
                 self.back_up_additional_item(additional, must_include, block, batch).await?;
             }

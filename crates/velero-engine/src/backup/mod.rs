@@ -41,7 +41,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use tokio::sync::watch;
 use velero_api::FeatureFlags;
-use velero_api::records::{BackupOperation, BackupVolumeInfo, ResourceIdentifier, ResourceList, Snapshot};
+use velero_api::records::{BackupOperation, ResourceIdentifier, ResourceList};
 use velero_api::v1::{Backup, BackupProgress, BackupSpec, HookStatus};
 use velero_archive::Limits;
 use velero_cluster::{Cluster, Discovery};
@@ -56,6 +56,7 @@ pub use crate::hooks::{OwedHooks, OwedPod, run_owed_hooks};
 use crate::Journal;
 use crate::backup::run::Run;
 use crate::recorder::BackupRecorder;
+use crate::volumes::SavedVolumes;
 
 /// What to back up, and with what. The backup has been completed and validated.
 pub struct BackupRequest {
@@ -100,10 +101,8 @@ pub struct BackupOutcome {
     pub failed_items: Vec<ResourceIdentifier>,
     /// Items that an action kept out.
     pub skipped_items: Vec<ResourceIdentifier>,
-    /// Native snapshots that were tried.
-    pub snapshots: Vec<Snapshot>,
     /// What was done with the data of volumes.
-    pub volumes: Vec<BackupVolumeInfo>,
+    pub saved: SavedVolumes,
 }
 
 /// Runs a backup and writes its archive to `sink`, which is given back complete.

@@ -17,7 +17,7 @@ use super::waiting::Deferred;
 use super::write::{self, Archive, Records};
 use super::{BackupError, BackupOutcome, BackupRequest, namespaces};
 use crate::hooks::{HookRunner, OwedHooks};
-use crate::volumes::{BackupContext, BackupVolumes, VolumeTypes};
+use crate::volumes::{BackupContext, BackupVolumes, SavedVolumes, VolumeTypes};
 use crate::{Journal, lock};
 
 /// A backup under way: everything the stages share.
@@ -168,12 +168,11 @@ impl Run {
         BackupOutcome {
             progress: closing.progress,
             resource_list: closing.resource_list,
-            operations: self.request.recorder.operations.all(),
+            operations: self.request.recorder.awaited(),
             hook_status: self.hooks.status(),
             failed_items: closing.failed,
             skipped_items: closing.skipped,
-            snapshots: self.request.recorder.snapshots.all(),
-            volumes: self.volumes.infos(),
+            saved: SavedVolumes { infos: self.volumes.infos(), snapshots: self.request.recorder.snapshots.all() },
         }
     }
 }

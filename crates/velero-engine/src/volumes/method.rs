@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use serde_json::Value;
-use velero_api::records::{BackupVolumeInfo, Snapshot, VolumeMethod};
+use velero_api::records::{BackupOperation, BackupVolumeInfo, Snapshot, VolumeMethod};
 use velero_cluster::RawItem;
 use velero_rules::volume_decision::VolumeDecision;
 
@@ -13,6 +13,7 @@ use super::error::VolumeError;
 use super::file_system::FileSystem;
 use super::native::Native;
 use super::restore::{LeftData, RestoreContext, VolumeVerdict, Wishes};
+use super::saved::{AfterRun, SavedVolumes};
 use crate::restore::{Item, Target, Trouble};
 
 /// A way to save the data of volumes, in one backup or restore. One file beside this one each.
@@ -53,6 +54,30 @@ pub(crate) trait Method: Send + Sync {
     /// All items of the backup have come by.
     fn close(&self, backup: &BackupContext<'_>) {
         let _ = backup;
+    }
+
+    /// Takes over how the operations on what was saved ended; says whether that changed anything.
+    fn settle(&self, saved: &mut SavedVolumes, operations: &[BackupOperation]) -> bool {
+        let _ = (saved, operations);
+        false
+    }
+
+    /// Frees the cluster of what is in the files of a backup now.
+    async fn release(&self, after: &AfterRun<'_>) -> velero_plugin::Result<()> {
+        let _ = after;
+        Ok(())
+    }
+
+    /// Removes what a backup that failed has saved; gives what may be left, in words.
+    async fn discard(&self, after: &AfterRun<'_>, saved: &mut SavedVolumes) -> Vec<String> {
+        let _ = (after, saved);
+        Vec::new()
+    }
+
+    /// Removes what a backup that is deleted has saved; gives what is left, in words.
+    async fn delete(&self, after: &AfterRun<'_>, saved: &mut SavedVolumes) -> Vec<String> {
+        let _ = (after, saved);
+        Vec::new()
     }
 
     /// Whether a backup has saved a volume in this way.

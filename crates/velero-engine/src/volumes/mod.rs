@@ -8,6 +8,7 @@
 //!   └─ file_system ── copies through the file systems of pods: not done yet, and said so
 //! backup ── the volumes of a backup: each decided on once, then left to its method
 //! restore ── the volumes of a restore: what the backup says of each, and what becomes of it
+//! saved ── what a backup has saved, after its run: how it ended, and its removal
 //! ```
 //!
 //! The pipelines come here at fixed moments: a volume, a claim or a pod is stored, an operation has begun, a claim was
@@ -24,8 +25,11 @@ mod method;
 mod mounts;
 mod native;
 mod restore;
+mod saved;
 
 pub(crate) use backup::{BackupContext, BackupVolumes, SavedClaim, VolumeTypes};
+pub use saved::{AfterRun, SavedVolumes};
+
 pub(crate) use restore::{LeftData, RestoreContext, RestoreVolumes, VolumeVerdict};
 
 /// PersistentVolumeClaims, as plans name them.

@@ -359,9 +359,13 @@ fn a_persistent_volume_that_pods_should_copy_is_one_error_whether_a_pod_runs_or_
         assert_eq!(errors.len(), 2, "{errors:?}");
         assert!(errors.namespaces[&scene.namespace][0].contains("volume data of pod"), "{errors:?}");
         assert!(errors.cluster[0].contains(&format!("volume {idle} (claim {}/idle)", scene.namespace)), "{errors:?}");
-        let skipped =
-            taken.outcome.volumes.iter().filter(|info| info.skipped && info.skipped_reason.starts_with("podvolume:"));
-        assert_eq!(skipped.count(), 2, "{:?}", taken.outcome.volumes);
+        let skipped = taken
+            .outcome
+            .saved
+            .infos
+            .iter()
+            .filter(|info| info.skipped && info.skipped_reason.starts_with("podvolume:"));
+        assert_eq!(skipped.count(), 2, "{:?}", taken.outcome.saved.infos);
         remove_volume(&scene, "used", &used).await;
         remove_volume(&scene, "idle", &idle).await;
     });

@@ -13,10 +13,11 @@ use velero_api::v1::Backup;
 use velero_api::{annotations, labels};
 use velero_cluster::{Cluster, Discovery, Error as ClusterError};
 use velero_plugin::quantity::Quantity;
-use velero_plugin::{BackupItemAction, BackupItemOutcome, Error, ResourceSelector, Result};
+use velero_plugin::{BackupItemAction, BackupItemOutcome, Error, ResourceSelector, Result, VolumeKeeper};
 
 use super::group::Groups;
 use crate::classes::Classes;
+use crate::keeper::Keeper;
 use crate::objects::{
     CLASSES, CONTENTS, SNAPSHOTS, VOLUMES, bound_content, failure, handle, identifier, identity, is_finalizing, mark,
     text,
@@ -28,6 +29,7 @@ pub(super) struct BackupAction {
     cluster: Cluster,
     classes: Classes,
     groups: Groups,
+    keeper: Keeper,
 }
 
 impl BackupAction {
@@ -36,6 +38,7 @@ impl BackupAction {
             cluster: cluster.clone(),
             classes: Classes::new(cluster, CLASSES.clone()),
             groups: Groups::new(cluster, discovery),
+            keeper: Keeper { cluster: cluster.clone() },
         }
     }
 
@@ -109,6 +112,10 @@ impl BackupItemAction for BackupAction {
 
     fn saves_volume(&self) -> Option<VolumeMethod> {
         Some(VolumeMethod::CsiSnapshot)
+    }
+
+    fn volume_keeper(&self) -> Option<&dyn VolumeKeeper> {
+        Some(&self.keeper)
     }
 
     fn waits(&self) -> bool {

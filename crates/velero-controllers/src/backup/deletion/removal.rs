@@ -9,7 +9,7 @@ use velero_plugin::DeleteItemAction;
 use velero_rules::deletion::Step;
 use velero_store::{BackupStore, blocking_reader};
 
-use crate::backup::{csi_snapshots, snapshots};
+use crate::backup::volumes::{self, Why};
 use crate::lifecycle::cancel::try_cancel_owned;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::phase::move_to;
@@ -149,9 +149,7 @@ async fn remove_snapshots(context: &Context, backup: &Backup, store: &BackupStor
     if let Err(error) = run_delete_actions(context, backup, store).await {
         return vec![format!("error running delete item actions: {}", describe(&error))];
     }
-    let mut left = csi_snapshots::delete(context, backup, store).await;
-    left.extend(snapshots::delete_stored(context, backup, store).await);
-    left
+    volumes::remove(context, backup, store, Why::Deleted).await
 }
 
 /// Lets the delete item actions see the items of a backup; what one of them cannot do is told in the log only. An

@@ -3,12 +3,13 @@
 
 mod new_volumes;
 mod restore;
+mod saved;
 
 use async_trait::async_trait;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 use velero_api::annotations;
-use velero_api::records::{BackupVolumeInfo, CsiSnapshotInfo, VolumeMethod, VolumeResult};
+use velero_api::records::{BackupOperation, BackupVolumeInfo, CsiSnapshotInfo, VolumeMethod, VolumeResult};
 use velero_cluster::RawItem;
 use velero_rules::quantity::Quantity;
 use velero_rules::volume_decision::VolumeDecision;
@@ -18,6 +19,7 @@ use super::backup::{BackupContext, BackupVolumes, info_of, name_of};
 use super::error::VolumeError;
 use super::method::Method;
 use super::restore::{RestoreContext, VolumeVerdict, Wishes};
+use super::saved::{AfterRun, SavedVolumes};
 use crate::lock;
 use crate::restore::object::annotation;
 use crate::restore::{Item, Target};
@@ -61,6 +63,22 @@ impl Method for Csi {
             backup.tell_of_unmoved(volume, "its CSI snapshot is kept by the storage system");
         }
         Ok(())
+    }
+
+    fn settle(&self, saved: &mut SavedVolumes, operations: &[BackupOperation]) -> bool {
+        saved::settle(saved, operations)
+    }
+
+    async fn release(&self, after: &AfterRun<'_>) -> velero_plugin::Result<()> {
+        saved::release(after).await
+    }
+
+    async fn discard(&self, after: &AfterRun<'_>, _: &mut SavedVolumes) -> Vec<String> {
+        saved::discard(after).await
+    }
+
+    async fn delete(&self, after: &AfterRun<'_>, saved: &mut SavedVolumes) -> Vec<String> {
+        saved::delete(after, saved).await
     }
 
     fn has_saved(&self, info: &BackupVolumeInfo) -> bool {

@@ -1,6 +1,7 @@
 //! Native snapshots: the first location whose snapshotter knows a volume takes one, and a restore makes a volume of it.
 
 mod restore;
+mod saved;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 use velero_api::records::{
-    BackupOperationSpec, BackupVolumeInfo, ResourceIdentifier, Snapshot, SnapshotPhase, SnapshotSpec, SnapshotStatus,
-    VolumeMethod,
+    BackupOperation, BackupOperationSpec, BackupVolumeInfo, ResourceIdentifier, Snapshot, SnapshotPhase, SnapshotSpec,
+    SnapshotStatus, VolumeMethod,
 };
 use velero_plugin::{VolumeInfo, VolumeSnapshotter};
 use velero_rules::volume_decision::VolumeDecision;
@@ -21,6 +22,7 @@ use super::backup::{BY_SNAPSHOT, BackupContext, info_of, name_of};
 use super::error::VolumeError;
 use super::method::Method;
 use super::restore::{RestoreContext, VolumeVerdict, Wishes};
+use super::saved::{AfterRun, SavedVolumes};
 use crate::restore::{Item, Trouble};
 
 /// Tags of every snapshot, besides the labels of the backup.
@@ -90,6 +92,18 @@ impl Method for Native {
             backup.tell_of_unmoved(volume, neither);
         }
         Ok(())
+    }
+
+    fn settle(&self, saved: &mut SavedVolumes, operations: &[BackupOperation]) -> bool {
+        saved::settle(saved, operations)
+    }
+
+    async fn discard(&self, after: &AfterRun<'_>, saved: &mut SavedVolumes) -> Vec<String> {
+        saved::discard(saved, after.actions).await
+    }
+
+    async fn delete(&self, after: &AfterRun<'_>, saved: &mut SavedVolumes) -> Vec<String> {
+        saved::delete(saved, after.actions).await
     }
 
     fn has_saved_unlisted(&self, volume: &str) -> bool {
