@@ -42,6 +42,25 @@ fn delete(server: &VeleroServer, cli: Edition, name: &str) {
     gone.unwrap();
 }
 
+/// What both command lines must print alike.
+const COMMANDS: &[&[&str]] = &[
+    &["backup", "get"],
+    &["get", "backups", "--show-labels"],
+    &["backup", "get", "by-ours", "-o", "json"],
+    &["backup", "get", "-o", "yaml"],
+    &["backup", "describe", "by-peer"],
+    &["backup", "describe", "by-ours", "--details"],
+    &["backup", "describe", "by-ours", "-o", "json"],
+    &["describe", "backups", "by-peer", "--details"],
+    &["backup", "logs", "by-peer"],
+    &["schedule", "get", "daily"],
+    &["schedule", "describe", "daily"],
+    &["backup-location", "get"],
+    &["backup-location", "get", "-o", "json"],
+    &["snapshot-location", "get"],
+    &["restore", "get"],
+];
+
 #[test]
 fn either_command_line_drives_either_server_and_both_print_the_same() {
     TestBox::down("commands").unwrap();
@@ -65,25 +84,8 @@ fn either_command_line_drives_either_server_and_both_print_the_same() {
                     "shop",
                 ])
                 .unwrap();
-            let commands: &[&[&str]] = &[
-                &["backup", "get"],
-                &["get", "backups", "--show-labels"],
-                &["backup", "get", "by-ours", "-o", "json"],
-                &["backup", "get", "-o", "yaml"],
-                &["backup", "describe", "by-peer"],
-                &["backup", "describe", "by-ours", "--details"],
-                &["backup", "describe", "by-ours", "-o", "json"],
-                &["describe", "backups", "by-peer", "--details"],
-                &["backup", "logs", "by-peer"],
-                &["schedule", "get", "daily"],
-                &["schedule", "describe", "daily"],
-                &["backup-location", "get"],
-                &["backup-location", "get", "-o", "json"],
-                &["snapshot-location", "get"],
-                &["restore", "get"],
-            ];
             let mut wrong = Vec::new();
-            for command in commands {
+            for command in COMMANDS {
                 // Whatever is written in the cluster between the two changes the version of a list: then both ask again.
                 let ask = || EDITIONS.map(|cli| server.velero_of(cli, command));
                 let equal = |[ours, theirs]: &[Result<String>; 2]| matches!((ours, theirs), (Ok(a), Ok(b)) if a == b);

@@ -9,6 +9,7 @@ use velero_tests::difference::differences;
 use velero_tests::{backups, fixture};
 
 /// Filters of a Backup, each with a name.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn filters() -> Vec<(&'static str, Value)> {
     let within = within_fixture;
     let front = json!({"matchLabels": {"tier": "front"}});

@@ -94,6 +94,7 @@ fn filters() -> Vec<Case> {
     ]
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn manners() -> Vec<Case> {
     let work_moved = json!({"work": "work-moved"});
     vec![

@@ -61,6 +61,7 @@ fn stuck(machine: &Machine) {
     kubectl(machine, "delete namespace stuck --wait=false");
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn scenarios() -> Vec<Scenario> {
     let nothing: fn(&Machine) = |_| {};
     let scenario = |name, flags: &str, before, expected| {

@@ -17,6 +17,7 @@ macro_rules! out {
 pub(crate) use out;
 
 /// Prints a text as it is.
+#[expect(clippy::disallowed_methods, reason = "there is nobody left to tell anything")]
 pub(crate) fn print(text: impl Display) {
     let mut output = io::stdout().lock();
     match write!(output, "{text}").and_then(|()| output.flush()) {

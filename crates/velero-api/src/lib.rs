@@ -12,6 +12,7 @@
 mod macros;
 
 pub mod annotations;
+mod causes;
 pub mod crd;
 pub mod dry_run;
 pub mod duration;
@@ -26,6 +27,7 @@ pub mod v1;
 pub mod v2alpha1;
 mod wire;
 
+pub use causes::with_causes;
 pub use duration::GoDuration;
 pub use features::FeatureFlags;
 pub use shared::{DataMoveOperationProgress, DataMovePhase};

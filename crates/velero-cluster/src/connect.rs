@@ -104,11 +104,23 @@ impl Cluster {
         self.client.default_namespace()
     }
 
-    /// Version of the API server, for example `v1.35.4`.
-    pub async fn server_version(&self) -> Result<String> {
+    /// The version of the API server.
+    pub async fn server_version(&self) -> Result<ServerVersion> {
         let version = self.client.apiserver_version().await;
-        Ok(version.map_err(|error| Error::from_kube("get the server version", error))?.git_version)
+        let version = version.map_err(|error| Error::from_kube("get the server version", error))?;
+        Ok(ServerVersion { major: version.major, minor: version.minor, whole: version.git_version })
     }
+}
+
+/// The version of an API server, as it tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerVersion {
+    /// The major version.
+    pub major: String,
+    /// The minor version; OpenShift marks it with a plus.
+    pub minor: String,
+    /// All of it, for example `v1.35.4`.
+    pub whole: String,
 }
 
 /// Installs the TLS provider for the whole process. To be called first thing in `main`; may be called again.

@@ -76,11 +76,6 @@ impl Discovery {
         self.types.iter()
     }
 
-    /// The preferred types that can be listed, read, created and deleted.
-    pub fn backupable(&self) -> impl Iterator<Item = &ResourceType> {
-        self.preferred().filter(|item| item.can_be_backed_up())
-    }
-
     /// The group versions that did not answer.
     pub fn unanswered(&self) -> &[UnansweredGroup] {
         &self.unanswered

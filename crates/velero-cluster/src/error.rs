@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use kube::core::Status;
+use velero_api::with_causes;
 
 use crate::exec::ExecFailure;
 
@@ -184,20 +185,6 @@ impl Error {
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Conflict(_))
     }
-}
-
-/// The error with its causes on one line: the outer layers of the HTTP stack say only "client error".
-fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let part = error.to_string();
-        if !text.contains(&part) {
-            text = format!("{text}: {part}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ mod retry;
 mod unanswered;
 mod wait;
 
-pub use connect::{Cluster, ConnectOptions, install_crypto_provider};
+pub use connect::{Cluster, ConnectOptions, ServerVersion, install_crypto_provider};
 pub use discovery::Discovery;
 pub use error::{Error, Refusal, Result};
 pub use exec::{ExecFailure, ExecOutput, ExecReason, ExecRequest};

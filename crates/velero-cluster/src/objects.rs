@@ -138,33 +138,6 @@ impl Cluster {
         self.patch(resource_type, namespace, name, &parameters, &Patch::Merge(patch)).await.map(drop)
     }
 
-    /// Changes an object by a JSON patch, given as the list of its operations.
-    pub async fn json_patch(
-        &self,
-        resource_type: &ResourceType,
-        namespace: Option<&str>,
-        name: &str,
-        operations: &Value,
-    ) -> Result<Value> {
-        let patch = serde_json::from_value(operations.clone()).map_err(|error| Error::BadRequest {
-            action: format!("patch {}", resource_type.describe(namespace, name)),
-            message: format!("the JSON patch cannot be read: {error}"),
-        })?;
-        self.patch(resource_type, namespace, name, &PatchParams::default(), &Patch::<()>::Json(patch)).await
-    }
-
-    /// Creates or changes an object by server-side apply as `field_manager`, taking over fields others own.
-    pub async fn apply(
-        &self,
-        resource_type: &ResourceType,
-        namespace: Option<&str>,
-        object: &Value,
-        field_manager: &str,
-    ) -> Result<Value> {
-        let parameters = PatchParams::apply(field_manager).force();
-        self.patch(resource_type, namespace, name_of(object), &parameters, &Patch::Apply(object)).await
-    }
-
     /// Deletes an object; whether it existed.
     pub async fn delete(
         &self,

@@ -33,5 +33,4 @@ pub use error::{Error, Result};
 pub use kind::{PluginIdentifier, PluginKind};
 pub use registry::{ActionSource, Actions};
 pub use resolve::{Resolved, ResourceSelector, resolve};
-pub use velero_rules::{quantity, restore_hooks};
 pub use volume_snapshotter::{SnapshotterSource, VolumeInfo, VolumeSnapshotter};

@@ -22,6 +22,5 @@ pub use error::{Error, Result};
 pub use location::{Credentials, CustomerKey, PROVIDERS, StoreConfig, is_built_in};
 pub use pipe::{PipeWriter, blocking_reader, pipe};
 pub use providers::aws::credentials as aws_credentials;
-pub use providers::with_causes;
 pub use store::{ByteStream, ObjectInfo, ObjectStore, ObjectStoreHandle, SETTLING, read_all};
 pub use transfer::TransferSettings;

@@ -194,8 +194,8 @@ pub const BINARIES_ARE_BUILT: &str = "VELERO_TEST_BINARIES_ARE_BUILT";
 /// Builds one target and gives the folder of its profile.
 fn build(package: &str, kind: &str, name: &str, profile: &str) -> Result<PathBuf> {
     let folder = target_folder().join(if profile == "dev" { "debug" } else { profile });
-    let is_built = kind == "--bin" && profile == "dev" && std::env::var_os(BINARIES_ARE_BUILT).is_some();
-    if is_built && folder.join(name).exists() {
+    let file = if kind == "--example" { folder.join("examples").join(name) } else { folder.join(name) };
+    if profile == "dev" && std::env::var_os(BINARIES_ARE_BUILT).is_some() && file.exists() {
         return Ok(folder);
     }
     let root = repository_root();

@@ -74,6 +74,7 @@ pub async fn progress(action: &str, operation_id: &str) -> Result<OperationProgr
 }
 
 /// The same for who remembers itself whether the operation was cancelled.
+#[expect(clippy::disallowed_methods, reason = "a crash cleans nothing up")]
 pub async fn progress_of(action: &str, operation_id: &str, cancelled: bool) -> Result<OperationProgress> {
     let operation = find(action, operation_id)?;
     match operation.course {

@@ -35,7 +35,7 @@ const FLOORS: &[&[&str]] = &[
 ];
 
 /// What the plugins may use.
-const FOR_PLUGINS: &[&str] = &["velero-plugin", "velero-cluster", "velero-registry", "velero-api"];
+const FOR_PLUGINS: &[&str] = &["velero-plugin", "velero-cluster", "velero-registry", "velero-rules", "velero-api"];
 
 /// Crates that only development uses: they may use anything, and are used only as development dependencies.
 const DEVELOPMENT: &[&str] =

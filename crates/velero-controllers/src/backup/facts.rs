@@ -18,9 +18,7 @@ use crate::runtime::snapshot_locations::credentials;
 
 /// Reads what a backup is prepared with.
 pub(super) async fn gather(context: &Context, backup: &Backup) -> Result<Facts> {
-    let client = context.objects.cluster().client();
-    let version = client.apiserver_version().await;
-    let version = version.map_err(|error| ClusterError::from_kube("get the server version", error))?;
+    let version = context.objects.cluster().server_version().await?;
     let snapshot_locations = context.objects.list::<VolumeSnapshotLocation>("").await?;
     let snapshot_location = |location: &VolumeSnapshotLocation| SnapshotLocation {
         name: name(location).to_owned(),
@@ -38,7 +36,7 @@ pub(super) async fn gather(context: &Context, backup: &Backup) -> Result<Facts> 
         snapshot_locations: snapshot_locations.iter().map(snapshot_location).collect(),
         namespaces_labelled_out: namespaces_labelled_out(context).await?,
         policies: policies(context, backup).await,
-        server_version: [version.git_version, version.major, version.minor],
+        server_version: [version.whole, version.major, version.minor],
     })
 }
 

@@ -95,7 +95,7 @@ impl Error {
 /// An error with all its causes on one line, for logs and status messages. A cause that its effect already quotes is
 /// not said twice.
 pub(crate) fn describe(error: &dyn std::error::Error) -> String {
-    let text = velero_store::with_causes(error);
+    let text = velero_api::with_causes(error);
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

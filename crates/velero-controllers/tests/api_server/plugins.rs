@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use serde_json::json;
 use velero_api::v1::{
@@ -13,7 +13,7 @@ use velero_api::v1::{
 use velero_controllers::server::Settings;
 use velero_testkit::harness::unique_name;
 use velero_testkit::parts::{ACCESS_KEY, SECRET_KEY};
-use velero_testkit::{TestCluster, cluster_test};
+use velero_testkit::{TestCluster, cluster_test, install};
 
 use crate::backups::s3;
 use crate::downloads::download;
@@ -25,13 +25,11 @@ use crate::support::{
 
 /// The example plugin, built once.
 fn example() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| {
-        let built = Command::new(env!("CARGO")).args(["build", "--quiet", "-p", "velero-plugin-example"]).status();
-        assert!(built.unwrap().success(), "the example plugin must build");
-        let test = std::env::current_exe().unwrap();
-        test.parent().and_then(Path::parent).unwrap().join("velero-plugin-example")
-    })
+    static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
+        install::package_binary("velero-plugin-example", "velero-plugin-example", "dev")
+            .expect("the example must build")
+    });
+    &BINARY
 }
 
 /// Settings of a server with the example plugin.

@@ -108,6 +108,9 @@ impl RestoreContext<'_> {
     }
 }
 
+/// What is known of a volume, and where that is told of.
+type Known<'a> = (usize, &'a BackupVolumeInfo);
+
 impl RestoreVolumes {
     pub(crate) fn new(
         infos: Vec<BackupVolumeInfo>,
@@ -144,7 +147,7 @@ impl RestoreVolumes {
     }
 
     /// The method that saved a volume, and what is known of that.
-    fn method_of(&self, name: &str, volume: &Value) -> Option<(&dyn Method, Option<(usize, &BackupVolumeInfo)>)> {
+    fn method_of(&self, name: &str, volume: &Value) -> Option<(&dyn Method, Option<Known<'_>>)> {
         let listed = self.infos.of_volume(name);
         let unlisted = self.methods.iter().find(|method| listed.is_none() && method.has_saved_unlisted(name));
         if let Some(method) = unlisted {
@@ -159,7 +162,7 @@ impl RestoreVolumes {
     }
 
     /// What is known of the claim of a volume that is not known by its name.
-    fn known_by_claim(&self, volume: &Value) -> Option<(usize, &BackupVolumeInfo)> {
+    fn known_by_claim(&self, volume: &Value) -> Option<Known<'_>> {
         let of = |pointer| text(volume, pointer);
         let mut known = self.infos.of_claim(of("/spec/claimRef/namespace"), of("/spec/claimRef/name"));
         known.find(|(_, info)| info.pv_name.is_empty())

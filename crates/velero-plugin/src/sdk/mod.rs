@@ -47,10 +47,12 @@ mod stdio;
 pub use config::plugin_config;
 pub use plugins::{ObjectStoreProvider, Plugins};
 pub use server::serve;
+/// An error with all its causes.
+pub use velero_api::with_causes;
+/// The account that the config of a location of AWS names.
+pub use velero_store::aws_credentials;
 /// What an object store needs.
 pub use velero_store::{ByteStream, Error as StoreError, ObjectStore, ObjectStoreHandle, Result as StoreResult};
-/// The account that the config of a location of AWS names, and its errors in full.
-pub use velero_store::{aws_credentials, with_causes};
 
 /// A flag of the server that runs the plugin, such as `features` or `log-level`: the host passes its own arguments on.
 pub fn server_flag(name: &str) -> Option<String> {

@@ -60,18 +60,6 @@ impl BackupStore {
         self.list_names(&self.keys.backups_folder()).await
     }
 
-    /// The names of folders below `backups/` that have no metadata: uploads that never finished or deletions that
-    /// stopped halfway.
-    pub async fn list_orphans(&self) -> Result<Vec<String>> {
-        let mut orphans = Vec::new();
-        for name in self.list_backups().await? {
-            if !self.backup_exists(&name).await? {
-                orphans.push(name);
-            }
-        }
-        Ok(orphans)
-    }
-
     async fn list_names(&self, folder: &str) -> Result<Vec<String>> {
         let found = self.store.list_common_prefixes(folder).await?;
         Ok(found.iter().map(|prefix| folder_name(folder, prefix).to_owned()).collect())

@@ -41,10 +41,8 @@ async fn a_backup_exists_once_its_metadata_does() {
     let (_directory, store) = location("team/a").await;
     store.put_contents("b1", contents("tarball")).await.unwrap();
     assert!(!store.backup_exists("b1").await.unwrap());
-    assert_eq!(store.list_orphans().await.unwrap(), ["b1"]);
     store.put_metadata(&backup("b1")).await.unwrap();
     assert!(store.backup_exists("b1").await.unwrap());
-    assert_eq!(store.list_orphans().await.unwrap(), Vec::<String>::new());
     assert_eq!(store.list_backups().await.unwrap(), ["b1"]);
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod gcp;
 use std::time::Duration;
 
 use object_store::{Certificate, ClientOptions};
+use velero_api::with_causes;
 
 use crate::location::invalid;
 use crate::{Result, StoreConfig};
@@ -42,18 +43,4 @@ fn client_options(provider: &'static str, config: &StoreConfig) -> Result<Client
 /// An error of the client library while a store is built.
 fn rejected(provider: &'static str) -> impl FnOnce(object_store::Error) -> crate::Error {
     move |error| invalid(provider, "config", with_causes(&error))
-}
-
-/// An error with all its causes: the words of client libraries often say no more than that something failed.
-pub fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let words = next.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        cause = next.source();
-    }
-    text
 }

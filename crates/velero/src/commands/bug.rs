@@ -42,8 +42,8 @@ fn has_display() -> bool {
 
 async fn cluster_version(settings: &Settings, printer: Printer) -> Result<String> {
     let session = Session::connect(settings, printer).await?;
-    let version = timeout(PATIENCE, session.cluster.client().apiserver_version()).await;
-    Ok(version.context("the Kubernetes API server did not answer")??.git_version)
+    let version = timeout(PATIENCE, session.cluster.server_version()).await;
+    Ok(version.context("the Kubernetes API server did not answer")??.whole)
 }
 
 fn report(cluster: &str) -> String {

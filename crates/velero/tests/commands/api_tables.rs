@@ -329,6 +329,7 @@ fn restores_are_shown_as_the_original_shows_them() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn what_create_commands_would_send_is_what_the_original_would_send() {
     cluster_test(async |cluster| {
         install_definitions(&cluster);

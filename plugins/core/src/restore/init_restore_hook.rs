@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::v1::Restore;
-use velero_plugin::restore_hooks::{RestoreHookRules, insert_init_containers};
 use velero_plugin::{Error, ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
+use velero_rules::restore_hooks::{RestoreHookRules, insert_init_containers};
 
 use super::{changed, describe};
 use crate::text;

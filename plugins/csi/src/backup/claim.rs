@@ -12,8 +12,8 @@ use velero_api::records::VolumeMethod;
 use velero_api::v1::Backup;
 use velero_api::{annotations, labels};
 use velero_cluster::{Cluster, Discovery, Error as ClusterError};
-use velero_plugin::quantity::Quantity;
 use velero_plugin::{BackupItemAction, BackupItemOutcome, Error, ResourceSelector, Result, VolumeKeeper};
+use velero_rules::quantity::Quantity;
 
 use super::group::Groups;
 use crate::classes::Classes;

@@ -7,8 +7,8 @@ use velero_api::annotations;
 use velero_api::features::ENABLE_CSI;
 use velero_api::v1::{Backup, BackupPhase};
 use velero_cluster::Cluster;
-use velero_plugin::quantity::Quantity;
 use velero_plugin::{BackupItemAction, BackupItemOutcome, Error, OperationProgress, ResourceSelector, Result};
+use velero_rules::quantity::Quantity;
 
 use super::claim::backup_labels;
 use crate::objects::{

@@ -20,9 +20,8 @@ impl fmt::Display for ServerVersion {
 
 /// Asks the server.
 pub(super) async fn ask(cluster: &Cluster) -> Result<ServerVersion> {
-    let version = cluster.client().apiserver_version().await;
-    let version = version.map_err(|error| velero_cluster::Error::from_kube("get the server version", error))?;
-    parse(&version.major, &version.minor, &version.git_version)
+    let version = cluster.server_version().await?;
+    parse(&version.major, &version.minor, &version.whole)
 }
 
 /// The version from its parts, where OpenShift marks the minor one with a plus; else from the whole.

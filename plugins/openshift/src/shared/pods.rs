@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use velero_api::annotations::{restore_exec_hook, restore_init_hook};
 use velero_api::v1::Restore;
-use velero_plugin::restore_hooks::RestoreHookRules;
 use velero_plugin::{Error, Result};
+use velero_rules::restore_hooks::RestoreHookRules;
 
 use crate::json::{elements, has_annotation, text};
 

@@ -32,6 +32,7 @@ pub(super) async fn work<T: Send + 'static>(
 }
 
 /// Is cancelled by the first Ctrl-C; the second ends the process.
+#[expect(clippy::disallowed_methods, reason = "whoever asks twice does not want to wait for any end")]
 pub(super) fn cancelled_from_the_keyboard(printer: Printer) -> CancellationToken {
     let token = CancellationToken::new();
     let cancelled = token.clone();
