@@ -122,7 +122,7 @@ async fn store_of(context: &Context, request: &DownloadRequest) -> Result<Backup
     let backup = context.objects.get::<Backup>(&backup_name).await?;
     let place = backup.ok_or_else(|| missing("backup", &backup_name))?.spec.storage_location;
     let location = context.objects.get::<BackupStorageLocation>(&place).await?;
-    context.locations.open_for_a_look(&location.ok_or_else(|| missing("backup storage location", &place))?).await
+    context.locations.open_briefly(&location.ok_or_else(|| missing("backup storage location", &place))?).await
 }
 
 /// Opens the file of a request for somebody who shows its token. `None` when there is no such request, its time is

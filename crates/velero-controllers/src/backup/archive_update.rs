@@ -38,7 +38,7 @@ pub(super) async fn update_archive(
     if let Ok(found) = &found {
         cancel_unfinished(&found.operations, &tools.actions, backup).await;
     }
-    tools.put_away().await;
+    tools.close().await;
     let found = match found {
         Ok(found) => found,
         Err(error) => {

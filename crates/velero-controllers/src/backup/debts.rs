@@ -36,7 +36,7 @@ enum Remains {
 pub(crate) async fn stored_end(context: &Context, backup: &Backup) -> Result<Option<Backup>> {
     let place = &backup.spec.storage_location;
     let Some(location) = context.objects.get::<BackupStorageLocation>(place).await? else { return Ok(None) };
-    let store = context.locations.open_for_a_look(&location).await?;
+    let store = context.locations.open_briefly(&location).await?;
     if !store.backup_exists(name(backup)).await? || !owns_files(&store, backup).await? {
         return Ok(None);
     }
@@ -58,7 +58,7 @@ async fn remove_remains(context: &Context, backup: &Backup) -> Result<Remains> {
     if location.is_read_only() {
         return Ok(Remains::Left(format!("its backup storage location {place:?} is in read-only mode")));
     }
-    let store = context.locations.open_for_a_look(&location).await?;
+    let store = context.locations.open_briefly(&location).await?;
     if !owns_files(&store, backup).await? {
         return Ok(Remains::Removed);
     }

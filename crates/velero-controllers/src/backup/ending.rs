@@ -25,7 +25,7 @@ pub(super) async fn close(context: &Context, backup: &Backup, ended: &Backup) ->
 }
 
 /// Ends a backup that cannot be finished as it should, and says why. Without a store only the object says so.
-pub(super) async fn end_badly(
+pub(super) async fn end_partially_failed(
     context: &Context,
     backup: &Backup,
     store: Option<&BackupStore>,

@@ -9,7 +9,7 @@ use velero_api::v1::Backup;
 use velero_engine::journal::Counts;
 
 use crate::backup::archive_update::update_archive;
-use crate::backup::ending::{close, end_badly, put_metadata, stored};
+use crate::backup::ending::{close, end_partially_failed, put_metadata, stored};
 use crate::backup::following::store_of;
 use crate::backup::volumes;
 use crate::lifecycle::ending::end_phase;
@@ -45,7 +45,7 @@ pub(crate) async fn finish(context: &Context, backup: &Backup) -> Result<Next> {
 async fn step(context: &Context, backup: &Backup) -> Result<()> {
     let store = match store_of(context, backup).await? {
         Found::Usable(store) => store,
-        Found::Unusable(problem) => return end_badly(context, backup, None, &problem).await,
+        Found::Unusable(problem) => return end_partially_failed(context, backup, None, &problem).await,
     };
     if let Some(stored) = stored(&store, backup).await?.filter(|stored| stored.status.phase().is_terminal()) {
         let mut ended = backup.clone();
@@ -57,7 +57,7 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
     match load(context, backup, &store).await? {
         // A backup without operations needs no file of them.
         Found::Unusable(_) if backup.status.backup_item_operations_attempted == 0 => {}
-        Found::Unusable(problem) => return end_badly(context, backup, Some(&store), &problem).await,
+        Found::Unusable(problem) => return end_partially_failed(context, backup, Some(&store), &problem).await,
         Found::Usable(operations) => {
             update_archive(context, backup, &store, &operations, &journal).await?;
             ended.status.csi_volume_snapshots_completed = completed_csi_snapshots(&operations);

@@ -5,7 +5,7 @@ use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation};
 use velero_rules::phases::backup_phase_after_run;
 use velero_store::BackupStore;
 
-use crate::backup::ending::end_badly;
+use crate::backup::ending::end_partially_failed;
 use crate::lifecycle::cancel::cancel_owned;
 use crate::lifecycle::files::Found;
 use crate::lifecycle::follow::{Follow, pause};
@@ -31,7 +31,7 @@ impl Follow for Backup {
     }
 
     async fn end_unfollowed(&self, context: &Context, store: Option<&BackupStore>, problem: &str) -> Result<()> {
-        end_badly(context, self, store, problem).await
+        end_partially_failed(context, self, store, problem).await
     }
 }
 

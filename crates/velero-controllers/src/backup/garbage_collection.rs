@@ -60,7 +60,7 @@ pub(crate) async fn collect(context: &Context, backup: &Backup) -> Result<Next> 
 /// Requests the deletion of a backup, unless it is known to be refused.
 async fn request_deletion(context: &Context, backup: &Backup, location: Option<&BackupStorageLocation>) -> Result<()> {
     if let Some(location) = location {
-        let store = context.locations.open_for_a_look(location).await?;
+        let store = context.locations.open_briefly(location).await?;
         if let Some(problem) = obstacle(context, backup, &store).await? {
             tracing::warn!(backup = name(backup), problem, "An expired backup cannot be garbage-collected");
             return mark(context, backup, Some(NOT_DELETABLE)).await;

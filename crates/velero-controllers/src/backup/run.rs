@@ -139,7 +139,7 @@ async fn attempt(
         let taken = recorder.snapshots.all();
         failure.snapshots_left = report::discard_volumes(context, backup, journal, taken, &tools.actions).await;
     }
-    tools.put_away().await;
+    tools.close().await;
     ended
 }
 

@@ -57,7 +57,7 @@ impl Reconciler for BackupSyncReconciler {
 }
 
 async fn synchronise(context: &Context, known: &Orphans, location: &BackupStorageLocation) -> Result<()> {
-    let store = context.locations.open_for_a_look(location).await?;
+    let store = context.locations.open_briefly(location).await?;
     let in_bucket: BTreeSet<String> = store.list_backups().await?.into_iter().collect();
     let mut in_cluster = BTreeSet::new();
     let mut lost = Vec::new();

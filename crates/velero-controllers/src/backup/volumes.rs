@@ -73,7 +73,7 @@ pub(super) async fn remove(context: &Context, backup: &Backup, store: &BackupSto
         Err(error) => vec![format!("error starting the plugins that delete volume snapshots: {}", describe(&error))],
         Ok(tools) => {
             let left = remove_by(context, backup, &tools.actions, &mut saved, why).await;
-            tools.put_away().await;
+            tools.close().await;
             left
         }
     }

@@ -78,7 +78,7 @@ impl Reconciler for BackupStorageLocationReconciler {
 /// Looks at the store and writes what was found.
 async fn validate(context: &Context, location: &BackupStorageLocation) -> Result<BackupStorageLocation> {
     let mut checked = location.clone();
-    let outcome = match context.locations.open_for_a_look(location).await {
+    let outcome = match context.locations.open_briefly(location).await {
         Ok(store) => store.is_valid().await.map_err(Into::into),
         Err(error) => Err(error),
     };

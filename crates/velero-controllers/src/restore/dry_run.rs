@@ -116,7 +116,7 @@ async fn look(context: &Context, request: &Restore, prepared: PreparedRestore) -
     let store = open(context, &prepared).await?;
     let restore = prepared.restore.clone();
     let journal = restore.journal(context);
-    let tools = context.plugins.open_for_a_look(&journal).await.map_err(|error| describe(&error))?;
+    let tools = context.plugins.open_for_dry_run(&journal).await.map_err(|error| describe(&error))?;
     let started = Recorded::default();
     let looked = tokio::select! {
         looked = transfer::look(context, prepared, &journal, &store, (&tools, &started)) => Some(looked),
@@ -126,7 +126,7 @@ async fn look(context: &Context, request: &Restore, prepared: PreparedRestore) -
     let operations: Vec<RestoreOperation> = started.all();
     note_operations(&journal, &operations);
     cancel_unfinished(&operations, &tools.actions, &restore).await;
-    tools.put_away().await;
+    tools.close().await;
     let Some(looked) = looked else { return Ok(None) };
     let (results, counts) = (journal.results(), journal.counts());
     let report = DryRunReport {

@@ -121,6 +121,6 @@ async fn attempt(
     if ended.is_err() {
         cancel_unfinished(&started.all(), &tools.actions, &restore).await;
     }
-    tools.put_away().await;
+    tools.close().await;
     ended
 }

@@ -48,7 +48,7 @@ impl Locations {
 
     /// Opens the store of a location for a question that can be asked again: a store that does not answer is soon
     /// taken for one that cannot be reached.
-    pub(crate) async fn open_for_a_look(&self, location: &BackupStorageLocation) -> Result<BackupStore> {
+    pub(crate) async fn open_briefly(&self, location: &BackupStorageLocation) -> Result<BackupStore> {
         let transfer = TransferSettings { retries: 2, retry_timeout: LOOK_PATIENCE, ..TransferSettings::default() };
         self.open_with(location, transfer).await
     }

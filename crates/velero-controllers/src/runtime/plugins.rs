@@ -49,7 +49,7 @@ pub(crate) struct Questions {
 
 impl Tools {
     /// Ends the processes.
-    pub(crate) async fn put_away(self) {
+    pub(crate) async fn close(self) {
         self.manager.stop().await;
     }
 }
@@ -89,7 +89,7 @@ impl Plugins {
     }
 
     /// The actions of a dry run: the same ones, told that they are only asked.
-    pub(crate) async fn open_for_a_look(&self, journal: &Journal) -> Result<Tools> {
+    pub(crate) async fn open_for_dry_run(&self, journal: &Journal) -> Result<Tools> {
         self.open_for(Some(journal), true).await
     }
 

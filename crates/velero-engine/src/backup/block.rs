@@ -97,7 +97,7 @@ impl Run {
                 batch.items.push(PendingItem { block_item, must_include: false });
                 continue;
             }
-            self.back_up_or_tell(block_item, false, &mut block, &mut batch).await;
+            self.back_up_or_report(block_item, false, &mut block, &mut batch).await;
         }
         if is_hooked {
             // What the hooks before have stopped must not go on before the snapshots are taken.

@@ -102,12 +102,12 @@ impl Run {
 
     async fn back_up_pending(&self, PendingItem { block_item, must_include }: PendingItem) -> Batch {
         let mut batch = Batch::default();
-        self.back_up_or_tell(block_item, must_include, &mut ItemBlock::default(), &mut batch).await;
+        self.back_up_or_report(block_item, must_include, &mut ItemBlock::default(), &mut batch).await;
         batch
     }
 
     /// Backs up an item; what goes wrong is told.
-    pub(super) async fn back_up_or_tell(
+    pub(super) async fn back_up_or_report(
         &self,
         block_item: BlockItem,
         must_include: bool,

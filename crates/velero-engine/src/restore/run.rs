@@ -23,7 +23,7 @@ use super::pace::Pace;
 use super::plan::{DEFINITIONS, NAMESPACES, Plan, Step, is_admission};
 use super::postponed::Postponed;
 use super::selection::Selection;
-use super::trouble::{Ended, Heading, Trouble, Weight};
+use super::trouble::{Ended, ResultSection, Severity, Trouble};
 use super::types::Types;
 use super::{RestoreError, RestoreRequest};
 use crate::Journal;
@@ -188,21 +188,21 @@ impl Run {
 
     /// Enters a trouble into the journal and makes an end of it.
     pub(super) fn end_with(&self, item: &Item, trouble: Trouble) -> Ended {
-        let entry = match trouble.weight {
-            Weight::Warning => self.journal.warning(),
-            Weight::Error => self.journal.error(),
+        let entry = match trouble.severity {
+            Severity::Warning => self.journal.warning(),
+            Severity::Error => self.journal.error(),
         };
         let entry = entry.resource(&item.resource).name(&item.name);
-        match trouble.heading {
-            Heading::Place => entry.namespace(item.target.as_deref()).message(&trouble.message),
-            Heading::Velero => entry.message(&trouble.message),
+        match trouble.section {
+            ResultSection::Place => entry.namespace(item.target.as_deref()).message(&trouble.message),
+            ResultSection::Velero => entry.message(&trouble.message),
         }
-        match (trouble.weight, trouble.heading) {
-            (Weight::Warning, _) => {}
-            (Weight::Error, Heading::Velero) => {
+        match (trouble.severity, trouble.section) {
+            (Severity::Warning, _) => {}
+            (Severity::Error, ResultSection::Velero) => {
                 self.preview(item, PreviewAction::Conflict, &trouble.message, Vec::new());
             }
-            (Weight::Error, Heading::Place) => {
+            (Severity::Error, ResultSection::Place) => {
                 self.preview(item, PreviewAction::Fail, &trouble.message, Vec::new());
             }
         }

@@ -28,9 +28,9 @@ impl Ended {
     }
 }
 
-/// Under which heading of the results a trouble goes.
+/// Under which section of the results a trouble goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heading {
+pub(super) enum ResultSection {
     /// The item's namespace, or the cluster.
     Place,
     /// Velero itself.
@@ -39,7 +39,7 @@ pub(super) enum Heading {
 
 /// How serious a trouble is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Weight {
+pub(super) enum Severity {
     Warning,
     Error,
 }
@@ -70,8 +70,8 @@ impl Passing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Trouble {
     pub(super) message: String,
-    pub(super) weight: Weight,
-    pub(super) heading: Heading,
+    pub(super) severity: Severity,
+    pub(super) section: ResultSection,
     /// Whether the item exists all the same.
     pub(super) exists: bool,
     /// The `<apiVersion>/<Kind>` of the item, once it is known.
@@ -83,23 +83,23 @@ pub(crate) struct Trouble {
 }
 
 impl Trouble {
-    fn new(message: String, weight: Weight, heading: Heading) -> Self {
-        Self { message, weight, heading, exists: false, kind: None, passing: Passing::Never, wanted: None }
+    fn new(message: String, severity: Severity, section: ResultSection) -> Self {
+        Self { message, severity, section, exists: false, kind: None, passing: Passing::Never, wanted: None }
     }
 
     /// An error of the item.
     pub(crate) fn error(message: String) -> Self {
-        Self::new(message, Weight::Error, Heading::Place)
+        Self::new(message, Severity::Error, ResultSection::Place)
     }
 
     /// A warning of the item.
     pub(super) fn warning(message: String) -> Self {
-        Self::new(message, Weight::Warning, Heading::Place)
+        Self::new(message, Severity::Warning, ResultSection::Place)
     }
 
     /// An error that is not the item's own.
     pub(super) fn velero(message: String) -> Self {
-        Self::new(message, Weight::Error, Heading::Velero)
+        Self::new(message, Severity::Error, ResultSection::Velero)
     }
 
     /// The item exists all the same.

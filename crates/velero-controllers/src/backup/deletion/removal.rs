@@ -167,7 +167,7 @@ async fn run_delete_actions(context: &Context, backup: &Backup, store: &BackupSt
     let archive = (blocking_reader(archive), context.settings.archive_limits());
     let tools = context.plugins.open(Some(&journal)).await?;
     let seen = velero_engine::delete::run(backup, archive, &tools.actions, &tools.discovery, &journal).await;
-    tools.put_away().await;
+    tools.close().await;
     match seen {
         Err(DeleteError::Action(error)) => Err(error.into()),
         Err(error) => {
