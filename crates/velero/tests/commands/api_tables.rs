@@ -483,3 +483,15 @@ fn commands_change_what_they_say_they_change() {
         );
     });
 }
+
+#[test]
+fn with_a_high_verbosity_every_request_is_told_on_standard_error() {
+    cluster_test(async |cluster| {
+        install_definitions(&cluster);
+        let (quiet, loud) = (ours(&cluster, &["backup", "get"]), ours(&cluster, &["backup", "get", "-v", "6"]));
+        assert_eq!(text(&quiet.stderr), "");
+        let path = format!("/apis/velero.io/v1/namespaces/{}/backups", cluster.namespace);
+        assert!(text(&loud.stderr).contains(&path), "{}", text(&loud.stderr));
+        assert_eq!(text(&loud.stdout), text(&quiet.stdout));
+    });
+}
