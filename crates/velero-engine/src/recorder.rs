@@ -41,8 +41,7 @@ impl<T: Clone> Recorded<T> {
         self.all.send_modify(|all| all.push(one));
     }
 
-    /// Whether one of them is such a one.
-    pub fn any(&self, is_it: impl FnMut(&T) -> bool) -> bool {
+    pub(crate) fn any(&self, is_it: impl FnMut(&T) -> bool) -> bool {
         self.all.borrow().iter().any(is_it)
     }
 }

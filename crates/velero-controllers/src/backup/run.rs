@@ -157,11 +157,6 @@ async fn make(
     request.owed_hooks = owed.clone();
     let (outcome, size) = transfer::contents(context, backup, request, journal, store).await?;
     owed_hooks::pay(context, owed, journal).await;
-    if outcome.operations.is_empty() && recorder.operations.any(|_| true) {
-        // What was stored while it ran names operations that nobody waits for.
-        let stored = backup.files(store).put_operations(&outcome.operations).await;
-        stored.map_err(|error| Failure::after_start(explain(&error), store, true))?;
-    }
     context.metrics.tarball_size(label(backup, labels::SCHEDULE_NAME), size);
     store_files(context, backup, journal, store, outcome, &tools.actions).await
 }

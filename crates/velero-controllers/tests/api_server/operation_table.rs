@@ -152,9 +152,15 @@ fn assert_phases(row: &Row, seen: &[String]) {
     assert_eq!(seen, expected, "{}", row.name);
 }
 
-/// A line of the metrics, whole.
-fn metric(name: &str, value: usize) -> String {
-    format!("velero_{name}{{schedule=\"\"}} {value}")
+/// What the metrics say of backups or restores that ended as these rows do.
+fn counted(kind: &str, failed: &str, rows: &[Row]) -> [String; 4] {
+    let counters = [
+        ("attempt_total", rows.len()),
+        ("success_total", ending(rows, COMPLETED)),
+        ("partial_failure_total", ending(rows, FAILED)),
+        (failed, 0),
+    ];
+    counters.map(|(counter, value)| format!("velero_{kind}_{counter}{{schedule=\"\"}} {value}"))
 }
 
 fn ending(rows: &[Row], phase: &str) -> usize {
@@ -169,13 +175,7 @@ fn every_course_of_the_operations_of_a_backup_ends_as_the_table_says() {
         server.directory_location("default", directory.path()).await;
         let watch = PhaseWatch::start(&cluster, |backup: &Backup| backup.status.phase().to_string());
         join_all(BACKUPS.iter().map(|row| check_backup(row, &server, &watch, &steering, directory.path()))).await;
-        let counted = [
-            metric("backup_attempt_total", BACKUPS.len()),
-            metric("backup_success_total", ending(&BACKUPS, COMPLETED)),
-            metric("backup_partial_failure_total", ending(&BACKUPS, FAILED)),
-            metric("backup_failure_total", 0),
-        ];
-        server.until_metrics(&counted.each_ref().map(String::as_str)).await;
+        server.until_metrics(&counted("backup", "failure_total", &BACKUPS)).await;
         server.stop().await;
     });
 }
@@ -212,13 +212,7 @@ fn every_course_of_the_operations_of_a_restore_ends_as_the_table_says() {
         server.directory_location("default", directory.path()).await;
         let watch = PhaseWatch::start(&cluster, |restore: &Restore| restore.status.phase().to_string());
         join_all(RESTORES.iter().map(|row| check_restore(row, &server, &watch, &steering, directory.path()))).await;
-        let counted = [
-            metric("restore_attempt_total", RESTORES.len()),
-            metric("restore_success_total", ending(&RESTORES, COMPLETED)),
-            metric("restore_partial_failure_total", ending(&RESTORES, FAILED)),
-            metric("restore_failed_total", 0),
-        ];
-        server.until_metrics(&counted.each_ref().map(String::as_str)).await;
+        server.until_metrics(&counted("restore", "failed_total", &RESTORES)).await;
         server.stop().await;
     });
 }

@@ -66,7 +66,7 @@ fn a_restore_that_cannot_be_made_says_why() {
         }
         let refused = ["{schedule=\"\"} 9", "{schedule=\"daily\"} 2"];
         let refused = refused.map(|line| format!("velero_restore_validation_failed_total{line}"));
-        server.until_metrics(&refused.each_ref().map(String::as_str)).await;
+        server.until_metrics(&refused).await;
         assert!(!directory.path().join("restores").exists(), "a refused restore leaves no files");
         server.stop().await;
     });

@@ -148,7 +148,7 @@ impl Server {
 
     /// Waits until the metrics have all these lines, or series of these names where the value is left out: an end is
     /// counted a moment after it is written.
-    pub(crate) async fn until_metrics(&self, expected: &[&str]) {
+    pub(crate) async fn until_metrics(&self, expected: &[impl AsRef<str>]) {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
             let metrics = self.http("/metrics").await.unwrap().text();
@@ -156,8 +156,9 @@ impl Server {
                 Some(value) => value.is_empty() || value.starts_with(' '),
                 None => false,
             };
-            let missing: Vec<&&str> =
-                expected.iter().filter(|expected| !metrics.lines().any(|line| is(line, expected))).collect();
+            let expected = expected.iter().map(AsRef::as_ref);
+            let missing: Vec<&str> =
+                expected.filter(|expected| !metrics.lines().any(|line| is(line, expected))).collect();
             if missing.is_empty() {
                 return;
             }

@@ -119,7 +119,7 @@ fn a_snapshot_that_fails_is_an_error_of_its_volume_and_of_no_other() {
         let counted =
             ["attempt_total{schedule=\"\"} 2", "success_total{schedule=\"\"} 1", "failure_total{schedule=\"\"} 1"];
         let counted = counted.map(|line| format!("velero_volume_snapshot_{line}"));
-        server.until_metrics(&counted.each_ref().map(String::as_str)).await;
+        server.until_metrics(&counted).await;
         claims.remove().await;
         server.stop().await;
     });

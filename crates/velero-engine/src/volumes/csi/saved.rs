@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use velero_api::records::{BackupOperation, OperationPhase, VolumeMethod, VolumeResult};
+use velero_api::with_causes;
 use velero_plugin::Result;
 
 use super::super::saved::{AfterRun, SavedVolumes};
@@ -48,7 +49,7 @@ pub(super) async fn discard(after: &AfterRun<'_>) -> Vec<String> {
     for keeper in after.keepers(&METHOD, false) {
         left.extend(match tokio::time::timeout(PATIENCE, keeper.discard(after.backup)).await {
             Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(format!("error removing the CSI snapshots of the backup: {error}")),
+            Ok(Err(error)) => Some(format!("error removing the CSI snapshots of the backup: {}", with_causes(&error))),
             Err(_) => Some(format!("the removal of the CSI snapshots of the backup was not taken within {PATIENCE:?}")),
         });
     }
@@ -61,7 +62,7 @@ pub(super) async fn delete(after: &AfterRun<'_>, saved: &SavedVolumes) -> Vec<St
     for keeper in after.keepers(&METHOD, saved.csi_snapshots() > 0) {
         match keeper.delete(after.backup, &saved.infos).await {
             Ok(still_there) => left.extend(still_there),
-            Err(error) => left.push(format!("error deleting CSI snapshots of the backup: {error}")),
+            Err(error) => left.push(format!("error deleting CSI snapshots of the backup: {}", with_causes(&error))),
         }
     }
     left

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use velero_api::records::{BackupOperation, BackupVolumeInfo, OperationPhase, Snapshot, SnapshotPhase};
+use velero_api::with_causes;
 use velero_plugin::Actions;
 
 use super::super::saved::SavedVolumes;
@@ -85,8 +86,9 @@ async fn delete_one(snapshot: &Snapshot, actions: &Actions) -> Result<(), String
     let volume = &snapshot.spec.persistent_volume_name;
     tracing::info!(snapshot = id, location, volume, "Removing a volume snapshot");
     let snapshotter = actions.volume_snapshotter(location).await;
-    let snapshotter =
-        snapshotter.map_err(|error| format!("error getting volume snapshotter for location {location:?}: {error}"))?;
+    let snapshotter = snapshotter.map_err(|error| {
+        format!("error getting volume snapshotter for location {location:?}: {}", with_causes(&error))
+    })?;
     let deleted = snapshotter.delete_snapshot(id).await;
-    deleted.map_err(|error| format!("error deleting snapshot {id} of volume {volume}: {error}"))
+    deleted.map_err(|error| format!("error deleting snapshot {id} of volume {volume}: {}", with_causes(&error)))
 }
