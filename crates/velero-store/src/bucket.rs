@@ -50,13 +50,17 @@ impl BucketStore {
     /// Sends an object that is in memory, again if it arrived damaged.
     async fn put_whole(&self, key: &str, path: &Path, content: &Bytes) -> Result<()> {
         let send = || async {
-            let options = PutOptions::from(self.backend.tags.clone());
-            let sent = self.backend.store.put_opts(path, content.clone().into(), options).await;
-            sent.map_err(|source| Error::request("upload", key, source))?;
+            self.put_at_once(key, path, content).await?;
             self.verify(key, path, &ObjectDigest::whole(content)).await
         };
-        let pauses = ExponentialBuilder::default().with_min_delay(Duration::from_millis(200)).with_max_times(RESENDS);
-        send.retry(pauses).when(is_worth_sending_again).await
+        send.retry(resends()).when(is_worth_sending_again).await
+    }
+
+    /// Sends an object in one request.
+    async fn put_at_once(&self, key: &str, path: &Path, content: &Bytes) -> Result<()> {
+        let options = PutOptions::from(self.backend.tags.clone());
+        let sent = self.backend.store.put_opts(path, content.clone().into(), options).await;
+        sent.map(drop).map_err(|source| Error::request("upload", key, source))
     }
 
     /// Compares what the store holds with what was sent. What differs is left: it may be what was there before.
@@ -108,6 +112,11 @@ impl BucketStore {
             found.map_err(|source| Error::Request { action: "verify", key: key.to_owned(), source: source.into() })?;
         Ok((found != *sent).then(|| "the stored bytes are not those that were sent".to_owned()))
     }
+}
+
+/// How soon and how often something is sent again that arrived damaged.
+fn resends() -> ExponentialBuilder {
+    ExponentialBuilder::default().with_min_delay(Duration::from_millis(200)).with_max_times(RESENDS)
 }
 
 /// A damaged body, or one the store refused as damaged, may arrive whole the next time.
@@ -170,6 +179,20 @@ impl ObjectStore for BucketStore {
         };
         let sent = upload(&self.backend, key, &path, parts, &self.settings).await?;
         self.verify(key, &path, &sent).await
+    }
+
+    async fn put_self_proving(&self, key: &str, content: Bytes) -> Result<()> {
+        let path = object_path(key)?;
+        let send = || async {
+            self.put_at_once(key, &path, &content).await?;
+            let held = self.backend.store.head(&path).await.map_err(|source| Error::request("verify", key, source))?;
+            if held.size == content.len() as u64 {
+                return Ok(());
+            }
+            let detail = format!("{} bytes were sent and {} are stored", content.len(), held.size);
+            Err(Error::Damaged { key: key.to_owned(), detail })
+        };
+        send.retry(resends()).when(is_worth_sending_again).await
     }
 
     async fn put_if_absent(&self, key: &str, content: Bytes) -> Result<bool> {

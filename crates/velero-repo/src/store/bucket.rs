@@ -56,7 +56,9 @@ impl BlobStore for BucketStore {
     }
 
     fn put(&self, id: &str, content: Bytes) -> Result<()> {
-        self.runtime.block_on(self.store.put(&self.key(id), content)).map_err(|error| failed("write", id, error))
+        // Contents are named by their hashes, and the other blobs are sealed with theirs.
+        let put = self.runtime.block_on(self.store.put_self_proving(&self.key(id), content));
+        put.map_err(|error| failed("write", id, error))
     }
 
     fn delete(&self, id: &str) -> Result<()> {

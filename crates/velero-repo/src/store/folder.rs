@@ -1,14 +1,14 @@
 //! A repository in a folder, with kopia's own sharding: long ids are spread over folders.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{BlobInfo, BlobStore};
+use super::{BlobInfo, BlobStore, direct};
 use crate::{Error, Result, hex};
 
 const SHARDS_FILE: &str = ".shards";
@@ -94,12 +94,8 @@ fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     let unique = hex::encode(&crate::crypto::random::<8>());
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".tmp.{unique}"));
-    let written = (|| {
-        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&temporary)?;
-        file.write_all(content)?;
-        file.sync_data()?;
-        fs::rename(&temporary, path)
-    })();
+    let temporary = PathBuf::from(temporary);
+    let written = direct::write_new(&temporary, content).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         let _ = fs::remove_file(&temporary);
     }
@@ -123,14 +119,7 @@ impl BlobStore for FolderStore {
     }
 
     fn get_range(&self, id: &str, offset: u64, length: usize) -> Result<Bytes> {
-        let read = |path: PathBuf| {
-            let file = File::open(path)?;
-            let there = file.metadata()?.len().saturating_sub(offset).min(length as u64);
-            let mut content = vec![0; usize::try_from(there).map_err(io::Error::other)?];
-            file.read_exact_at(&mut content, offset)?;
-            Ok(content)
-        };
-        read(self.path(id)?).map(Bytes::from).map_err(|error| failed("read", id, error))
+        direct::read(&self.path(id)?, offset, length).map_err(|error| failed("read", id, error))
     }
 
     fn put(&self, id: &str, content: Bytes) -> Result<()> {

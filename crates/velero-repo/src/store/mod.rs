@@ -4,6 +4,7 @@
 
 #[cfg(feature = "bucket")]
 mod bucket;
+mod direct;
 mod folder;
 
 use std::time::SystemTime;

@@ -94,8 +94,8 @@ impl<'a> Hands<'a> {
         checkpoints: Checkpoints<'a>,
         count: usize,
     ) -> Self {
-        // Each buffer holds the longest piece, 8 MiB as a rule.
-        let most_buffers = (count + 1).clamp(2, 4);
+        // Each buffer holds the longest piece, 8 MiB as a rule: the packs need the rest of the memory.
+        let most_buffers = (count + 1).clamp(2, 3);
         let (queue, moved) = (Mutex::default(), Condvar::new());
         Self { writer, splitter, counters, cancel, checkpoints, queue, moved, most_buffers, zeros: OnceLock::new() }
     }

@@ -70,6 +70,12 @@ struct Batch {
     epochs: Option<Listed>,
 }
 
+/// When a pack is full: the content that fills it may be long, and others rewrite packs below three fifths of the
+/// longest.
+fn full(longest: u64) -> u64 {
+    longest / 5 * 4
+}
+
 /// What a writer has stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Written {
@@ -98,7 +104,7 @@ impl<'a> ContentWriter<'a> {
         repository.fresh_index()?;
         let refreshed = clock();
         Ok(Self {
-            puts: PackPuts::start(std::sync::Arc::clone(repository.store())),
+            puts: PackPuts::start(repository.store()),
             repository,
             clock,
             gate: RwLock::new(()),
@@ -273,7 +279,7 @@ impl<'a> ContentWriter<'a> {
         self.stored_bytes.fetch_add(u64::from(entry.packed_length), Ordering::Relaxed);
         self.batch().pending.put(&entry, pack.name());
         // The lock is held while the pack is handed over: no further one is begun before this one has its turn.
-        if pack.len() as u64 >= format.parameters.max_pack_size {
+        if pack.len() as u64 >= full(format.parameters.max_pack_size) {
             self.store_pack(&mut slot)?;
         }
         Ok(())

@@ -1,7 +1,7 @@
-//! Packs are stored by a thread of their own, so that hashing and encrypting go on meanwhile.
+//! Packs are stored by threads of their own, so that hashing and encrypting go on meanwhile.
 
-use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
@@ -10,98 +10,117 @@ use crate::pack::FinishedPack;
 use crate::store::BlobStore;
 use crate::{Error, Result};
 
-/// One pack is stored at a time and none waits: a pack takes up to 28 MiB of memory.
+/// How many packs are stored at a time; none waits beside them, for a pack takes up to 24 MiB of memory. A store that is
+/// some way off takes two at once in hardly more time than one.
+const AT_ONCE: usize = 2;
+
+/// The packs that are on their way into the store.
 pub(super) struct PackPuts {
-    jobs: Option<SyncSender<Job>>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
     shared: Arc<Shared>,
 }
 
 #[derive(Default)]
 struct Shared {
-    failure: Mutex<Option<Error>>,
-    buffers: Mutex<Vec<Vec<u8>>>,
+    state: Mutex<State>,
+    moved: Condvar,
 }
 
-enum Job {
-    Put(FinishedPack),
-    /// Answered once everything before is stored.
-    Answer(SyncSender<()>),
+#[derive(Default)]
+struct State {
+    packs: VecDeque<FinishedPack>,
+    /// How many are being stored or wait for a thread.
+    under_way: usize,
+    failure: Option<Error>,
+    /// Nothing is stored any more.
+    failed: bool,
+    closed: bool,
+    /// Memory of packs that are stored, for the next ones.
+    buffers: Vec<Vec<u8>>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_while(&self, condition: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+        self.moved.wait_while(self.state(), |state| condition(state)).unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl PackPuts {
-    pub(super) fn start(store: Arc<dyn BlobStore>) -> Self {
-        let (jobs, received) = mpsc::sync_channel(0);
+    pub(super) fn start(store: &Arc<dyn BlobStore>) -> Self {
         let shared = Arc::new(Shared::default());
-        let mine = Arc::clone(&shared);
-        let thread = thread::spawn(move || work(store.as_ref(), &received, &mine));
-        Self { jobs: Some(jobs), thread: Some(thread), shared }
+        let threads = (0..AT_ONCE).map(|_| {
+            let (store, mine) = (Arc::clone(store), Arc::clone(&shared));
+            thread::spawn(move || work(store.as_ref(), &mine))
+        });
+        Self { threads: threads.collect(), shared }
     }
 
     /// A buffer for a pack, used before where possible.
     pub(super) fn buffer(&self) -> Vec<u8> {
-        self.shared.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+        self.shared.state().buffers.pop().unwrap_or_default()
     }
 
     /// Gives the memory of buffers back.
     pub(super) fn release_buffers(&self) {
-        self.shared.buffers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.shared.state().buffers.clear();
     }
 
-    /// Hands a pack over, once the one before is stored.
+    /// Hands a pack over, once not too many are under way.
     pub(super) fn put(&self, pack: FinishedPack) -> Result<()> {
-        self.send(Job::Put(pack))
+        let mut state = self.shared.wait_while(|state| state.under_way >= AT_ONCE);
+        take_failure(&mut state)?;
+        state.under_way += 1;
+        state.packs.push_back(pack);
+        self.shared.moved.notify_all();
+        Ok(())
     }
 
     /// Waits until all packs are stored.
     pub(super) fn wait(&self) -> Result<()> {
-        let (answer, answered) = mpsc::sync_channel(1);
-        self.send(Job::Answer(answer))?;
-        answered.recv().map_err(|_| Error::WriterFailed)?;
-        self.failure()
+        take_failure(&mut self.shared.wait_while(|state| state.under_way > 0))
     }
+}
 
-    fn send(&self, job: Job) -> Result<()> {
-        self.failure()?;
-        let jobs = self.jobs.as_ref().ok_or(Error::WriterFailed)?;
-        jobs.send(job).map_err(|_| Error::WriterFailed)
-    }
-
-    fn failure(&self) -> Result<()> {
-        self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+fn take_failure(state: &mut State) -> Result<()> {
+    match state.failure.take() {
+        Some(error) => Err(error),
+        None if state.failed => Err(Error::WriterFailed),
+        None => Ok(()),
     }
 }
 
 impl Drop for PackPuts {
     fn drop(&mut self) {
-        self.jobs = None;
-        if let Some(thread) = self.thread.take() {
+        self.shared.state().closed = true;
+        self.shared.moved.notify_all();
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
 }
 
-fn work(store: &dyn BlobStore, jobs: &Receiver<Job>, shared: &Shared) {
-    let mut failed = false;
-    for job in jobs {
-        match job {
-            Job::Put(_) if failed => {}
-            Job::Put(pack) => {
-                let bytes = Bytes::from(pack.bytes);
-                match store.put(&pack.name, bytes.clone()) {
-                    Ok(()) => {
-                        let mut buffers = shared.buffers.lock().unwrap_or_else(PoisonError::into_inner);
-                        if buffers.is_empty() && bytes.is_unique() {
-                            buffers.push(Vec::from(bytes));
-                        }
-                    }
-                    Err(error) => {
-                        failed = true;
-                        *shared.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                    }
-                }
+fn work(store: &dyn BlobStore, shared: &Shared) {
+    loop {
+        let mut state = shared.wait_while(|state| state.packs.is_empty() && !state.closed);
+        let Some(pack) = state.packs.pop_front() else { return };
+        let failed = state.failed;
+        drop(state);
+        let bytes = Bytes::from(pack.bytes);
+        let stored = if failed { Ok(()) } else { store.put(&pack.name, bytes.clone()) };
+        let mut state = shared.state();
+        state.under_way -= 1;
+        match stored {
+            Ok(()) if bytes.is_unique() && state.buffers.len() < AT_ONCE => state.buffers.push(Vec::from(bytes)),
+            Ok(()) => {}
+            Err(error) => {
+                state.failed = true;
+                state.failure.get_or_insert(error);
             }
-            Job::Answer(answer) => drop(answer.send(())),
         }
+        shared.moved.notify_all();
     }
 }

@@ -30,6 +30,19 @@ async fn a_stored_object_that_differs_is_refused_and_left_to_who_knows_what_was_
 }
 
 #[tokio::test]
+async fn what_proves_itself_is_stored_whole_in_one_request_and_its_length_is_compared() {
+    let (directory, store) = store().await;
+    for size in [0, 1, 20 << 20] {
+        let content = Bytes::from(vec![7; size]);
+        store.put_self_proving("a", content.clone()).await.unwrap();
+        assert!(std::fs::read(directory.path().join("a")).unwrap() == content, "{size}");
+    }
+    // A folder cannot be replaced by an object.
+    std::fs::create_dir_all(directory.path().join("b/c")).unwrap();
+    assert!(store.put_self_proving("b", Bytes::from_static(b"x")).await.is_err());
+}
+
+#[tokio::test]
 async fn an_object_sent_in_parts_is_read_back_in_the_same_parts() {
     let (directory, store) = store().await;
     let content: Vec<u8> = (0..20_000_000u32).map(|number| (number >> 8) as u8).collect();
