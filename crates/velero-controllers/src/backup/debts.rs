@@ -5,8 +5,8 @@ use std::time::Duration;
 use velero_api::v1::{Backup, BackupStorageLocation};
 use velero_engine::volumes::SavedVolumes;
 
-use crate::backup::claim::owns_files;
 use crate::backup::garbage_collection;
+use crate::backup::reservation::owns_files;
 use crate::backup::volumes::{self, Why};
 use crate::lifecycle::cancel::try_cancel_owned;
 use crate::lifecycle::debts::{owes, settle, write};

@@ -89,7 +89,7 @@ pub(super) fn report(context: &Context, backup: &Backup) {
 }
 
 /// Removes what a failed backup has stored, so that nothing half-written is left; whether what is there now is its own.
-/// Its claim stays while something is still to be said about it.
+/// Its reservation stays while something is still to be said about it.
 pub(super) async fn clean_up(store: &BackupStore, backup: &Backup) -> bool {
     let cleared = store.clear(name(backup), uid(backup)).await;
     if let Err(error) = &cleared {

@@ -55,18 +55,18 @@ impl Orphans {
 }
 
 /// Whether a folder without metadata holds anything that nobody is writing: a deletion may have just ended, and who has
-/// claimed the name of late is at work.
+/// reserved the name of late is at work.
 pub(crate) async fn is_orphan(store: &BackupStore, backup: &str) -> Result<bool> {
     let folder = store.keys().backup_folder(backup).map_err(velero_store::Error::from)?;
     if store.backup_exists(backup).await? || store.object_store().list_objects(&folder).await?.is_empty() {
         return Ok(false);
     }
-    let claim = store.claimed(backup).await.unwrap_or_default();
-    Ok(!claim.is_some_and(|claim| is_fresh(&claim.claimed_at, clock::now())))
+    let reservation = store.reservation(backup).await.unwrap_or_default();
+    Ok(!reservation.is_some_and(|reservation| is_fresh(&reservation.reserved_at, clock::now())))
 }
 
-fn is_fresh(claimed_at: &str, now: Timestamp) -> bool {
-    claimed_at.parse().is_ok_and(|claimed| clock::until(now, claimed) < LONGEST_BACKUP)
+fn is_fresh(reserved_at: &str, now: Timestamp) -> bool {
+    reserved_at.parse().is_ok_and(|reserved| clock::until(now, reserved) < LONGEST_BACKUP)
 }
 
 fn note(names: &[String]) -> String {
@@ -94,11 +94,11 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_was_claimed_of_late_is_at_work() {
+    fn a_folder_whose_name_was_reserved_of_late_is_at_work() {
         let now = "2026-01-02T12:00:00Z".parse().unwrap();
         assert!(is_fresh("2026-01-02T11:59:00Z", now));
         assert!(!is_fresh("2026-01-01T11:59:00Z", now));
-        assert!(!is_fresh("", now), "an unreadable claim tells nothing");
+        assert!(!is_fresh("", now), "an unreadable reservation tells nothing");
     }
 
     #[test]

@@ -129,7 +129,7 @@ async fn leave_explanation(store: &BackupStore, failed: &Backup, journal: &Journ
 async fn leave_nothing(store: &BackupStore, failed: &Backup) {
     clean_up(store, failed).await;
     if let Err(error) = store.release(name(failed), uid(failed)).await {
-        tracing::warn!(backup = name(failed), error = describe(&error), "The claim of a backup is left");
+        tracing::warn!(backup = name(failed), error = describe(&error), "The reservation of a backup is left");
     }
 }
 

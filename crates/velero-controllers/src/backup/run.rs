@@ -1,9 +1,9 @@
-//! Runs a backup: prepare and validate, claim, run the engine into the store, report.
+//! Runs a backup: prepare and validate, take, run the engine into the store, report.
 //!
 //! A backup whose actions started no operations goes straight to its end. Any other waits for them
 //! (`following`) and is then finished (`finalizer`).
 //!
-//! The status has one writer at any time: first the claim, then the progress, then the end. What the end says comes
+//! The status has one writer at any time: first who takes it, then the progress, then the end. What the end says comes
 //! from the journal alone, and so do the log and the results file.
 
 use velero_api::labels;
@@ -19,7 +19,7 @@ use velero_store::BackupStore;
 use crate::backup::ending::report as report_end;
 use crate::backup::failure::Failure;
 use crate::backup::queue::Queue;
-use crate::backup::{claim, facts, owed_hooks, prepare, report, transfer};
+use crate::backup::{facts, owed_hooks, prepare, report, reservation, transfer};
 use crate::lifecycle::cancel::cancel_unfinished;
 use crate::lifecycle::ending::{LostTrack, lose_track};
 use crate::lifecycle::follow::pause;
@@ -53,16 +53,16 @@ pub(super) async fn run(context: &SharedContext, queue: &Queue, backup: Backup) 
     if *prepared.backup.status.phase() == BackupPhase::InProgress {
         context.holder.sign(&mut prepared.backup);
     }
-    let claimed = context.claim(&backup, &prepared.backup).await?;
-    let running = name(&claimed).to_owned();
+    let taken = context.take(&backup, &prepared.backup).await?;
+    let running = name(&taken).to_owned();
     queue.started(&running);
-    let outcome = match (claimed.status.phase(), &prepared.location) {
+    let outcome = match (taken.status.phase(), &prepared.location) {
         (BackupPhase::InProgress, Some(location)) => {
             let wish = Wish { asked: backup.spec, policies: facts.policies.ok().flatten() };
-            execute(context, &claimed, location, wish, &hold).await
+            execute(context, &taken, location, wish, &hold).await
         }
         _ => {
-            report_end(context, &claimed);
+            report_end(context, &taken);
             Ok(())
         }
     };
@@ -122,7 +122,7 @@ async fn attempt(
 ) -> Result<Backup, Failure> {
     let opened = context.locations.open(location).await;
     let store = opened.map_err(|error| Failure::before_start(explain(&error)))?;
-    claim::claim_name(context, &store, backup, name(location)).await?;
+    reservation::reserve_name(context, &store, backup, name(location)).await?;
     let tools = context.plugins.open(Some(journal)).await;
     let tools = tools.map_err(|error| Failure::after_start(describe(&error), &store, false))?;
     let recorder = BackupRecorder::default();

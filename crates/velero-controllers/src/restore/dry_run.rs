@@ -21,7 +21,7 @@ use velero_engine::restore::ItemPreview;
 use crate::lifecycle::cancel::cancel_unfinished;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::operation::Operation;
-use crate::restore::kept_files::{claim_files, claims_files};
+use crate::restore::kept_files::{keep_files, keeps_files};
 use crate::restore::prepare::{PreparedRestore, prepare_restore};
 use crate::restore::store::open;
 use crate::restore::{settle, transfer};
@@ -92,15 +92,15 @@ pub(super) async fn answer(context: &SharedContext, request: Restore, slots: &Se
     Ok(Next::After(clock::until(end, now)))
 }
 
-/// Tells who asked that somebody answers, and claims the files that will be stored.
+/// Tells who asked that somebody answers, and stays until the files that will be stored are gone.
 async fn take(context: &Context, request: Restore, prepared: &PreparedRestore) -> Result<Restore> {
-    if dry_run::taken_by(&request) == Some(&context.settings.server_version) && claims_files(&request) {
+    if dry_run::taken_by(&request) == Some(&context.settings.server_version) && keeps_files(&request) {
         return Ok(request);
     }
     let mut taken = request.clone();
     dry_run::take(&mut taken, &context.settings.server_version, &prepared.restore.spec.backup_name);
-    if !claims_files(&taken) {
-        claim_files(&mut taken);
+    if !keeps_files(&taken) {
+        keep_files(&mut taken);
     }
     context.objects.patch(&request, &taken).await
 }

@@ -1,6 +1,6 @@
-//! Runs a restore: prepare and validate, claim, run the engine from the store into the cluster, report.
+//! Runs a restore: prepare and validate, take, run the engine from the store into the cluster, report.
 //!
-//! The status has one writer at any time: first the claim, then the progress, then the end. What the end says comes
+//! The status has one writer at any time: first who takes it, then the progress, then the end. What the end says comes
 //! from the journal alone, and so do the log and the results file. A restore whose actions started operations waits for
 //! them (`following`); one whose pods still run hooks passes through Finalizing; any other goes straight to its
 //! end.
@@ -37,13 +37,13 @@ pub(super) async fn run(context: &SharedContext, restore: Restore, place: Semaph
     if *prepared.restore.status.phase() == RestorePhase::InProgress {
         context.holder.sign(&mut prepared.restore);
     }
-    let claimed = context.claim(&restore, &prepared.restore).await?;
-    context.metrics.count(Counter::RestoreAttempt, &claimed.spec.schedule_name);
-    if *claimed.status.phase() != RestorePhase::InProgress {
-        report_end(context, &claimed);
+    let taken = context.take(&restore, &prepared.restore).await?;
+    context.metrics.count(Counter::RestoreAttempt, &taken.spec.schedule_name);
+    if *taken.status.phase() != RestorePhase::InProgress {
+        report_end(context, &taken);
         return Ok(());
     }
-    prepared.restore = claimed;
+    prepared.restore = taken;
     execute(context, prepared, &hold, place).await
 }
 

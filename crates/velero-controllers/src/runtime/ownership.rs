@@ -45,8 +45,8 @@ pub(crate) enum End<K> {
 
 impl Context {
     /// Takes an object into work: a conflict if it has changed since it was read. As long as no answer says whether it
-    /// is claimed, it is asked again: nobody else would work on it.
-    pub(crate) async fn claim<K: VeleroResource>(&self, before: &K, after: &K) -> Result<K> {
+    /// is taken, it is asked again: nobody else would work on it.
+    pub(crate) async fn take<K: VeleroResource>(&self, before: &K, after: &K) -> Result<K> {
         until_answered(&self.stop, name(before), || self.objects.patch(before, after)).await
     }
 

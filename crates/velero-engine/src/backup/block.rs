@@ -30,7 +30,7 @@ impl Run {
         let mut batch = Vec::with_capacity(items.len());
         for item in items {
             let (namespace, name) = (item.raw.namespace(), item.raw.name());
-            if self.admits(&item, false) && self.ledger.claim(&item.planned, namespace, name) {
+            if self.admits(&item, false) && self.ledger.take(&item.planned, namespace, name) {
                 self.log_item(&item.planned, namespace, name);
                 batch.push(Record::unchanged(item.planned, item.raw));
             }

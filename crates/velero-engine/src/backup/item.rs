@@ -41,7 +41,7 @@ impl Run {
             let BlockItem { item, value } = block_item;
             let planned = Arc::clone(&item.planned);
             let (namespace, name) = (item.raw.namespace(), item.raw.name());
-            if !self.admits(&item, must_include) || !self.ledger.claim(&planned, namespace, name) {
+            if !self.admits(&item, must_include) || !self.ledger.take(&planned, namespace, name) {
                 return Ok(());
             }
             let acted = self.act_on(&item, value, block, batch).await;

@@ -16,7 +16,7 @@ enum State {
     /// It is part of a group that is being worked on.
     Grouped,
     /// It is on its way into the archive.
-    Claimed,
+    Taken,
     /// It is in the archive.
     Written,
     /// It is in the archive, under the name that an action gave it.
@@ -65,16 +65,16 @@ impl Ledger {
         true
     }
 
-    /// Claims an item for the archive; false when that happened before.
-    pub(super) fn claim(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> bool {
+    /// Takes an item for the archive; false when that happened before.
+    pub(super) fn take(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> bool {
         let mut state = self.lock();
         let items = &mut state.items[planned.index];
         let key = key(namespace, name);
         match items.get_mut(key.as_str()) {
-            Some(item @ State::Grouped) => *item = State::Claimed,
+            Some(item @ State::Grouped) => *item = State::Taken,
             Some(_) => return false,
             None => {
-                items.insert(key.into_boxed_str(), State::Claimed);
+                items.insert(key.into_boxed_str(), State::Taken);
             }
         }
         true
@@ -109,7 +109,7 @@ impl Ledger {
         self.lock().items[planned.index].contains_key(key(namespace, name).as_str())
     }
 
-    /// Whether an item was claimed before.
+    /// Whether an item was taken before.
     pub(super) fn is_settled(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> bool {
         let state = self.lock();
         let found = state.items[planned.index].get(key(namespace, name).as_str());
@@ -154,7 +154,7 @@ impl Ledger {
 
     /// Whether any item of a type is in the archive or on its way.
     pub(super) fn has_any(&self, planned: &PlannedType) -> bool {
-        let is_taken = |state: &State| matches!(state, State::Claimed | State::Written | State::Renamed);
+        let is_taken = |state: &State| matches!(state, State::Taken | State::Written | State::Renamed);
         self.lock().items[planned.index].values().any(is_taken)
     }
 
@@ -171,7 +171,7 @@ impl Ledger {
                     State::Written => done.push(key.into_string()),
                     State::Failed => closing.failed.push(identifier(planned, &key)),
                     State::Skipped => closing.skipped.push(identifier(planned, &key)),
-                    State::Claimed => closing.lost.push(identifier(planned, &key)),
+                    State::Taken => closing.lost.push(identifier(planned, &key)),
                     State::Grouped | State::Renamed => {}
                 }
             }
@@ -225,15 +225,15 @@ mod tests {
     }
 
     #[test]
-    fn an_item_is_claimed_once_whether_it_was_grouped_or_not() {
+    fn an_item_is_taken_once_whether_it_was_grouped_or_not() {
         let (ledger, _) = ledger();
         let pods = pods();
         assert!(ledger.group(&pods, Some("shop"), "web"));
         assert!(!ledger.group(&pods, Some("shop"), "web"));
         assert!(ledger.is_known(&pods, Some("shop"), "web") && !ledger.is_settled(&pods, Some("shop"), "web"));
-        assert!(ledger.claim(&pods, Some("shop"), "web"));
-        assert!(!ledger.claim(&pods, Some("shop"), "web"));
-        assert!(ledger.claim(&pods, Some("bank"), "web"));
+        assert!(ledger.take(&pods, Some("shop"), "web"));
+        assert!(!ledger.take(&pods, Some("shop"), "web"));
+        assert!(ledger.take(&pods, Some("bank"), "web"));
         assert!(ledger.is_settled(&pods, Some("shop"), "web"));
     }
 
@@ -242,14 +242,14 @@ mod tests {
         let (ledger, receiver) = ledger();
         let pods = pods();
         for name in ["good", "failed", "skipped"] {
-            assert!(ledger.claim(&pods, Some("shop"), name));
+            assert!(ledger.take(&pods, Some("shop"), name));
         }
         ledger.publish();
         assert_eq!(receiver.borrow().items_backed_up, 0, "nothing is in the archive yet");
         ledger.written(&pods, "shop/good", "shop/good");
         ledger.fail(&pods, Some("shop"), "failed");
         ledger.skip(&pods, Some("shop"), "skipped");
-        assert!(!ledger.claim(&pods, Some("shop"), "failed") && !ledger.claim(&pods, Some("shop"), "skipped"));
+        assert!(!ledger.take(&pods, Some("shop"), "failed") && !ledger.take(&pods, Some("shop"), "skipped"));
         ledger.publish();
         assert_eq!(receiver.borrow().items_backed_up, 1);
     }
@@ -268,7 +268,7 @@ mod tests {
         ledger.forget(1);
         assert_eq!(totals(), (0, 2));
         for name in ["a", "b", "c"] {
-            ledger.claim(&pods, None, name);
+            ledger.take(&pods, None, name);
             ledger.written(&pods, name, name);
         }
         assert_eq!(totals(), (3, 3));
@@ -279,7 +279,7 @@ mod tests {
         let (ledger, _) = ledger();
         let pods = pods();
         for name in ["a", "b", "c"] {
-            ledger.claim(&pods, None, name);
+            ledger.take(&pods, None, name);
         }
         assert_eq!(ledger.occupant(&pods, "a", "a"), None);
         ledger.written(&pods, "a", "a");

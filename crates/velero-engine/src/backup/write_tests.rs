@@ -43,7 +43,7 @@ async fn write(records: Vec<Record>, limits: Limits) -> Result<Written, BackupEr
     let (archive, channel) = start(Vec::new(), limits, &journal, &ledger);
     for record in &records {
         let (namespace, name) = record.identity();
-        assert!(ledger.claim(&record.planned, namespace, name));
+        assert!(ledger.take(&record.planned, namespace, name));
     }
     channel.send(records).await?;
     let flushed = channel.flush().await;

@@ -11,7 +11,7 @@ use velero_api::records::ResourceIdentifier;
 use velero_plugin::{RestoreItemAction, RestoreItemInput, RestoreItemOutcome};
 
 use super::contents::Stored;
-use super::ledger::{Claim, Done, ItemKey, Row};
+use super::ledger::{Done, ItemKey, Row, Turn};
 use super::object;
 use super::plan::{NAMESPACES, PlannedItem};
 use super::run::Run;
@@ -64,7 +64,7 @@ impl Run {
     fn restore_item(&self, item: Item, row: Row) -> BoxFuture<'_, bool> {
         async move {
             let key = item.key();
-            if let Claim::Handled { exists } = self.ledger.claim(&key, row).await {
+            if let Turn::Handled { exists } = self.ledger.take(&key, row).await {
                 return exists;
             }
             let result = self.handle(&item, row).await;

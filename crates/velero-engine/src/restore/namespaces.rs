@@ -107,7 +107,7 @@ impl Run {
             None => (Some("v1/Namespace"), Done::Failed),
         };
         // Nobody else works on it: each namespace is made sure of by one at a time.
-        self.ledger.claim(&key, self.next_row()).await;
+        self.ledger.take(&key, self.next_row()).await;
         self.ledger.close(&key, listed, target, done, found.is_some());
     }
 

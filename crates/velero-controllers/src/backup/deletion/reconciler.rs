@@ -12,10 +12,10 @@ use velero_rules::deletion::{BackupFacts, Facts, Inspection, Step, after, enter}
 use velero_rules::retention::LocationState;
 use velero_store::BackupStore;
 
-use crate::backup::claim::owns_files;
 use crate::backup::deletion::inspect::obstacle;
 use crate::backup::deletion::removal::{Outcome, PATIENCE, Removal};
 use crate::backup::deletion::requests::selector;
+use crate::backup::reservation::owns_files;
 use crate::location::state::location_state;
 use crate::runtime::busy::Hold;
 use crate::runtime::clock;
@@ -84,8 +84,8 @@ impl<'a> Deletion<'a> {
                     None => self.look().await?,
                     Some(problem) => Step::Refuse(problem),
                 },
-                Step::Claim => {
-                    self.claim().await?;
+                Step::Begin => {
+                    self.begin().await?;
                     self.look().await?
                 }
                 Step::TakeOver => {
@@ -165,7 +165,7 @@ impl<'a> Deletion<'a> {
     }
 
     /// Says that the request is worked on, and for which backup. One request for a backup is enough.
-    async fn claim(&mut self) -> Result<()> {
+    async fn begin(&mut self) -> Result<()> {
         let objects = &self.context.objects;
         let wanted = labels::valid_value(&self.request.spec.backup_name);
         for sibling in objects.list::<DeleteBackupRequest>(&format!("{}={wanted}", labels::BACKUP_NAME)).await? {

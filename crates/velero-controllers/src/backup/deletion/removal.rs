@@ -14,7 +14,7 @@ use crate::lifecycle::cancel::try_cancel_owned;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::phase::move_to;
 use crate::lifecycle::poll::until_ended;
-use crate::restore::kept_files::disclaim;
+use crate::restore::kept_files::let_go_of_files;
 use crate::restore::of_backup::{restores_of, running_restores};
 use crate::runtime::busy::Hold;
 use crate::runtime::context::Context;
@@ -118,7 +118,7 @@ impl<'a> Removal<'a> {
                 store.delete_restore(name(&restore)).await?;
             }
             if let Some(restore) = context.objects.get::<Restore>(name(&restore)).await? {
-                disclaim(context, &restore).await?;
+                let_go_of_files(context, &restore).await?;
             }
             context.objects.delete(&restore).await?;
         }
