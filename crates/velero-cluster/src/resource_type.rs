@@ -2,6 +2,7 @@
 
 use kube::core::ApiResource;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use velero_api::records::ResourceIdentifier;
 
 use crate::error::{Error, Result};
 
@@ -97,6 +98,11 @@ impl ResourceType {
             kind: self.kind.clone(),
             plural: self.plural.clone(),
         }
+    }
+
+    /// An object of this type as records refer to it; the namespace of a cluster-scoped one is empty.
+    pub fn identifier(&self, namespace: &str, name: &str) -> ResourceIdentifier {
+        ResourceIdentifier::new(&self.group, &self.plural, namespace, name)
     }
 
     /// An object of this type for messages: `deployments.apps shop/web`.

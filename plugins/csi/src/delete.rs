@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 use velero_api::labels;
 use velero_api::v1::Backup;
 use velero_cluster::{Cluster, Error as ClusterError};
+use velero_plugin::item::{label, set_label, text};
 use velero_plugin::{DeleteItemAction, ResourceSelector, Result};
 
-use crate::objects::{CONTENTS, SNAPSHOTS, handle, is_ready, label, mark, text};
+use crate::objects::{CONTENTS, SNAPSHOTS, handle, is_ready};
 
 /// Keeps a content until the driver has deleted what is behind it.
 const FINALIZER: &str = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
@@ -115,7 +116,7 @@ fn for_deletion(content: &Value, handle: &str, backup: &Backup) -> Value {
             },
         },
     });
-    mark(&mut made, "labels", labels::BACKUP_UID, backup.metadata.uid.as_deref().unwrap_or_default());
+    set_label(&mut made, labels::BACKUP_UID, backup.metadata.uid.as_deref().unwrap_or_default());
     made
 }
 

@@ -12,8 +12,9 @@ use velero_api::labels;
 use velero_api::v1::Backup;
 use velero_cluster::{Cluster, Error as ClusterError, ResourceType};
 use velero_plugin::Result;
+use velero_plugin::item::{annotation, label, text};
 
-use crate::objects::{CONTENTS, SNAPSHOTS, annotation, bound_content, identity, is_ready, label, list, text};
+use crate::objects::{CONTENTS, SNAPSHOTS, bound_content, identity, is_ready, list};
 
 /// How many snapshots are removed at the same time.
 const AT_ONCE: usize = 64;

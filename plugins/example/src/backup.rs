@@ -75,13 +75,7 @@ pub(crate) fn items(list: Option<&str>) -> Vec<ResourceIdentifier> {
         let mut parts = text.trim().splitn(3, '/');
         let (resource, namespace, name) = (parts.next()?, parts.next()?, parts.next()?);
         let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
-        let owned = str::to_owned;
-        Some(ResourceIdentifier {
-            group: owned(group),
-            resource: owned(resource),
-            namespace: owned(namespace),
-            name: owned(name),
-        })
+        Some(ResourceIdentifier::new(group, resource, namespace, name))
     };
     list.into_iter().flat_map(|list| list.split(',')).filter_map(identify).collect()
 }

@@ -21,7 +21,6 @@ mod backup;
 pub mod compat;
 mod context;
 mod images;
-mod json;
 mod lookups;
 mod names;
 mod restore;

@@ -10,10 +10,10 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use velero_api::GoDuration;
 use velero_cluster::{Cluster, ResourceType};
+use velero_plugin::item::text;
 use velero_plugin::{Error, Result};
 
 use crate::compat::Compat;
-use crate::json::text;
 
 /// The labels of the ConfigMap, as a selector.
 const SELECTOR: &str = "velero.io/plugin-config,openshift.io/plugin";

@@ -5,10 +5,11 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 use velero_api::v1::Backup;
 use velero_cluster::{Cluster, ConnectOptions, ResourceType};
+use velero_plugin::item::text;
 use velero_plugin::{BackupItemAction, BackupItemOutcome, Error, OperationProgress, ResourceSelector, Result};
 
 use crate::records::{Records, snapshots};
-use crate::{claim, progress, text};
+use crate::{claim, progress};
 
 const NAME: &str = "velero.io/vsphere-upload";
 

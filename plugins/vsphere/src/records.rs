@@ -6,11 +6,11 @@ use futures::TryStreamExt;
 use serde_json::{Value, json};
 use velero_api::v1::Backup;
 use velero_cluster::{Cluster, Error as ClusterError, ResourceType};
+use velero_plugin::item::text;
 use velero_plugin::{Error, Result};
 
 use crate::claim::{self, BACKUP_LABEL};
 use crate::progress::{self, Taken};
-use crate::text;
 
 /// How long a snapshot may take; hosts wait for ten minutes.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(300);

@@ -19,6 +19,12 @@ pub struct ResourceIdentifier {
 }
 
 impl ResourceIdentifier {
+    /// An object of a type; `group` is empty for the core group, `namespace` for a cluster-scoped object.
+    pub fn new(group: &str, resource: &str, namespace: &str, name: &str) -> Self {
+        let [group, resource, namespace, name] = [group, resource, namespace, name].map(str::to_owned);
+        Self { group, resource, namespace, name }
+    }
+
     /// The type with its group, as in `deployments.apps` or `pods`.
     pub fn group_resource(&self) -> String {
         if self.group.is_empty() { self.resource.clone() } else { format!("{}.{}", self.resource, self.group) }
@@ -49,8 +55,7 @@ mod tests {
 
     #[test]
     fn a_cluster_scoped_object_of_the_core_group_has_the_shortest_name() {
-        let identifier =
-            ResourceIdentifier { resource: "nodes".to_owned(), name: "n1".to_owned(), ..Default::default() };
+        let identifier = ResourceIdentifier::new("", "nodes", "", "n1");
         assert_eq!(identifier.to_string(), "nodes n1");
     }
 }

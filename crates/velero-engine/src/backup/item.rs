@@ -8,6 +8,7 @@ use velero_api::annotations;
 use velero_api::records::{BackupOperationSpec, ResourceIdentifier, VolumeMethod};
 use velero_archive::go_json;
 use velero_plugin::BackupItemOutcome;
+use velero_plugin::item::{annotation, filled, name, object_mut};
 
 use super::group::{BlockItem, ItemBlock};
 use super::plan::PODS;
@@ -206,14 +207,10 @@ pub(super) fn identity(item: &Item) -> (Option<String>, String) {
     (item.raw.namespace().map(str::to_owned), item.raw.name().to_owned())
 }
 
-fn annotation<'v>(item: &'v Value, key: &str) -> Option<&'v str> {
-    item.pointer("/metadata/annotations")?.get(key)?.as_str()
-}
-
 /// Whether an action asks for its additional items whatever the filters say. The annotation is a message to the
 /// engine and does not belong into the archive.
 fn take_must_include(item: &mut Value, changed: &mut bool) -> bool {
-    let annotations = item.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+    let annotations = object_mut(item, "/metadata/annotations");
     let found = annotations.and_then(|all| all.remove(annotations::MUST_INCLUDE_ADDITIONAL_ITEMS));
     *changed |= found.is_some();
     found.is_some_and(|value| value == "true")
@@ -221,12 +218,11 @@ fn take_must_include(item: &mut Value, changed: &mut bool) -> bool {
 
 /// An item that an action changed. Its name and namespace may have changed too.
 fn changed(item: &Item, value: &Value) -> ItemResult<Record> {
-    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let name = text("/metadata/name");
+    let name = name(value).to_owned();
     if name.is_empty() {
         return Err("an action returned an item without a name".to_owned());
     }
-    let namespace = Some(text("/metadata/namespace")).filter(|namespace| !namespace.is_empty());
+    let namespace = filled(value, "/metadata/namespace").map(str::to_owned);
     let before = identity(item);
     Ok(Record {
         planned: Arc::clone(&item.planned),

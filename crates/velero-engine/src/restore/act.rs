@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use velero_api::annotations;
 use velero_api::records::ResourceIdentifier;
+use velero_plugin::item::{take_annotation, text};
 use velero_plugin::{RestoreItemAction, RestoreItemInput, RestoreItemOutcome};
 
 use super::contents::Stored;
@@ -96,8 +97,8 @@ impl Run {
             .read(item.stored)
             .map_err(|error| Trouble::error(format!("error decoding \"{}\": {error}", self.path_of(item))))?;
         let namespace = item.original.as_deref().unwrap_or_default();
-        let belongs = object::text(&object, "/metadata/name") == &*item.name
-            && object::text(&object, "/metadata/namespace") == namespace;
+        let belongs =
+            text(&object, "/metadata/name") == &*item.name && text(&object, "/metadata/namespace") == namespace;
         if belongs {
             return Ok(object);
         }
@@ -179,7 +180,7 @@ impl Run {
         if let Some(updated) = outcome.updated_item.take() {
             *object = updated;
         }
-        let must_include = object::take_annotation(object, annotations::MUST_INCLUDE_ADDITIONAL_ITEMS_RESTORE);
+        let must_include = take_annotation(object, annotations::MUST_INCLUDE_ADDITIONAL_ITEMS_RESTORE);
         let existing = self.restore_additional(item, &outcome, must_include.as_deref() == Some("true"), row).await;
         self.wait_for_additional(action, item, &outcome, &existing).await;
         Ok(Act::GoOn)
@@ -267,7 +268,7 @@ enum Act {
 
 /// `<apiVersion>/<Kind>`, as the list of restored items has it.
 pub(super) fn kind_key(object: &Value) -> String {
-    format!("{}/{}", object::text(object, "/apiVersion"), object::text(object, "/kind"))
+    format!("{}/{}", text(object, "/apiVersion"), text(object, "/kind"))
 }
 
 fn labels_of(object: &Value) -> BTreeMap<String, String> {

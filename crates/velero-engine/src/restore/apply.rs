@@ -6,6 +6,7 @@ use velero_api::v1::ExistingResourcePolicy;
 use velero_api::{dry_run, labels};
 use velero_archive::go_json;
 use velero_cluster::{Error, RawItem};
+use velero_plugin::item::text;
 
 use super::act::{Item, Wanted};
 use super::again::{Sent, misses_webhook, passing};
@@ -41,7 +42,7 @@ impl Run {
             let why = self.types.unserved(&wanted.object);
             return Err(Trouble::error(format!("error restoring {}: {why}", item.id())));
         };
-        let name = object::text(&wanted.object, "/metadata/name").to_owned();
+        let name = text(&wanted.object, "/metadata/name").to_owned();
         let target = Target { item, served, name, namespace: item.target.as_deref().map(str::to_owned) };
         let ended = match self.mode {
             Mode::Write => self.create(&target, wanted).await?,
@@ -98,7 +99,7 @@ impl Run {
             value(&found).is_some() && value(&found) == value(sent)
         };
         let begin = self.request.restore.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        let made: Option<Timestamp> = object::text(&found, "/metadata/creationTimestamp").parse().ok();
+        let made: Option<Timestamp> = text(&found, "/metadata/creationTimestamp").parse().ok();
         same(labels::RESTORE_NAME) && same(labels::BACKUP_NAME) && begin.is_none_or(|begin| made >= Some(begin))
     }
 
@@ -240,7 +241,7 @@ fn stripped(found: &RawItem) -> Value {
 }
 
 fn differs(wanted: &Wanted, policy: Option<&ExistingResourcePolicy>) -> String {
-    let (kind, name) = (object::text(&wanted.object, "/kind"), object::text(&wanted.object, "/metadata/name"));
+    let (kind, name) = (text(&wanted.object, "/kind"), text(&wanted.object, "/metadata/name"));
     let object = if policy.is_some() { format!("{kind} {name:?}") } else { format!("{kind}:{name}") };
     format!(
         "could not restore, {object} already exists. Warning: the in-cluster version is different than the backed-up version"
@@ -258,8 +259,7 @@ fn message(error: &Error) -> String {
 
 /// Whether a create was refused because the object is there. A service whose node port is taken may be taken by itself.
 fn is_taken(error: &Error, object: &Value) -> bool {
-    let own_port = || {
-        object::text(object, "/kind") == "Service" && error.refusal().is_some_and(|it| it.message.contains(PORT_TAKEN))
-    };
+    let own_port =
+        || text(object, "/kind") == "Service" && error.refusal().is_some_and(|it| it.message.contains(PORT_TAKEN));
     matches!(error, Error::AlreadyExists(_)) || own_port()
 }

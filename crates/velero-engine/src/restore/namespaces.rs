@@ -7,9 +7,9 @@ use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use velero_cluster::{Error, ResourceType};
+use velero_plugin::item::text;
 
 use super::ledger::Done;
-use super::object::text;
 use super::outcome::{ItemPreview, PreviewAction};
 use super::plan::NAMESPACES;
 use super::run::{Mode, Run, lock, namespace_key};

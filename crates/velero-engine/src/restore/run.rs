@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use velero_api::records::{ResourceIdentifier, RestoreOperation, RestoreOperationSpec};
 use velero_api::v1::{HookStatus, RestoreProgress};
+use velero_plugin::item::text;
 use velero_plugin::{Resolved, RestoreItemAction};
 use velero_rules::includes_excludes::IncludesExcludes;
 use velero_rules::restore_hooks::RestoreHookRules;
@@ -256,8 +257,8 @@ impl Run {
         };
         let mut preview = ItemPreview {
             action,
-            api_version: super::object::text(&kind, "/apiVersion").to_owned(),
-            kind: super::object::text(&kind, "/kind").to_owned(),
+            api_version: text(&kind, "/apiVersion").to_owned(),
+            kind: text(&kind, "/kind").to_owned(),
             resource: item.resource.to_string(),
             namespace: item.target.as_deref().map(str::to_owned),
             original_namespace: item.original.as_deref().filter(|_| item.original != item.target).map(str::to_owned),

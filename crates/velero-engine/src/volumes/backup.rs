@@ -10,6 +10,7 @@ use velero_api::records::{BackupVolumeInfo, PvInfo, VolumeMethod};
 use velero_api::v1::{Backup, BackupSpec};
 use velero_cluster::{Cluster, RawItem, ResourceType};
 use velero_plugin::Actions;
+use velero_plugin::item;
 use velero_rules::resource_policies::{ResourcePolicies, VolumeData};
 use velero_rules::volume_decision::{VolumeDecision, VolumeRules};
 
@@ -111,7 +112,7 @@ impl<'a> BackupContext<'a> {
     pub(crate) async fn save(&self, volume: &Value) -> Result<(), VolumeError> {
         let decision = self.decide(volume).await?;
         if let VolumeDecision::Skip(reason) = decision {
-            let entry = self.journal.info().object(VOLUMES, None, name_of(volume));
+            let entry = self.journal.info().object(VOLUMES, None, item::name(volume));
             entry.message(&format!("The data of the volume is not backed up: {}", reason.as_str()));
             self.volumes.note_skipped(volume, BY_SNAPSHOT, reason.as_str());
         }
@@ -204,7 +205,7 @@ impl<'a> BackupContext<'a> {
 
     /// Decides about a volume, once: by its claim, by whoever mounts that, and by the policies of the backup.
     async fn decide(&self, volume: &Value) -> Result<VolumeDecision, VolumeError> {
-        let decision = Arc::clone(lock(&self.volumes.decisions).entry(name_of(volume).to_owned()).or_default());
+        let decision = Arc::clone(lock(&self.volumes.decisions).entry(item::name(volume).to_owned()).or_default());
         decision.get_or_try_init(|| self.decide_on(volume)).await.copied()
     }
 
@@ -243,11 +244,6 @@ impl<'a> BackupContext<'a> {
     }
 }
 
-/// The name of an object.
-pub(super) fn name_of(object: &Value) -> &str {
-    object["metadata"]["name"].as_str().unwrap_or_default()
-}
-
 /// The claim of a volume: its namespace and name.
 pub(super) fn claim_of(volume: &Value) -> Option<(&str, &str)> {
     let claim = &volume["spec"]["claimRef"];
@@ -262,7 +258,7 @@ pub(super) fn info_of(volume: &Value) -> BackupVolumeInfo {
     BackupVolumeInfo {
         pvc_name: pvc_name.to_owned(),
         pvc_namespace: pvc_namespace.to_owned(),
-        pv_name: name_of(volume).to_owned(),
+        pv_name: item::name(volume).to_owned(),
         pv_info: Some(PvInfo {
             reclaim_policy: text(&volume["spec"]["persistentVolumeReclaimPolicy"]),
             labels: labels.map(|(key, value)| (key.clone(), text(value))).collect(),

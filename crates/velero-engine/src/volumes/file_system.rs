@@ -8,11 +8,12 @@ use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::records::{BackupVolumeInfo, VolumeMethod, VolumeResult};
 use velero_cluster::RawItem;
+use velero_plugin::item;
 use velero_rules::resource_policies::VolumeData;
 use velero_rules::volume_decision::VolumeDecision;
 use velero_rules::volume_decision::pods::{PodVolume, PodVolumeDecision, PodVolumes};
 
-use super::backup::{BackupContext, claim_of, name_of};
+use super::backup::{BackupContext, claim_of};
 use super::error::VolumeError;
 use super::method::Method;
 use super::restore::{VolumeVerdict, Wishes};
@@ -64,7 +65,7 @@ impl Method for FileSystem {
 
     async fn save_volume(&self, backup: &BackupContext<'_>, volume: &Value) -> Result<(), VolumeError> {
         backup.volumes.note_skipped(volume, BY_POD, NOT_YET);
-        self.note_asked(name_of(volume), claim_of(volume));
+        self.note_asked(item::name(volume), claim_of(volume));
         Ok(())
     }
 

@@ -8,11 +8,10 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 use velero_cluster::{Cluster, ResourceType};
+use velero_plugin::item::{describe, elements_mut, text};
 use velero_plugin::{Error, ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
 
 use super::lookup::{self, PluginConfig};
-use super::{describe, elements_mut, updated_from};
-use crate::text;
 
 const NAME: &str = "velero.io/change-storage-class";
 
@@ -61,7 +60,7 @@ impl RestoreItemAction for RestoreAction {
                 )));
             }
         }
-        Ok(updated_from(input.item, item))
+        Ok(RestoreItemOutcome::updated(input.item, item))
     }
 }
 

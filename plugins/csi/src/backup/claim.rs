@@ -12,16 +12,14 @@ use velero_api::records::VolumeMethod;
 use velero_api::v1::Backup;
 use velero_api::{annotations, labels};
 use velero_cluster::{Cluster, Discovery, Error as ClusterError};
+use velero_plugin::item::{set_annotation, set_label, text};
 use velero_plugin::{BackupItemAction, BackupItemOutcome, Error, ResourceSelector, Result, VolumeKeeper};
 use velero_rules::quantity::Quantity;
 
 use super::group::Groups;
 use crate::classes::Classes;
 use crate::keeper::Keeper;
-use crate::objects::{
-    CLASSES, CONTENTS, SNAPSHOTS, VOLUMES, bound_content, failure, handle, identifier, identity, is_finalizing, mark,
-    text,
-};
+use crate::objects::{CLASSES, CONTENTS, SNAPSHOTS, VOLUMES, bound_content, failure, handle, identity, is_finalizing};
 use crate::removal::discard;
 
 /// Takes snapshots of volumes of CSI drivers.
@@ -142,7 +140,7 @@ impl BackupItemAction for BackupAction {
             Err(error) => return Err(self.give_up(item, driver, &snapshot, error, patience).await),
         };
         Ok(BackupItemOutcome {
-            additional_items: vec![identifier(&SNAPSHOTS, namespace, &snapshot)],
+            additional_items: vec![SNAPSHOTS.identifier(namespace, &snapshot)],
             updated_item: Some(with_snapshot(item, &snapshot, &content, backup)),
             ..BackupItemOutcome::default()
         })
@@ -166,7 +164,7 @@ fn new_snapshot(claim: &Value, class: &str, backup: &Backup) -> Value {
         "spec": {"source": {"persistentVolumeClaimName": name}, "volumeSnapshotClassName": class},
     });
     for (key, value) in backup_labels(backup) {
-        mark(&mut snapshot, "labels", key, &value);
+        set_label(&mut snapshot, key, &value);
     }
     snapshot
 }
@@ -184,10 +182,10 @@ pub(super) fn backup_labels(backup: &Backup) -> [(&'static str, String); 2] {
 fn with_snapshot(claim: &Value, snapshot: &str, content: &Value, backup: &Backup) -> Value {
     let mut stored = claim.clone();
     let [(backup_name, backup), _] = backup_labels(backup);
-    mark(&mut stored, "labels", labels::VOLUME_SNAPSHOT_NAME, snapshot);
-    mark(&mut stored, "labels", backup_name, &backup);
-    mark(&mut stored, "annotations", annotations::VOLUME_SNAPSHOT_NAME, snapshot);
-    mark(&mut stored, "annotations", annotations::MUST_INCLUDE_ADDITIONAL_ITEMS, "true");
+    set_label(&mut stored, labels::VOLUME_SNAPSHOT_NAME, snapshot);
+    set_label(&mut stored, backup_name, &backup);
+    set_annotation(&mut stored, annotations::VOLUME_SNAPSHOT_NAME, snapshot);
+    set_annotation(&mut stored, annotations::MUST_INCLUDE_ADDITIONAL_ITEMS, "true");
     let needed = content.pointer("/status/restoreSize").and_then(Value::as_i64).unwrap_or_default();
     let asked = text(claim, "/spec/resources/requests/storage").parse::<Quantity>().unwrap_or_default();
     if Quantity::from(needed) > asked

@@ -12,11 +12,12 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use velero_api::v1::Backup;
 use velero_cluster::{Cluster, Discovery, ResourceType};
+use velero_plugin::item::{elements, label, text};
 use velero_plugin::{Error, Result};
 
 use super::claim::backup_labels;
 use crate::classes::Classes;
-use crate::objects::{CLAIMS, GROUP_SNAPSHOTS, SNAPSHOTS, VOLUMES, identity, is_ready, label, list, text};
+use crate::objects::{CLAIMS, GROUP_SNAPSHOTS, SNAPSHOTS, VOLUMES, identity, is_ready, list};
 
 const VERSION: &str = "groupsnapshot.storage.k8s.io/v1beta2";
 const POLL: Duration = Duration::from_millis(500);
@@ -173,8 +174,7 @@ impl Groups {
     async fn free(&self, snapshot: &Value, group: &Value, backup: &Backup) -> Result<()> {
         let (namespace, name) = identity(snapshot);
         let keep = |pointer: &str, keeps: &dyn Fn(&Value) -> bool| -> Vec<Value> {
-            let all = snapshot.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
-            all.filter(|value| keeps(value)).cloned().collect()
+            elements(snapshot, pointer).filter(|value| keeps(value)).cloned().collect()
         };
         let owner = text(group, "/metadata/uid");
         let owners = keep("/metadata/ownerReferences", &|reference| text(reference, "/uid") != owner);
@@ -191,9 +191,8 @@ impl Groups {
 /// Whether a snapshot was made by a group snapshot, and can be used: alone and without a class, the snapshot controller
 /// would not look after it any more.
 fn is_owned(snapshot: &Value, group: &Value) -> bool {
-    let owners = snapshot.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
     let owner = text(group, "/metadata/uid");
-    owners.into_iter().any(|reference| text(reference, "/uid") == owner)
+    elements(snapshot, "/metadata/ownerReferences").any(|reference| text(reference, "/uid") == owner)
         && text(snapshot, "/status/volumeGroupSnapshotName") == identity(group).1
         && is_ready(snapshot)
 }

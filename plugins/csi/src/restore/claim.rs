@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use velero_api::annotations::{DATA_UPLOAD_NAME, MUST_INCLUDE_ADDITIONAL_ITEMS_RESTORE, VOLUME_SNAPSHOT_NAME};
 use velero_api::features::ENABLE_CSI;
 use velero_cluster::Cluster;
+use velero_plugin::item::{annotation, set_annotation};
 use velero_plugin::{ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
 
 use super::{new_name, target, wants_data};
-use crate::objects::{CLAIMS, GROUP, SNAPSHOTS, annotation, identifier, identity, mark};
+use crate::objects::{CLAIMS, GROUP, SNAPSHOTS, identity};
 
 /// Makes the snapshot of a claim the source of its data.
 pub(super) struct RestoreAction {
@@ -51,10 +52,10 @@ impl RestoreItemAction for RestoreAction {
             return Ok(RestoreItemOutcome::default());
         }
         let mut claim = of_snapshot(item, &new_name(restore, snapshot));
-        mark(&mut claim, "annotations", MUST_INCLUDE_ADDITIONAL_ITEMS_RESTORE, "true");
+        set_annotation(&mut claim, MUST_INCLUDE_ADDITIONAL_ITEMS_RESTORE, "true");
         Ok(RestoreItemOutcome {
             updated_item: Some(claim),
-            additional_items: vec![identifier(&SNAPSHOTS, namespace, snapshot)],
+            additional_items: vec![SNAPSHOTS.identifier(namespace, snapshot)],
             ..RestoreItemOutcome::default()
         })
     }

@@ -7,10 +7,11 @@ use velero_api::labels;
 use velero_api::v1::Restore;
 use velero_cluster::{Cluster, Discovery, ResourceType};
 use velero_plugin::Result;
+use velero_plugin::item::{annotation, set_annotation, text};
 
 use super::{new_name, target};
 use crate::classes::Classes;
-use crate::objects::{GROUP_SNAPSHOTS, annotation, identity, mark, text};
+use crate::objects::{GROUP_SNAPSHOTS, identity};
 
 const VERSION: &str = "groupsnapshot.storage.k8s.io/v1beta2";
 /// Parameters of a group class, and the annotations of a content that say the same.
@@ -66,7 +67,7 @@ impl GroupContents {
         if let Some(class) = self.classes.all().await?.iter().find(own) {
             for (parameter, key) in SECRETS {
                 if !text(class, parameter).is_empty() {
-                    mark(&mut content, "annotations", key, text(class, parameter));
+                    set_annotation(&mut content, key, text(class, parameter));
                 }
             }
         }

@@ -3,15 +3,15 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
-use velero_api::records::ResourceIdentifier;
 use velero_api::v1::{Backup, Restore};
 use velero_cluster::{Cluster, ConnectOptions};
+use velero_plugin::item::text;
 use velero_plugin::{
     BackupItemAction, BackupItemOutcome, Error, OperationProgress, ResourceSelector, RestoreItemAction,
     RestoreItemInput, RestoreItemOutcome, Result,
 };
 
-use super::{data_moves, text};
+use super::data_moves;
 use crate::behaviour::annotation;
 
 const NAME: &str = "example.velero.io/data-mover";
@@ -111,12 +111,7 @@ impl BackupItemAction for BackupAction {
         let namespace = backup.metadata.namespace.as_deref().unwrap_or_default();
         let owner = backup.metadata.name.as_deref().unwrap_or_default();
         let name = self.0.create(namespace, owner, item).await?;
-        let item_to_update = ResourceIdentifier {
-            group: "example.velero.io".to_owned(),
-            resource: "datamoves".to_owned(),
-            namespace: namespace.to_owned(),
-            name: name.clone(),
-        };
+        let item_to_update = data_moves().identifier(namespace, &name);
         Ok(BackupItemOutcome {
             operation_id: Some(name),
             items_to_update: vec![item_to_update],

@@ -3,12 +3,11 @@
 use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::v1::Backup;
+use velero_plugin::item::{elements, set_annotation, text};
 use velero_plugin::{BackupItemOutcome, Result};
 
-use super::changed;
 use crate::action::{BackupStep, Resources};
 use crate::context::Context;
-use crate::json::{elements, set_annotation, text};
 use crate::lookups::types;
 use crate::names::{TRUE, annotations};
 
@@ -43,7 +42,7 @@ fn deployment_configs(item: &Value) -> impl Iterator<Item = &str> {
 
 fn mark(item: &Value, owners: &[Value]) -> BackupItemOutcome {
     let paused = owners.iter().any(|owner| owner.pointer("/spec/paused") == Some(&Value::Bool(true)));
-    changed(item, |item| {
+    BackupItemOutcome::changed(item, |item| {
         if paused {
             set_annotation(item, annotations::PAUSED_OWNER, TRUE);
         }

@@ -16,6 +16,7 @@ use tokio::sync::OnceCell;
 use tokio::time::sleep;
 use velero_api::v1::Restore;
 use velero_cluster::{Cluster, ResourceType};
+use velero_plugin::item::text;
 use velero_plugin::{Error, Result};
 
 use self::constraints::ConstraintIndex;
@@ -23,7 +24,6 @@ use self::pull_secrets::PullSecrets;
 use self::version::ServerVersion;
 use crate::compat::Compat;
 use crate::images::arrivals::Arrivals;
-use crate::json::text;
 use crate::names::OADP_REGISTRY_CONFIG;
 use crate::settings::Settings;
 use crate::workflow::Work;

@@ -6,10 +6,9 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use velero_api::annotations::{restore_exec_hook, restore_init_hook};
 use velero_api::v1::Restore;
+use velero_plugin::item::{annotation, elements, text};
 use velero_plugin::{Error, Result};
 use velero_rules::restore_hooks::RestoreHookRules;
-
-use crate::json::{elements, has_annotation, text};
 
 /// The most characters a label may have.
 const LABEL: usize = 63;
@@ -29,7 +28,7 @@ pub(crate) fn has_volumes(pod: &Value) -> bool {
 
 /// Whether the annotations of a pod ask for a hook when it is restored.
 pub(crate) fn has_hook_annotations(pod: &Value) -> bool {
-    [restore_exec_hook::COMMAND, restore_init_hook::CONTAINER_IMAGE].iter().any(|key| has_annotation(pod, key))
+    [restore_exec_hook::COMMAND, restore_init_hook::CONTAINER_IMAGE].iter().any(|key| annotation(pod, key).is_some())
 }
 
 /// Whether hooks of a restore select pods of a namespace with these labels.

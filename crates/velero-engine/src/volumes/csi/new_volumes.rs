@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use velero_api::records::PvInfo;
 use velero_cluster::{Cluster, Error, RawItem, ResourceType};
+use velero_plugin::item::text;
 
 use super::RestoreContext;
 use crate::restore::Target;
-use crate::restore::object::text;
 use crate::{Journal, lock};
 
 /// How long a volume is waited for that is made only when a pod needs it.

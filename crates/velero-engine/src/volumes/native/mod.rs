@@ -13,12 +13,13 @@ use velero_api::records::{
     BackupOperation, BackupOperationSpec, BackupVolumeInfo, ResourceIdentifier, Snapshot, SnapshotPhase, SnapshotSpec,
     SnapshotStatus, VolumeMethod,
 };
+use velero_plugin::item;
 use velero_plugin::{VolumeInfo, VolumeSnapshotter};
 use velero_rules::volume_decision::VolumeDecision;
 use velero_rules::volume_zone::zone_of;
 
 use super::VOLUMES;
-use super::backup::{BY_SNAPSHOT, BackupContext, info_of, name_of};
+use super::backup::{BY_SNAPSHOT, BackupContext, info_of};
 use super::error::VolumeError;
 use super::method::Method;
 use super::restore::{RestoreContext, VolumeVerdict, Wishes};
@@ -74,7 +75,7 @@ impl Method for Native {
     }
 
     async fn save_volume(&self, backup: &BackupContext<'_>, volume: &Value) -> Result<(), VolumeError> {
-        let name = name_of(volume);
+        let name = item::name(volume);
         let moves = backup.moves_data();
         if self.take_snapshot(backup, name, volume).await? {
             if moves {

@@ -8,11 +8,12 @@ use velero_api::annotations::ORIGINAL_PV_NAME;
 use velero_api::records::{RestoreVolumeInfo, Snapshot, VolumeMethod};
 use velero_cluster::{Error, ResourceType};
 use velero_plugin::VolumeInfo;
+use velero_plugin::item::{set_annotation, text};
 
 use super::super::restore::RestoreContext;
 use super::super::{CLAIMS, VOLUMES};
 use super::Native;
-use crate::restore::object::{self, reset_binding, text};
+use crate::restore::object::reset_binding;
 use crate::restore::{Item, Trouble};
 
 const POLL: Duration = Duration::from_secs(1);
@@ -100,7 +101,7 @@ fn rename_volume(restore: &RestoreContext<'_>, item: &Item, volume: &mut Value) 
     if text(volume, "/metadata/name") == &*item.name {
         volume["metadata"]["name"] = json!(format!("velero-clone-{}", uuid::Uuid::new_v4()));
     }
-    object::annotate(volume, ORIGINAL_PV_NAME, &item.name);
+    set_annotation(volume, ORIGINAL_PV_NAME, &item.name);
     restore.volumes.rename(&item.name, text(volume, "/metadata/name"));
 }
 
