@@ -10,6 +10,7 @@ use kube::core::Request;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use velero_api::metadata;
 
 use crate::connect::Cluster;
 use crate::error::{Error, Result};
@@ -221,9 +222,8 @@ impl Cluster {
     where
         K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope> + PatchableObject,
     {
-        let metadata = original.meta();
-        let namespace = metadata.namespace.as_deref().unwrap_or_default();
-        let name = metadata.name.as_deref().unwrap_or_default();
+        let meta = original.meta();
+        let (namespace, name) = (metadata::namespace(original), metadata::name(original));
         let action = format!("patch {} {namespace}/{name}", K::plural(&()));
         let unreadable =
             |source: serde_json::Error| Error::BadRequest { action: action.clone(), message: source.to_string() };
@@ -237,7 +237,7 @@ impl Cluster {
         if let Some(version) = version {
             patch["metadata"]["resourceVersion"] = version;
         }
-        if let Some(uid) = &metadata.uid {
+        if let Some(uid) = &meta.uid {
             patch["metadata"]["uid"] = json!(uid);
         }
         let api: Api<K> = Api::namespaced(self.client().clone(), namespace);
@@ -251,7 +251,7 @@ impl Cluster {
             tokio::time::sleep(pause).await;
             let found = api.get_opt(name).await.map_err(|_| error)?;
             let written = found.filter(|found| {
-                let same = found.meta().uid == metadata.uid;
+                let same = found.meta().uid == meta.uid;
                 same && serde_json::to_value(found).is_ok_and(|found| holds_merge_patch(&found, &changes))
             });
             if let Some(written) = written {

@@ -1,6 +1,7 @@
 //! Whether a restore can be carried out, in the words Velero uses in `status.validationErrors`.
 
 use velero_api::labels;
+use velero_api::metadata;
 use velero_api::v1::{Backup, BackupPhase, ExistingResourcePolicy, RestoreSpec};
 
 use crate::includes_excludes::validate_includes_excludes;
@@ -167,7 +168,7 @@ fn source_problems(spec: &mut RestoreSpec, facts: &RestoreFacts<'_>) -> Vec<Stri
 
 fn fill_in_names(spec: &mut RestoreSpec, backup: &Backup) {
     if spec.backup_name.is_empty() {
-        spec.backup_name = backup.metadata.name.clone().unwrap_or_default();
+        spec.backup_name = metadata::name(backup).to_owned();
     }
     if spec.schedule_name.is_empty() {
         let labels = backup.metadata.labels.as_ref();

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use serde_json::Value;
+use velero_api::metadata;
 use velero_api::records::ResourceIdentifier;
 use velero_api::v1::Backup;
 use velero_api::{annotations, labels};
@@ -31,7 +32,7 @@ impl BackupItemAction for BackupAction {
         };
         Ok(BackupItemOutcome {
             additional_items: vec![volume],
-            updated_item: without_past(item, backup.metadata.name.as_deref().unwrap_or_default()),
+            updated_item: without_past(item, metadata::name(backup)),
             ..BackupItemOutcome::default()
         })
     }

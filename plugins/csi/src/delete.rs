@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use velero_api::labels;
+use velero_api::metadata;
 use velero_api::v1::Backup;
 use velero_cluster::{Cluster, Error as ClusterError};
 use velero_plugin::item::{label, set_label, text};
@@ -80,7 +81,7 @@ impl DeleteItemAction for DeleteAction {
     }
 
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<()> {
-        let name = labels::valid_value(backup.metadata.name.as_deref().unwrap_or_default());
+        let name = labels::valid_value(metadata::name(backup));
         let Some(handle) = handle(item).filter(|_| label(item, labels::BACKUP_NAME) == Some(&name)) else {
             return Ok(());
         };
@@ -116,7 +117,7 @@ fn for_deletion(content: &Value, handle: &str, backup: &Backup) -> Value {
             },
         },
     });
-    set_label(&mut made, labels::BACKUP_UID, backup.metadata.uid.as_deref().unwrap_or_default());
+    set_label(&mut made, labels::BACKUP_UID, metadata::uid(backup));
     made
 }
 

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use velero_api::labels;
+use velero_api::metadata;
 use velero_api::v1::Backup;
 use velero_cluster::{Cluster, Error as ClusterError, ResourceType};
 use velero_plugin::Result;
@@ -171,7 +172,7 @@ fn is_of(object: &Value, backup: &Backup) -> bool {
 }
 
 async fn with_label(cluster: &Cluster, resource_type: &ResourceType, backup: &Backup) -> Result<Vec<Value>> {
-    let name = backup.metadata.name.as_deref().unwrap_or_default();
+    let name = metadata::name(backup);
     let selector = format!("{}={}", labels::BACKUP_NAME, labels::valid_value(name));
     match list(cluster, resource_type, None, Some(&selector)).await {
         // Without the definitions there are no snapshots either.

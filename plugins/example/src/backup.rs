@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use serde_json::Value;
+use velero_api::metadata;
 use velero_api::records::ResourceIdentifier;
 use velero_api::v1::Backup;
 use velero_plugin::{BackupItemAction, BackupItemOutcome, OperationProgress, ResourceSelector, Result};
@@ -25,7 +26,7 @@ impl BackupItemAction for Action {
 
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<BackupItemOutcome> {
         let outcome = behave(item, "execute").await?;
-        let name = backup.metadata.name.as_deref().unwrap_or_default();
+        let name = metadata::name(backup);
         Ok(BackupItemOutcome {
             updated_item: Some(outcome.apply(item, "backed-up-by", name)),
             additional_items: items(annotation(item, "additional-items")),
@@ -58,7 +59,7 @@ impl BackupItemAction for FirstVersion {
 
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<BackupItemOutcome> {
         let outcome = behave(item, "execute").await?;
-        let name = backup.metadata.name.as_deref().unwrap_or_default();
+        let name = metadata::name(backup);
         let updated_item = Some(outcome.apply(item, "backed-up-by-v1", name));
         Ok(BackupItemOutcome { updated_item, ..BackupItemOutcome::default() })
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use serde_json::{Value, json};
+use velero_api::metadata;
 use velero_api::v1::Backup;
 use velero_cluster::{Cluster, Error as ClusterError, ResourceType};
 use velero_plugin::item::text;
@@ -155,11 +156,11 @@ impl Records<'_> {
     }
 
     fn backup_name(&self) -> &str {
-        self.backup.metadata.name.as_deref().unwrap_or_default()
+        metadata::name(self.backup)
     }
 
     fn velero_namespace(&self) -> &str {
-        self.backup.metadata.namespace.as_deref().unwrap_or_default()
+        metadata::namespace(self.backup)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The end of a backup: its metadata, its object, and what is told about it.
 
 use velero_api::labels;
+use velero_api::metadata::{label, name, uid};
 use velero_api::v1::Backup;
 use velero_archive::BackupFile;
 use velero_engine::journal::Counts;
@@ -11,7 +12,6 @@ use crate::lifecycle::ending::partially_failed;
 use crate::lifecycle::kind::Kind;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result, describe};
-use crate::runtime::objects::{label, name, uid};
 use crate::runtime::ownership::End;
 
 /// Writes how a backup ended; its files say so already.

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use velero_api::metadata::name;
 use velero_api::v1::BackupStorageLocation;
 use velero_store::BackupStore;
 
@@ -13,7 +14,6 @@ use crate::runtime::clock;
 use crate::runtime::context::Context;
 use crate::runtime::error::Result;
 use crate::runtime::events;
-use crate::runtime::objects::name;
 
 /// How long a backup may be written until its folder is taken for abandoned.
 const LONGEST_BACKUP: Duration = Duration::from_secs(24 * 3600);

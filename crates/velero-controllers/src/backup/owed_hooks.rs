@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use velero_api::annotations::OWED_HOOKS;
+use velero_api::metadata::{annotation, name};
 use velero_api::v1::Backup;
 use velero_engine::Journal;
 use velero_engine::backup::{OwedHooks, OwedPod, run_owed_hooks};
@@ -15,7 +16,7 @@ use velero_engine::backup::{OwedHooks, OwedPod, run_owed_hooks};
 use crate::lifecycle::kind::Kind;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result, describe};
-use crate::runtime::objects::{Objects, annotation, name};
+use crate::runtime::objects::Objects;
 
 /// How long the hooks may take that a backup owes at its end.
 const PATIENCE: Duration = Duration::from_secs(60);

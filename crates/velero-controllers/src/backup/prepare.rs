@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use velero_api::metadata::name;
 use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation};
 use velero_api::{GoDuration, annotations, labels};
 use velero_rules::resource_policies::ResourcePolicies;
@@ -14,7 +15,6 @@ use velero_rules::validation::{
 use crate::lifecycle::phase::move_to;
 use crate::runtime::clock;
 use crate::runtime::error::Result;
-use crate::runtime::objects::name;
 use crate::runtime::settings::Settings;
 
 /// How long to wait for a CSI snapshot; there is no flag for it.

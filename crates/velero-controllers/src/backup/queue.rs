@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams, PartialObjectMeta};
+use velero_api::metadata::name;
 use velero_api::v1::{Backup, BackupPhase};
 use velero_cluster::Error as ClusterError;
 use velero_rules::includes_excludes::NamespaceFilter;
@@ -13,7 +14,6 @@ use velero_rules::queue::{QueueEntry, QueueState, next_position, plan};
 use crate::lifecycle::phase::move_to;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result};
-use crate::runtime::objects::name;
 
 /// Who waits and who runs.
 #[derive(Default)]

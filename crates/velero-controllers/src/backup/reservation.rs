@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::Api;
+use velero_api::metadata::{name, uid};
 use velero_api::v1::Backup;
 use velero_cluster::Error as ClusterError;
 use velero_store::{BackupReservation, BackupStore, Error as StoreError};
@@ -10,7 +11,6 @@ use crate::backup::failure::Failure;
 use crate::runtime::clock;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
-use crate::runtime::objects::{name, uid};
 use crate::runtime::store_message::explain;
 
 /// Reserves the name of a backup in its location, or says why the backup cannot be made there.

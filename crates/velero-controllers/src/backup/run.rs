@@ -7,6 +7,7 @@
 //! from the journal alone, and so do the log and the results file.
 
 use velero_api::labels;
+use velero_api::metadata::{label, name, uid};
 use velero_api::v1::{Backup, BackupPhase, BackupSpec, BackupStorageLocation};
 use velero_archive::BackupFile;
 use velero_engine::Journal;
@@ -32,7 +33,6 @@ use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::driver::{Next, WHILE_HELD};
 use crate::runtime::error::{Result, describe};
 use crate::runtime::metrics::Counter;
-use crate::runtime::objects::{label, name, uid};
 use crate::runtime::ownership::End;
 use crate::runtime::plugins::Tools;
 use crate::runtime::store_message::explain;

@@ -6,6 +6,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use tokio::time::Instant;
 use velero_api::GoDuration;
+use velero_api::metadata::name;
 use velero_engine::Journal;
 use velero_plugin::{Actions, OperationProgress};
 use velero_rules::operations::{Report, error_text};
@@ -15,7 +16,6 @@ use crate::lifecycle::operation::Operation;
 use crate::lifecycle::round::{Answer, Farewell, Meaning, Problem, Round, Step};
 use crate::runtime::clock;
 use crate::runtime::error::describe;
-use crate::runtime::objects::name;
 
 /// How many operations are asked about at the same time.
 const AT_ONCE: usize = 32;

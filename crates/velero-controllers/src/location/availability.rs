@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
 use velero_api::GoDuration;
+use velero_api::metadata::name;
 use velero_api::v1::{BackupStorageLocation, BackupStorageLocationPhase};
 
 use crate::location::default::keep_one_default;
@@ -13,7 +14,6 @@ use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler};
 use crate::runtime::error::Result;
-use crate::runtime::objects::name;
 use crate::runtime::store_message::explain;
 
 /// Watches BackupStorageLocations.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use velero_api::metadata::name;
 use velero_api::v1::{Backup, BackupStorageLocation, Restore};
 
 use crate::lifecycle::cancel::{cancel_owned, try_cancel_owned};
@@ -9,7 +10,6 @@ use crate::restore::kept_files::{keeps_files, let_go_of_files};
 use crate::runtime::context::Context;
 use crate::runtime::driver::Next;
 use crate::runtime::error::Result;
-use crate::runtime::objects::name;
 
 /// How soon a location that cannot be used is looked at again.
 const PAUSE: Duration = Duration::from_secs(30);

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use velero_api::GoDuration;
 use velero_api::dry_run;
+use velero_api::metadata::name;
 use velero_api::records::{RestoreOperation, Results};
 use velero_api::v1::{Restore, RestorePhase};
 use velero_archive::RestoreFile;
@@ -29,7 +30,6 @@ use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::driver::Next;
 use crate::runtime::error::{Result, describe};
-use crate::runtime::objects::name;
 use crate::runtime::store_message::explain;
 
 /// How long a request is kept. Who asked removes it; this is for those who did not stay.

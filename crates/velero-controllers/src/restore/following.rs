@@ -1,6 +1,7 @@
 //! What becomes of a restore while its operations are followed. When all have ended it ends too, or waits for hooks that
 //! still run in restored pods.
 
+use velero_api::metadata::name;
 use velero_api::v1::{Restore, RestorePhase};
 use velero_engine::Journal;
 use velero_engine::journal::Counts;
@@ -20,7 +21,6 @@ use crate::runtime::clock;
 use crate::runtime::context::Context;
 use crate::runtime::driver::Next;
 use crate::runtime::error::Result;
-use crate::runtime::objects::name;
 use crate::runtime::ownership::End;
 
 impl Follow for Restore {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use velero_api::metadata::name;
 use velero_api::records::BackupVolumeInfo;
 use velero_api::v1::{Backup, BackupStorageLocation, Restore, RestorePhase};
 use velero_cluster::{Cluster, Discovery};
@@ -20,7 +21,7 @@ use velero_rules::validation::StorageLocationFacts;
 use crate::lifecycle::phase::move_to;
 use crate::restore::facts::{self, Facts};
 use crate::runtime::error::{Error, Result};
-use crate::runtime::objects::{Objects, name};
+use crate::runtime::objects::Objects;
 use crate::runtime::plugins::built_in;
 use crate::runtime::settings::Settings;
 

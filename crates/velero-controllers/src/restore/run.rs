@@ -6,6 +6,7 @@
 //! end.
 
 use tokio::sync::SemaphorePermit;
+use velero_api::metadata::name;
 use velero_api::v1::{Restore, RestorePhase};
 use velero_engine::Journal;
 use velero_engine::recorder::Recorded;
@@ -24,7 +25,6 @@ use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::error::{Result, describe};
 use crate::runtime::metrics::Counter;
-use crate::runtime::objects::name;
 use crate::runtime::ownership::End;
 
 /// Runs a new restore to its end. It has a place among those that run until its last object is restored; while it waits

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use velero_api::metadata::{name, uid};
 use velero_api::v1::{HookStatus, Restore};
 use velero_engine::Journal;
 use velero_engine::restore::{RestoreOutcome, RunningHooks};
@@ -21,7 +22,6 @@ use crate::runtime::busy::Hold;
 use crate::runtime::clock;
 use crate::runtime::context::Context;
 use crate::runtime::error::Result;
-use crate::runtime::objects::{name, uid};
 use crate::runtime::ownership::End;
 use crate::runtime::parked::Parked;
 use crate::runtime::store_message::explain;

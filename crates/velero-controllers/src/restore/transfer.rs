@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use velero_api::metadata::name;
 use velero_api::records::{BackupVolumeInfo, RestoreOperation};
 use velero_api::v1::{PodVolumeBackup, Restore, RestoreProgress};
 use velero_archive::{BackupFile, RestoreFile};
@@ -19,7 +20,6 @@ use crate::lifecycle::started::keep_stored;
 use crate::restore::prepare::PreparedRestore;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
-use crate::runtime::objects::name;
 use crate::runtime::plugins::Tools;
 use crate::runtime::progress;
 use crate::runtime::store_message::explain;

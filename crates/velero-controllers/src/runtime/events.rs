@@ -1,10 +1,10 @@
 //! Events: what people should hear of who look at an object.
 
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use velero_api::metadata::name;
 use velero_api::resource::VeleroResource;
 
 use crate::runtime::context::Context;
-use crate::runtime::objects::name;
 
 /// Writes a warning about an object; one that cannot be written is told in the log.
 pub(crate) async fn warn<K: VeleroResource>(

@@ -6,12 +6,12 @@
 
 use serde_json::Value;
 use velero_api::annotations::HOLDER_IDENTITY;
+use velero_api::metadata::{annotation, name, uid};
 use velero_api::resource::VeleroResource;
 use velero_cluster::{holds_merge_patch, merge_patch_diff};
 
 use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result};
-use crate::runtime::objects::{annotation, name, uid};
 use crate::runtime::retry::until_answered;
 
 /// Whether an object is still what it was in the hands of its holder: the same one, in the same phase.

@@ -52,12 +52,7 @@ impl PlannedType {
 
     /// One of its items, as others refer to it.
     pub(super) fn identifier(&self, namespace: Option<&str>, name: &str) -> ResourceIdentifier {
-        ResourceIdentifier {
-            group: self.resource_type.group.clone(),
-            resource: self.resource_type.plural.clone(),
-            namespace: namespace.unwrap_or_default().to_owned(),
-            name: name.to_owned(),
-        }
+        self.resource_type.identifier(namespace.unwrap_or_default(), name)
     }
 }
 

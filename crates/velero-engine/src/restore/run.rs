@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::{StreamExt, stream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use velero_api::metadata;
 use velero_api::records::{ResourceIdentifier, RestoreOperation, RestoreOperationSpec};
 use velero_api::v1::{HookStatus, RestoreProgress};
 use velero_plugin::item::text;
@@ -98,7 +99,7 @@ impl Run {
             hook_rules: hook_rules.map_err(|error| RestoreError::Request(format!("hooks of the restore: {error}")))?,
             status_types,
             actions,
-            restore_name: request.restore.metadata.name.clone().unwrap_or_default(),
+            restore_name: metadata::name(&request.restore).to_owned(),
             ledger: Ledger::new(keys(&plan), progress),
             types: Types::new(discovery),
             volumes: RestoreVolumes::new(
@@ -226,17 +227,16 @@ impl Run {
             return;
         };
         let (resource, group) = item.resource.split_once('.').unwrap_or((&item.resource, ""));
-        let metadata = &self.request.restore.metadata;
         let spec = RestoreOperationSpec {
             restore_name: self.restore_name.clone(),
-            restore_uid: metadata.uid.clone().unwrap_or_default(),
+            restore_uid: metadata::uid(&self.request.restore).to_owned(),
             restore_item_action: action.to_owned(),
-            resource_identifier: ResourceIdentifier {
-                group: group.to_owned(),
-                resource: resource.to_owned(),
-                namespace: item.target.as_deref().unwrap_or_default().to_owned(),
-                name: item.name.to_string(),
-            },
+            resource_identifier: ResourceIdentifier::new(
+                group,
+                resource,
+                item.target.as_deref().unwrap_or_default(),
+                &item.name,
+            ),
             operation_id,
             ..RestoreOperationSpec::default()
         };

@@ -12,6 +12,7 @@ mod tests;
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
+use velero_api::metadata;
 use velero_api::v1::Backup;
 use velero_archive::keys::TOP_LEVEL_FOLDERS;
 use velero_archive::{BackupFile, ObjectKeys, gzjson};
@@ -98,8 +99,8 @@ impl BackupStore {
     /// Writes the metadata, which makes the backup exist; to be called last, and refused a second time. The
     /// reservation has served its purpose then; that of another backup is respected.
     pub async fn put_metadata(&self, backup: &Backup) -> Result<()> {
-        let name = backup.metadata.name.as_deref().unwrap_or_default();
-        let uid = backup.metadata.uid.as_deref().unwrap_or_default();
+        let name = metadata::name(backup);
+        let uid = metadata::uid(backup);
         let key = self.keys.backup_file(name, BackupFile::Metadata)?;
         if self.store.exists(&key).await? {
             return Err(Error::AlreadyExists { key });

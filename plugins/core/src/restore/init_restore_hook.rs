@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use serde_json::Value;
+use velero_api::metadata;
 use velero_api::v1::Restore;
 use velero_plugin::item::{describe, text};
 use velero_plugin::{Error, ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
@@ -32,7 +33,7 @@ impl RestoreItemAction for RestoreAction {
 fn init_containers(pod: &Value, restore: &Restore) -> Result<Vec<Value>> {
     let spec = &restore.spec;
     let rules = RestoreHookRules::new(&spec.hooks, resolve).map_err(|error| {
-        let name = restore.metadata.name.as_deref().unwrap_or_default();
+        let name = metadata::name(restore);
         Error::Item(format!("hooks of restore {name}: {error}"))
     })?;
     let namespace = text(pod, "/metadata/namespace");

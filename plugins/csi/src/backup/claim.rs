@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use velero_api::features::ENABLE_CSI;
+use velero_api::metadata;
 use velero_api::records::VolumeMethod;
 use velero_api::v1::Backup;
 use velero_api::{annotations, labels};
@@ -171,10 +172,9 @@ fn new_snapshot(claim: &Value, class: &str, backup: &Backup) -> Value {
 
 /// The labels by which a backup finds what it made.
 pub(super) fn backup_labels(backup: &Backup) -> [(&'static str, String); 2] {
-    let metadata = &backup.metadata;
     [
-        (labels::BACKUP_NAME, labels::valid_value(metadata.name.as_deref().unwrap_or_default())),
-        (labels::BACKUP_UID, metadata.uid.clone().unwrap_or_default()),
+        (labels::BACKUP_NAME, labels::valid_value(metadata::name(backup))),
+        (labels::BACKUP_UID, metadata::uid(backup).to_owned()),
     ]
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use velero_api::annotations::{CSI_DRIVER_NAME, VOLUME_GROUP_SNAPSHOT_HANDLE, VOLUME_SNAPSHOT_HANDLE};
 use velero_api::labels;
+use velero_api::metadata;
 use velero_api::v1::Restore;
 use velero_cluster::{Cluster, Discovery, ResourceType};
 use velero_plugin::Result;
@@ -98,7 +99,7 @@ impl GroupContents {
         (group, handle, driver): (&str, &str, &str),
         restore: &Restore,
     ) -> Value {
-        let restore_name = labels::valid_value(restore.metadata.name.as_deref().unwrap_or_default());
+        let restore_name = labels::valid_value(metadata::name(restore));
         let short = name.get(..8).unwrap_or(name);
         json!({
             "apiVersion": self.contents.api_version(),

@@ -10,6 +10,7 @@ use velero_api::annotations::{
 };
 use velero_api::features::ENABLE_CSI;
 use velero_api::labels;
+use velero_api::metadata;
 use velero_api::v1::Restore;
 use velero_cluster::{Cluster, Discovery};
 use velero_plugin::item::{annotation, set_annotation, text};
@@ -108,7 +109,7 @@ fn new_content(snapshot: &Value, (handle, driver): (&str, &str), class: Option<&
     let name = new_name(restore, old_name);
     let marks = json!({
         labels::BACKUP_NAME: labels::valid_value(&restore.spec.backup_name),
-        labels::RESTORE_NAME: labels::valid_value(restore.metadata.name.as_deref().unwrap_or_default()),
+        labels::RESTORE_NAME: labels::valid_value(metadata::name(restore)),
     });
     let mut content = json!({
         "apiVersion": CONTENTS.api_version(),

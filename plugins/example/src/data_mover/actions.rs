@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
+use velero_api::metadata;
 use velero_api::v1::{Backup, Restore};
 use velero_cluster::{Cluster, ConnectOptions};
 use velero_plugin::item::text;
@@ -108,8 +109,8 @@ impl BackupItemAction for BackupAction {
     }
 
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<BackupItemOutcome> {
-        let namespace = backup.metadata.namespace.as_deref().unwrap_or_default();
-        let owner = backup.metadata.name.as_deref().unwrap_or_default();
+        let namespace = metadata::namespace(backup);
+        let owner = metadata::name(backup);
         let name = self.0.create(namespace, owner, item).await?;
         let item_to_update = data_moves().identifier(namespace, &name);
         Ok(BackupItemOutcome {
@@ -120,11 +121,11 @@ impl BackupItemAction for BackupAction {
     }
 
     async fn progress(&self, operation_id: &str, backup: &Backup) -> Result<OperationProgress> {
-        self.0.progress(backup.metadata.namespace.as_deref().unwrap_or_default(), operation_id).await
+        self.0.progress(metadata::namespace(backup), operation_id).await
     }
 
     async fn cancel(&self, operation_id: &str, backup: &Backup) -> Result<()> {
-        self.0.cancel(backup.metadata.namespace.as_deref().unwrap_or_default(), operation_id).await
+        self.0.cancel(metadata::namespace(backup), operation_id).await
     }
 }
 
@@ -143,18 +144,18 @@ impl RestoreItemAction for RestoreAction {
         if velero_api::dry_run::is_asked(input.restore) {
             return Ok(RestoreItemOutcome::default());
         }
-        let namespace = input.restore.metadata.namespace.as_deref().unwrap_or_default();
-        let owner = input.restore.metadata.name.as_deref().unwrap_or_default();
+        let namespace = metadata::namespace(input.restore);
+        let owner = metadata::name(input.restore);
         let name = self.0.create(namespace, owner, input.item).await?;
         Ok(RestoreItemOutcome { operation_id: Some(name), ..RestoreItemOutcome::default() })
     }
 
     async fn progress(&self, operation_id: &str, restore: &Restore) -> Result<OperationProgress> {
-        self.0.progress(restore.metadata.namespace.as_deref().unwrap_or_default(), operation_id).await
+        self.0.progress(metadata::namespace(restore), operation_id).await
     }
 
     async fn cancel(&self, operation_id: &str, restore: &Restore) -> Result<()> {
-        self.0.cancel(restore.metadata.namespace.as_deref().unwrap_or_default(), operation_id).await
+        self.0.cancel(metadata::namespace(restore), operation_id).await
     }
 }
 

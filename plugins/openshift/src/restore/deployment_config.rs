@@ -3,6 +3,7 @@
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use velero_api::metadata;
 use velero_api::v1::Restore;
 use velero_plugin::item::{annotation, elements_mut, set_annotation, set_label, text};
 use velero_plugin::{RestoreItemInput, RestoreItemOutcome, Result};
@@ -92,7 +93,7 @@ fn scale_down(item: &mut Value, restore: &Restore) {
     let paused = item.pointer("/spec/paused") == Some(&json!(true));
     set_annotation(item, annotations::ORIGINAL_REPLICAS, &replicas.to_string());
     set_annotation(item, annotations::ORIGINAL_PAUSED, &paused.to_string());
-    set_label(item, labels::REPLICAS_MODIFIED, &label_value(restore.metadata.name.as_deref().unwrap_or_default()));
+    set_label(item, labels::REPLICAS_MODIFIED, &label_value(metadata::name(restore)));
     item["spec"]["replicas"] = json!(0);
     if paused {
         item["spec"]["paused"] = json!(false);

@@ -7,6 +7,7 @@ mod tests;
 
 use async_trait::async_trait;
 use serde_json::Value;
+use velero_api::metadata;
 use velero_api::v1::Restore;
 use velero_plugin::item::{annotation, describe, elements, elements_mut, label, remove, remove_label, set_label, text};
 use velero_plugin::{Error, RestoreItemInput, RestoreItemOutcome, Result};
@@ -126,6 +127,6 @@ fn disconnect(pod: &mut Value, restore: &Restore, wanted: Wanted, takes_all: boo
     if has_labels && stays {
         remove_label(pod, labels::DEPLOYMENT);
         remove_label(pod, labels::DEPLOYMENT_CONFIG);
-        set_label(pod, labels::DISCONNECTED, &label_value(restore.metadata.name.as_deref().unwrap_or_default()));
+        set_label(pod, labels::DISCONNECTED, &label_value(metadata::name(restore)));
     }
 }

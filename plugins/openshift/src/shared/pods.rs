@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use velero_api::annotations::{restore_exec_hook, restore_init_hook};
+use velero_api::metadata;
 use velero_api::v1::Restore;
 use velero_plugin::item::{annotation, elements, text};
 use velero_plugin::{Error, Result};
@@ -34,7 +35,7 @@ pub(crate) fn has_hook_annotations(pod: &Value) -> bool {
 /// Whether hooks of a restore select pods of a namespace with these labels.
 pub(crate) fn hooks_select(restore: &Restore, namespace: &str, labels: &Value) -> Result<bool> {
     let rules = RestoreHookRules::new(&restore.spec.hooks, pods_alone).map_err(|error| {
-        let name = restore.metadata.name.as_deref().unwrap_or_default();
+        let name = metadata::name(restore);
         Error::Item(format!("hooks of restore {name}: {error}"))
     })?;
     Ok(rules.select(&json!({"metadata": {"labels": labels}}), namespace))

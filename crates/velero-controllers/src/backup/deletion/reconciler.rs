@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use kube::api::{DeleteParams, ListParams};
 use velero_api::labels;
+use velero_api::metadata::{label, name, uid};
 use velero_api::v1::{Backup, BackupStorageLocation, DeleteBackupRequest, DeleteBackupRequestPhase};
 use velero_rules::deletion::{BackupFacts, Facts, Inspection, Step, after, enter};
 use velero_rules::retention::LocationState;
@@ -24,7 +25,6 @@ use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler, WHILE_HELD};
 use crate::runtime::error::Result;
 use crate::runtime::metrics::Counter;
-use crate::runtime::objects::{label, name, uid};
 
 /// How long a request that was dealt with is kept, and one is worked on that cannot be carried out.
 const LONGEST_LIFE: Duration = Duration::from_secs(24 * 3600);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use velero_api::metadata::name;
 use velero_api::v1::{Backup, BackupPhase, Restore};
 use velero_engine::delete::DeleteError;
 use velero_plugin::DeleteItemAction;
@@ -20,7 +21,6 @@ use crate::runtime::busy::Hold;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
 use crate::runtime::events;
-use crate::runtime::objects::name;
 
 /// How long is waited at a time for who works on a backup or restore. They leave within deadlines of their own; others
 /// are not to wait for that.

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use prometheus::core::Collector;
 use prometheus::{CounterVec, Encoder, Gauge, GaugeVec, HistogramOpts, HistogramVec, Opts, Registry, TextEncoder};
 use velero_api::labels;
+use velero_api::metadata::label;
 use velero_api::v1::{Backup, BackupPhase, BackupStatus, RestorePhase, RestoreStatus};
 
 pub(crate) use self::counters::Counter;
@@ -17,7 +18,6 @@ pub(crate) use self::counters::Counter;
 use crate::runtime::error::Result;
 use crate::runtime::metrics::counters::CsiCounter;
 use crate::runtime::metrics::last::Last;
-use crate::runtime::objects::label;
 
 const BUCKETS: [f64; 9] = [60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10800.0, 14400.0];
 const SCHEDULE: &[&str] = &["schedule"];

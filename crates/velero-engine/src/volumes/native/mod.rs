@@ -9,6 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::OnceCell;
+use velero_api::metadata;
 use velero_api::records::{
     BackupOperation, BackupOperationSpec, BackupVolumeInfo, ResourceIdentifier, Snapshot, SnapshotPhase, SnapshotSpec,
     SnapshotStatus, VolumeMethod,
@@ -208,10 +209,9 @@ impl Native {
 
 impl Known {
     fn snapshot_spec(&self, backup: &BackupContext<'_>, name: &str, info: VolumeInfo, zone: String) -> SnapshotSpec {
-        let metadata = &backup.backup.metadata;
         SnapshotSpec {
-            backup_name: metadata.name.clone().unwrap_or_default(),
-            backup_uid: metadata.uid.clone().unwrap_or_default(),
+            backup_name: metadata::name(backup.backup).to_owned(),
+            backup_uid: metadata::uid(backup.backup).to_owned(),
             location: self.location.clone(),
             persistent_volume_name: name.to_owned(),
             provider_volume_id: self.volume_id.clone(),
@@ -226,11 +226,7 @@ impl Known {
     fn record_upload(&self, backup: &BackupContext<'_>, name: &str, snapshot_id: String) {
         let spec = BackupOperationSpec {
             backup_item_action: self.snapshotter.name().to_owned(),
-            resource_identifier: ResourceIdentifier {
-                resource: VOLUMES.to_owned(),
-                name: name.to_owned(),
-                ..ResourceIdentifier::default()
-            },
+            resource_identifier: ResourceIdentifier::new("", VOLUMES, "", name),
             operation_id: snapshot_id,
             volume_snapshot_location: self.location.clone(),
             ..BackupOperationSpec::default()
@@ -240,9 +236,8 @@ impl Known {
 }
 
 fn tags(backup: &BackupContext<'_>, name: &str) -> BTreeMap<String, String> {
-    let metadata = &backup.backup.metadata;
-    let mut tags = metadata.labels.clone().unwrap_or_default();
-    tags.insert(BACKUP_TAG.to_owned(), metadata.name.clone().unwrap_or_default());
+    let mut tags = backup.backup.metadata.labels.clone().unwrap_or_default();
+    tags.insert(BACKUP_TAG.to_owned(), metadata::name(backup.backup).to_owned());
     tags.insert(VOLUME_TAG.to_owned(), name.to_owned());
     tags
 }
