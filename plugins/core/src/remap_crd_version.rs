@@ -38,7 +38,7 @@ impl BackupItemAction for BackupAction {
             return Ok(BackupItemOutcome::default());
         };
         let name = text(item, "/metadata/name");
-        let Some(mut crd) = self.cluster.get(beta, None, name).await? else {
+        let Some(mut crd) = self.cluster.get(beta.item(None, name)).await? else {
             return Err(Error::Item(format!("CustomResourceDefinition {name} has no v1beta1 form")));
         };
         crd["apiVersion"] = beta.api_version().into();

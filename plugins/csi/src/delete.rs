@@ -39,7 +39,7 @@ impl DeleteAction {
     /// group after us, it would not delete the member alone.
     async fn wait_for_sidecar(&self, content: &str) -> Result<()> {
         let said = |content: Option<&Value>| content.is_none_or(is_ready);
-        match self.cluster.wait_until(&CONTENTS, None, content, SIDECAR, said).await {
+        match self.cluster.wait_until(CONTENTS.item(None, content), SIDECAR, said).await {
             Ok(_) | Err(ClusterError::TimedOut { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -57,7 +57,7 @@ impl DeleteAction {
                 Err(error) if error.is_conflict() => {}
                 answer => return Ok(answer.map(drop)?),
             }
-            match self.cluster.get(&CONTENTS, None, name).await? {
+            match self.cluster.get(CONTENTS.item(None, name)).await? {
                 Some(found) => content = found,
                 None => return Ok(()),
             }
@@ -90,7 +90,7 @@ impl DeleteItemAction for DeleteAction {
             self.wait_for_sidecar(text(&content, "/metadata/name")).await?;
         }
         self.name_handle(&content, handle).await?;
-        self.cluster.delete(&CONTENTS, None, text(&content, "/metadata/name"), &DeleteParams::default()).await?;
+        self.cluster.delete(CONTENTS.item(None, text(&content, "/metadata/name")), &DeleteParams::default()).await?;
         Ok(())
     }
 }

@@ -25,12 +25,6 @@ pub(crate) static CONTENTS: LazyLock<ResourceType> =
 /// VolumeSnapshotClasses.
 pub(crate) static CLASSES: LazyLock<ResourceType> =
     LazyLock::new(|| ResourceType::new(VERSION, "VolumeSnapshotClass", "volumesnapshotclasses", false));
-/// PersistentVolumeClaims.
-pub(crate) static CLAIMS: LazyLock<ResourceType> =
-    LazyLock::new(|| ResourceType::new("v1", "PersistentVolumeClaim", "persistentvolumeclaims", true));
-/// PersistentVolumes.
-pub(crate) static VOLUMES: LazyLock<ResourceType> =
-    LazyLock::new(|| ResourceType::new("v1", "PersistentVolume", "persistentvolumes", false));
 
 /// The namespace and name of an item.
 pub(crate) fn identity(item: &Value) -> (&str, &str) {

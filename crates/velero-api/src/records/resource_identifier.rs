@@ -25,6 +25,11 @@ impl ResourceIdentifier {
         Self { group, resource, namespace, name }
     }
 
+    /// The namespace; `None` for a cluster-scoped object.
+    pub fn namespace(&self) -> Option<&str> {
+        Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty())
+    }
+
     /// The type with its group, as in `deployments.apps` or `pods`.
     pub fn group_resource(&self) -> String {
         if self.group.is_empty() { self.resource.clone() } else { format!("{}.{}", self.resource, self.group) }

@@ -7,6 +7,7 @@ use futures::{FutureExt, StreamExt, stream};
 use tokio::time::Instant;
 use velero_api::GoDuration;
 use velero_api::metadata::name;
+use velero_cluster::ItemRef;
 use velero_engine::Journal;
 use velero_plugin::{Actions, OperationProgress};
 use velero_rules::operations::{Report, error_text};
@@ -138,7 +139,7 @@ pub(crate) fn note_failures<'a, O: Operation>(journal: &Journal, failed: impl In
     for operation in failed {
         let item = operation.item();
         let (resource, text) = (item.group_resource(), error_text(&operation.status().error, operation.action()));
-        let entry = journal.error().object(&resource, Some(&item.namespace), &item.name);
+        let entry = journal.error().item(ItemRef::new(resource.as_str(), Some(&item.namespace), &item.name));
         entry.field("operationID", operation.id()).message(&text);
     }
 }

@@ -40,42 +40,40 @@ impl Run {
     ) -> BoxFuture<'b, ItemResult<()>> {
         Box::pin(async move {
             let BlockItem { item, value } = block_item;
-            let planned = Arc::clone(&item.planned);
-            let (namespace, name) = (item.raw.namespace(), item.raw.name());
-            if !self.admits(&item, must_include) || !self.ledger.take(&planned, namespace, name) {
+            if !self.admits(&item, must_include) || !self.ledger.take(item.reference()) {
                 return Ok(());
             }
             let acted = self.act_on(&item, value, block, batch).await;
             let added = acted.and_then(|acted| self.add(&item, acted, batch));
             if let Ok(true) = added
-                && planned.name == PODS
+                && item.planned.name == PODS
                 && self.saves_volumes
             {
                 self.volume_context().save_pod(&item.raw).await;
             }
-            added.map(|_| ()).inspect_err(|_| self.ledger.fail(&planned, namespace, name))
+            added.map(|_| ()).inspect_err(|_| self.ledger.fail(item.reference()))
         })
     }
 
     /// Adds an item to those that go into the archive, unless an action keeps it out; the data of a volume comes first.
     fn add(&self, item: &Item, acted: Acted, batch: &mut Batch) -> ItemResult<bool> {
-        let (planned, namespace, name) = (Arc::clone(&item.planned), item.raw.namespace(), item.raw.name());
         let (record, value) = match acted {
-            Acted::Unchanged => (Record::unchanged(Arc::clone(&planned), item.raw.clone()), None),
+            Acted::Unchanged => (Record::unchanged(Arc::clone(&item.planned), item.raw.clone()), None),
             Acted::Changed(value) => (changed(item, &value)?, Some(value)),
             Acted::Skipped => {
-                self.ledger.skip(&planned, namespace, name);
+                self.ledger.skip(item.reference());
                 return Ok(false);
             }
         };
-        if planned.name == VOLUMES && self.saves_volumes {
+        if item.planned.name == VOLUMES && self.saves_volumes {
             let value = value.map_or_else(|| item.raw.to_value().map_err(|error| error.to_string()), Ok)?;
             let value = Arc::new(value);
-            self.volumes.meet(name, &value);
-            batch.volumes.push(PendingVolume { record, name: name.to_owned(), value });
+            let name = item.raw.name().to_owned();
+            self.volumes.meet(&name, &value);
+            batch.volumes.push(PendingVolume { record, name, value });
             return Ok(true);
         }
-        self.log_item(&planned, namespace, name);
+        self.log_item(item.reference());
         batch.records.push(record);
         Ok(true)
     }
@@ -120,7 +118,7 @@ impl Run {
                 if let Some(operation_id) = &outcome.operation_id {
                     self.request.recorder.disregard(action.name(), operation_id);
                 }
-                let entry = self.journal.info().object(&planned.name, namespace, name);
+                let entry = self.journal.info().item(item.reference());
                 entry.message(&format!("Resource is skipped from backup by action {}.", action.name()));
                 return Ok(Acted::Skipped);
             }
@@ -155,26 +153,26 @@ impl Run {
         batch: &mut Batch,
     ) -> ItemResult<()> {
         let resource = additional.group_resource();
-        let namespace = Some(additional.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-        let name = additional.name.as_str();
+        let (namespace, name) = (additional.namespace(), additional.name.as_str());
         let Some(planned) = self.plan.preferred(&resource) else {
             return Err(format!("additional item {resource} {name}: the cluster does not serve its type"));
         };
-        let not_now = !self.filters_admit(planned, namespace, name) || self.comes_later(planned);
-        if (not_now && !must_include) || self.ledger.is_settled(planned, namespace, name) {
+        let wanted = planned.item(namespace, name);
+        let not_now = !self.filters_admit(wanted) || self.comes_later(planned);
+        if (not_now && !must_include) || self.ledger.is_settled(wanted) {
             return Ok(());
         }
-        let waiting = block.find(planned, namespace, name);
+        let waiting = block.find(wanted);
         let waiting = waiting.or_else(|| {
-            let item = self.pool().take(planned, namespace, name)?;
+            let item = self.pool().take(wanted)?;
             Some(BlockItem { item, value: None })
         });
         let found = match waiting {
             Some(found) => found,
             None => {
-                let got = self.request.cluster.get_raw(&planned.resource_type, namespace, name).await;
+                let got = self.request.cluster.get_raw(planned.resource_type.item(namespace, name)).await;
                 let Some(raw) = got.map_err(|error| error.to_string())? else {
-                    let entry = self.journal.warning().object(&resource, namespace, name);
+                    let entry = self.journal.warning().item(wanted);
                     entry.message("Additional item was not found in Kubernetes API, can't back it up");
                     return Ok(());
                 };

@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use velero_api::records::{ResourceIdentifier, ResourceList};
 use velero_api::v1::BackupProgress;
+use velero_cluster::ItemRef;
 
 use super::plan::{Plan, PlannedType};
-use super::pool::key;
 
 /// What became of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,10 +54,10 @@ impl Ledger {
     }
 
     /// Reserves an item for a group; false when it has been seen before.
-    pub(super) fn group(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> bool {
+    pub(super) fn group(&self, item: ItemRef<'_, PlannedType>) -> bool {
         let mut state = self.lock();
-        let items = &mut state.items[planned.index];
-        let key = key(namespace, name);
+        let items = &mut state.items[item.resource_type.index];
+        let key = item.key();
         if items.contains_key(key.as_str()) {
             return false;
         }
@@ -66,12 +66,12 @@ impl Ledger {
     }
 
     /// Takes an item for the archive; false when that happened before.
-    pub(super) fn take(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> bool {
+    pub(super) fn take(&self, item: ItemRef<'_, PlannedType>) -> bool {
         let mut state = self.lock();
-        let items = &mut state.items[planned.index];
-        let key = key(namespace, name);
+        let items = &mut state.items[item.resource_type.index];
+        let key = item.key();
         match items.get_mut(key.as_str()) {
-            Some(item @ State::Grouped) => *item = State::Taken,
+            Some(state @ State::Grouped) => *state = State::Taken,
             Some(_) => return false,
             None => {
                 items.insert(key.into_boxed_str(), State::Taken);
@@ -105,29 +105,29 @@ impl Ledger {
     }
 
     /// Whether an item is in a group or settled.
-    pub(super) fn is_known(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> bool {
-        self.lock().items[planned.index].contains_key(key(namespace, name).as_str())
+    pub(super) fn is_known(&self, item: ItemRef<'_, PlannedType>) -> bool {
+        self.lock().items[item.resource_type.index].contains_key(item.key().as_str())
     }
 
     /// Whether an item was taken before.
-    pub(super) fn is_settled(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> bool {
+    pub(super) fn is_settled(&self, item: ItemRef<'_, PlannedType>) -> bool {
         let state = self.lock();
-        let found = state.items[planned.index].get(key(namespace, name).as_str());
+        let found = state.items[item.resource_type.index].get(item.key().as_str());
         found.is_some_and(|state| *state != State::Grouped)
     }
 
     /// Records that an item that should be in the archive is not.
-    pub(super) fn fail(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) {
-        self.settle(planned, namespace, name, State::Failed);
+    pub(super) fn fail(&self, item: ItemRef<'_, PlannedType>) {
+        self.settle(item, State::Failed);
     }
 
     /// Records that an action kept an item out.
-    pub(super) fn skip(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) {
-        self.settle(planned, namespace, name, State::Skipped);
+    pub(super) fn skip(&self, item: ItemRef<'_, PlannedType>) {
+        self.settle(item, State::Skipped);
     }
 
-    fn settle(&self, planned: &PlannedType, namespace: Option<&str>, name: &str, settled: State) {
-        self.lock().items[planned.index].insert(key(namespace, name).into_boxed_str(), settled);
+    fn settle(&self, item: ItemRef<'_, PlannedType>, settled: State) {
+        self.lock().items[item.resource_type.index].insert(item.key().into_boxed_str(), settled);
     }
 
     /// Adds items that are known to come.
@@ -211,12 +211,12 @@ fn identifier(planned: &PlannedType, key: &str) -> ResourceIdentifier {
 
 #[cfg(test)]
 mod tests {
-    use velero_cluster::ResourceType;
+    use velero_cluster::types;
 
     use super::*;
 
     fn pods() -> PlannedType {
-        PlannedType::for_test(0, ResourceType::new("v1", "Pod", "pods", true))
+        PlannedType::for_test(0, types::PODS.clone())
     }
 
     fn ledger() -> (Ledger, watch::Receiver<BackupProgress>) {
@@ -228,13 +228,13 @@ mod tests {
     fn an_item_is_taken_once_whether_it_was_grouped_or_not() {
         let (ledger, _) = ledger();
         let pods = pods();
-        assert!(ledger.group(&pods, Some("shop"), "web"));
-        assert!(!ledger.group(&pods, Some("shop"), "web"));
-        assert!(ledger.is_known(&pods, Some("shop"), "web") && !ledger.is_settled(&pods, Some("shop"), "web"));
-        assert!(ledger.take(&pods, Some("shop"), "web"));
-        assert!(!ledger.take(&pods, Some("shop"), "web"));
-        assert!(ledger.take(&pods, Some("bank"), "web"));
-        assert!(ledger.is_settled(&pods, Some("shop"), "web"));
+        assert!(ledger.group(pods.item(Some("shop"), "web")));
+        assert!(!ledger.group(pods.item(Some("shop"), "web")));
+        assert!(ledger.is_known(pods.item(Some("shop"), "web")) && !ledger.is_settled(pods.item(Some("shop"), "web")));
+        assert!(ledger.take(pods.item(Some("shop"), "web")));
+        assert!(!ledger.take(pods.item(Some("shop"), "web")));
+        assert!(ledger.take(pods.item(Some("bank"), "web")));
+        assert!(ledger.is_settled(pods.item(Some("shop"), "web")));
     }
 
     #[test]
@@ -242,14 +242,14 @@ mod tests {
         let (ledger, receiver) = ledger();
         let pods = pods();
         for name in ["good", "failed", "skipped"] {
-            assert!(ledger.take(&pods, Some("shop"), name));
+            assert!(ledger.take(pods.item(Some("shop"), name)));
         }
         ledger.publish();
         assert_eq!(receiver.borrow().items_backed_up, 0, "nothing is in the archive yet");
         ledger.written(&pods, "shop/good", "shop/good");
-        ledger.fail(&pods, Some("shop"), "failed");
-        ledger.skip(&pods, Some("shop"), "skipped");
-        assert!(!ledger.take(&pods, Some("shop"), "failed") && !ledger.take(&pods, Some("shop"), "skipped"));
+        ledger.fail(pods.item(Some("shop"), "failed"));
+        ledger.skip(pods.item(Some("shop"), "skipped"));
+        assert!(!ledger.take(pods.item(Some("shop"), "failed")) && !ledger.take(pods.item(Some("shop"), "skipped")));
         ledger.publish();
         assert_eq!(receiver.borrow().items_backed_up, 1);
     }
@@ -268,7 +268,7 @@ mod tests {
         ledger.forget(1);
         assert_eq!(totals(), (0, 2));
         for name in ["a", "b", "c"] {
-            ledger.take(&pods, None, name);
+            ledger.take(pods.item(None, name));
             ledger.written(&pods, name, name);
         }
         assert_eq!(totals(), (3, 3));
@@ -279,7 +279,7 @@ mod tests {
         let (ledger, _) = ledger();
         let pods = pods();
         for name in ["a", "b", "c"] {
-            ledger.take(&pods, None, name);
+            ledger.take(pods.item(None, name));
         }
         assert_eq!(ledger.occupant(&pods, "a", "a"), None);
         ledger.written(&pods, "a", "a");

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 use futures::{StreamExt, TryStreamExt};
-use velero_cluster::{RawItem, ResourceType};
+use velero_cluster::{RawItem, types};
 use velero_rules::includes_excludes::{NamespaceFilter, NamespacesToList};
 use velero_rules::selector::SelectorSet;
 
@@ -73,8 +73,7 @@ fn filter(request: &BackupRequest, existing: &[String]) -> Result<NamespaceFilte
 }
 
 async fn list(request: &BackupRequest) -> velero_cluster::Result<Vec<RawItem>> {
-    let known = ResourceType::new("v1", "Namespace", NAMESPACES, false);
-    let mut pages = request.cluster.list_pages(&known, None, None, request.page_size).boxed();
+    let mut pages = request.cluster.list_pages(&types::NAMESPACES, None, None, request.page_size).boxed();
     let mut items: Vec<RawItem> = Vec::new();
     while let Some(page) = pages.try_next().await? {
         if page.restarted {

@@ -10,12 +10,11 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use velero_archive::{ArchiveWriter, Error, ItemPath, Limits};
-use velero_cluster::RawItem;
+use velero_cluster::{ItemRef, RawItem};
 
 use super::BackupError;
 use super::ledger::Ledger;
 use super::plan::PlannedType;
-use super::pool::key;
 use crate::Journal;
 
 /// How many batches may wait. Each may hold a page of a list in memory.
@@ -39,18 +38,18 @@ impl Record {
         Self { planned, renamed_from: None, body: Body::Raw(raw) }
     }
 
-    /// Where the item goes: its namespace and name in the archive.
-    fn place(&self) -> (Option<&str>, &str) {
+    /// Where the item goes: what it is called in the archive.
+    fn place(&self) -> ItemRef<'_, PlannedType> {
         match &self.body {
-            Body::Raw(raw) => (raw.namespace(), raw.name()),
-            Body::Changed { namespace, name, .. } => (namespace.as_deref(), name),
+            Body::Raw(raw) => self.planned.item(raw.namespace(), raw.name()),
+            Body::Changed { namespace, name, .. } => self.planned.item(namespace.as_deref(), name),
         }
     }
 
-    /// What the item is: its namespace and name in the cluster.
-    fn identity(&self) -> (Option<&str>, &str) {
+    /// What the item is called in the cluster.
+    fn identity(&self) -> ItemRef<'_, PlannedType> {
         match &self.renamed_from {
-            Some((namespace, name)) => (namespace.as_deref(), name),
+            Some((namespace, name)) => self.planned.item(namespace.as_deref(), name),
             None => self.place(),
         }
     }
@@ -204,10 +203,9 @@ impl<W: Write> Writer<W> {
             Ok(()) => Ok(()),
             Err(Refused::Archive(error)) => Err(BackupError::Archive(error)),
             Err(Refused::Item(problem)) => {
-                let (namespace, name) = record.identity();
-                let entry = self.journal.error().object(&record.planned.name, namespace, name);
+                let entry = self.journal.error().item(record.identity());
                 entry.error(&problem).message("Error backing up item");
-                self.ledger.fail(&record.planned, namespace, name);
+                self.ledger.fail(record.identity());
                 Ok(())
             }
         }
@@ -216,9 +214,8 @@ impl<W: Write> Writer<W> {
     /// Writes all copies of an item or none.
     fn write(&mut self, record: &Record) -> Result<(), Refused> {
         let planned = &record.planned;
-        let identity = record.identity();
-        let (namespace, name) = record.place();
-        let (from, to) = (key(identity.0, identity.1), key(namespace, name));
+        let place = record.place();
+        let (from, to) = (record.identity().key(), place.key());
         if let Some(other) = self.ledger.occupant(planned, &from, &to) {
             return Err(Refused::Item(taken(&planned.name, &from, &to, &other)));
         }
@@ -230,7 +227,8 @@ impl<W: Write> Writer<W> {
             }
             Body::Changed { json, .. } => json.as_slice(),
         };
-        let path = ItemPath { group_resource: &planned.name, version: None, namespace, name };
+        let path =
+            ItemPath { group_resource: &planned.name, version: None, namespace: place.namespace, name: place.name };
         let resource_type = &planned.resource_type;
         let copies = path.copies(&resource_type.version, resource_type.preferred);
         self.paths.clear();

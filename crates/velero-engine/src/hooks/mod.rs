@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use serde_json::Value;
 use velero_api::GoDuration;
 use velero_api::v1::HookStatus;
-use velero_cluster::{Cluster, Error, ExecOutput, ExecReason, ExecRequest, RawItem};
+use velero_cluster::{Cluster, Error, ExecOutput, ExecReason, ExecRequest, ItemRef, RawItem};
 use velero_rules::hooks::{HookPhase, HookRules, HookSource, PodHook, PodHooks, has_ended};
 
 pub use owed::{OwedHooks, OwedPod, run_owed_hooks};
@@ -157,7 +157,7 @@ impl HookRunner {
     }
 
     fn entry_about<'e>(&self, pod: &'e HookedPod, entry: Entry<'e>) -> Entry<'e> {
-        entry.object("pods", Some(&pod.namespace), &pod.name)
+        entry.item(ItemRef::new("pods", Some(&pod.namespace), &pod.name))
     }
 }
 

@@ -13,7 +13,7 @@ use futures::future::{BoxFuture, join_all};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use velero_api::v1::BackupHooks;
-use velero_cluster::{Cluster, ResourceType};
+use velero_cluster::{Cluster, ItemRef, types};
 use velero_rules::hooks::{HookPhase, HookRules};
 
 use super::{HookFailure, HookRunner, HookedPod};
@@ -185,11 +185,11 @@ async fn until<T, F: Future<Output = Result<T, String>>>(
 
 fn tell(journal: &Journal, pod: &OwedPod, paid: &Result<Vec<HookFailure>, String>) {
     let about = |entry: Entry<'_>, reason: &str, message: &str| {
-        entry.object(PODS, Some(&pod.namespace), &pod.name).error(&reason).message(message);
+        entry.item(ItemRef::new(PODS, Some(&pod.namespace), &pod.name)).error(&reason).message(message);
     };
     match paid {
         Ok(failures) if failures.is_empty() => {
-            let entry = journal.info().object(PODS, Some(&pod.namespace), &pod.name);
+            let entry = journal.info().item(ItemRef::new(PODS, Some(&pod.namespace), &pod.name));
             entry.message("Hooks that were owed have run");
         }
         Ok(failures) => {
@@ -234,8 +234,10 @@ pub async fn run_owed_hooks(
 }
 
 async fn run_owed(cluster: &Cluster, rules: &HookRules, owed: &OwedPod) -> Result<Vec<HookFailure>, String> {
-    let kind = ResourceType::new("v1", "Pod", PODS, true);
-    let found = cluster.get_raw(&kind, Some(&owed.namespace), &owed.name).await.map_err(|error| error.to_string())?;
+    let found = cluster
+        .get_raw(types::PODS.item(Some(&owed.namespace), &owed.name))
+        .await
+        .map_err(|error| error.to_string())?;
     let pod = found.and_then(|raw| HookedPod::new(rules, &raw, None)).filter(|pod| pod.uid == owed.uid);
     let Some(pod) = pod else { return Ok(Vec::new()) };
     let ran = HookRunner::new(cluster.clone(), unheard()).run(&pod, HookPhase::Post).await;

@@ -15,6 +15,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use velero_api::records::{Results, ResultsFile};
+use velero_cluster::ItemRef;
 
 const RESTORE: &str = "restore";
 
@@ -159,6 +160,18 @@ impl Journal {
     }
 }
 
+/// A type that has a name for people, as in `deployments.apps`.
+pub trait TypeName {
+    /// The name.
+    fn type_name(&self) -> &str;
+}
+
+impl TypeName for str {
+    fn type_name(&self) -> &str {
+        self
+    }
+}
+
 /// An entry being put together; [`Entry::message`] records it.
 #[must_use = "an entry is recorded by its message"]
 pub struct Entry<'a> {
@@ -190,9 +203,9 @@ impl<'a> Entry<'a> {
         self.field("namespace", namespace.unwrap_or_default())
     }
 
-    /// The object the entry is about.
-    pub fn object(self, resource: &'a str, namespace: Option<&'a str>, name: &'a str) -> Self {
-        self.resource(resource).namespace(namespace).name(name)
+    /// The item the entry is about.
+    pub fn item<T: TypeName + ?Sized>(self, item: ItemRef<'a, T>) -> Self {
+        self.resource(item.resource_type.type_name()).namespace(item.namespace).name(item.name)
     }
 
     /// What went wrong.

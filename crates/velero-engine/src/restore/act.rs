@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use velero_api::annotations;
 use velero_api::records::ResourceIdentifier;
+use velero_cluster::ItemRef;
 use velero_plugin::item::{take_annotation, text};
 use velero_plugin::{RestoreItemAction, RestoreItemInput, RestoreItemOutcome};
 
@@ -38,6 +39,11 @@ impl Item {
             Some(namespace) => format!("{}/{namespace}/{}", self.resource, self.name),
             None => format!("{}/{}", self.resource, self.name),
         }
+    }
+
+    /// Its type, and the namespace and name it will have.
+    pub(crate) fn reference(&self) -> ItemRef<'_, str> {
+        ItemRef::new(&*self.resource, self.target.as_deref(), &self.name)
     }
 
     pub(super) fn key(&self) -> ItemKey {
@@ -198,7 +204,7 @@ impl Run {
         for additional in &outcome.additional_items {
             let resource = additional.group_resource();
             let original = Some(additional.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-            let Some(stored) = self.contents.find(&resource, original, &additional.name) else {
+            let Some(stored) = self.contents.find(ItemRef::new(resource.as_str(), original, &additional.name)) else {
                 let place = original.map(|namespace| format!("{namespace}/")).unwrap_or_default();
                 let entry = self.journal.warning().namespace(original);
                 entry.message(&format!(

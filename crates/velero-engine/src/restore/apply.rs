@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use velero_api::v1::ExistingResourcePolicy;
 use velero_api::{dry_run, labels};
 use velero_archive::go_json;
-use velero_cluster::{Error, RawItem};
+use velero_cluster::{Error, ItemRef, RawItem};
 use velero_plugin::item::text;
 
 use super::act::{Item, Wanted};
@@ -30,6 +30,11 @@ pub(crate) struct Target<'a> {
 }
 
 impl Target<'_> {
+    /// The object in the cluster.
+    pub(crate) fn reference(&self) -> ItemRef<'_> {
+        self.served.resource_type.item(self.namespace(), &self.name)
+    }
+
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
@@ -86,8 +91,8 @@ impl Run {
         };
         // As Go writes it: a ControllerRevision is compared byte for byte with what its controller would write.
         let body = go_json::to_vec(object).unwrap_or_default();
-        let (cluster, kind) = (&self.request.cluster, &target.served.resource_type);
-        let create = || cluster.create_raw(kind, target.namespace(), &target.name, body.clone(), manager);
+        let cluster = &self.request.cluster;
+        let create = || cluster.create_raw(target.reference(), body.clone(), manager);
         self.send(&target.item.resource, target.served.is_new, create).await
     }
 
@@ -105,8 +110,8 @@ impl Run {
 
     /// The object in the cluster.
     async fn find(&self, target: &Target<'_>) -> Result<Option<RawItem>, Error> {
-        let (cluster, kind) = (&self.request.cluster, &target.served.resource_type);
-        self.pace.send(cluster, cluster.get_raw(kind, target.namespace(), &target.name)).await
+        let cluster = &self.request.cluster;
+        self.pace.send(cluster, cluster.get_raw(target.reference())).await
     }
 
     /// Deals with an object that is there already.
@@ -135,8 +140,8 @@ impl Run {
     }
 
     pub(super) async fn patch(&self, target: &Target<'_>, patch: &Value) -> Result<(), Error> {
-        let (cluster, kind) = (&self.request.cluster, &target.served.resource_type);
-        let change = || cluster.merge_patch(kind, target.namespace(), &target.name, patch);
+        let cluster = &self.request.cluster;
+        let change = || cluster.merge_patch(target.reference(), patch);
         self.send(&target.item.resource, false, change).await.result.map(drop)
     }
 
@@ -165,7 +170,7 @@ impl Run {
     /// Says what writing an item would do; the server itself is asked whether it would take it.
     async fn look(&self, target: &Target<'_>, wanted: &Wanted) -> ItemResult {
         let item = target.item;
-        let (cluster, kind) = (&self.request.cluster, &target.served.resource_type);
+        let cluster = &self.request.cluster;
         let live = match target.served.is_new {
             true => None,
             false => self.find(target).await.map_err(|error| failed(target, &error))?,
@@ -183,7 +188,7 @@ impl Run {
             }
             Verdict::Differs => (PreviewAction::Conflict, "it exists, differs, and would stay as it is".to_owned()),
             Verdict::Patch { patch, .. } => {
-                let answer = cluster.try_merge_patch(kind, target.namespace(), &target.name, &patch).await;
+                let answer = cluster.try_merge_patch(target.reference(), &patch).await;
                 match answer.err().as_ref().and_then(|error| self.refusal_of_object(error)) {
                     None => (PreviewAction::Update, "it exists and differs".to_owned()),
                     Some(refusal) => (PreviewAction::Conflict, format!("it differs, and cannot be updated: {refusal}")),

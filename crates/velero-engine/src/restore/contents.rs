@@ -9,6 +9,7 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use serde_json::Value;
 use velero_archive::Error;
+use velero_cluster::ItemRef;
 
 /// Items are compressed together until a chunk has this size: large enough to compress well, small enough to unpack for
 /// the sake of one item.
@@ -65,9 +66,9 @@ impl Contents {
     }
 
     /// Finds an item in the version that is restored.
-    pub(super) fn find(&self, resource: &str, namespace: Option<&str>, name: &str) -> Option<Stored> {
-        let key = (namespace.unwrap_or_default().into(), name.into());
-        self.types.get(resource)?.get(&None)?.get(&key).copied()
+    pub(super) fn find(&self, item: ItemRef<'_, str>) -> Option<Stored> {
+        let key = (item.namespace.unwrap_or_default().into(), item.name.into());
+        self.types.get(item.resource_type)?.get(&None)?.get(&key).copied()
     }
 
     /// Reads an item.
@@ -189,15 +190,15 @@ mod tests {
         let contents = collector.finish().unwrap();
         assert!(contents.chunks.len() > CHUNKS_AT_HAND);
         for index in [449, 0, 150, 7, 449] {
-            let stored = contents.find("pods", Some("shop"), &format!("p{index}")).unwrap();
+            let stored = contents.find(ItemRef::new("pods", Some("shop"), &format!("p{index}"))).unwrap();
             let item = contents.read(stored).unwrap();
             assert_eq!(item["metadata"]["name"], format!("p{index}"));
             assert_eq!(item["data"].as_str().unwrap().len(), index * 20);
         }
-        let huge = contents.read(contents.find("pods", None, "huge").unwrap()).unwrap();
+        let huge = contents.read(contents.find(ItemRef::new("pods", None, "huge")).unwrap()).unwrap();
         assert_eq!(huge["data"].as_str().unwrap().len(), 3 * CHUNK_SIZE);
-        assert!(contents.find("pods", Some("shop"), "absent").is_none());
-        assert!(contents.find("services", Some("shop"), "p1").is_none());
+        assert!(contents.find(ItemRef::new("pods", Some("shop"), "absent")).is_none());
+        assert!(contents.find(ItemRef::new("services", Some("shop"), "p1")).is_none());
     }
 
     #[test]
@@ -229,7 +230,7 @@ mod tests {
         add(&mut collector, None, "broken", None, b"{");
         add(&mut collector, None, "good", None, &object("good", 0));
         let contents = collector.finish().unwrap();
-        let read = |name| contents.read(contents.find("pods", None, name).unwrap());
+        let read = |name| contents.read(contents.find(ItemRef::new("pods", None, name)).unwrap());
         assert!(read("list").is_err() && read("broken").is_err());
         assert!(read("good").is_ok());
     }
@@ -241,7 +242,7 @@ mod tests {
         add(&mut collector, None, "a", Some("v2"), &object("chosen", 0));
         let mut contents = collector.finish().unwrap();
         contents.choose_versions(|_, versions| versions.keys().flatten().next().cloned());
-        let item = contents.read(contents.find("pods", None, "a").unwrap()).unwrap();
+        let item = contents.read(contents.find(ItemRef::new("pods", None, "a")).unwrap()).unwrap();
         assert_eq!(item["metadata"]["name"], "chosen");
     }
 }

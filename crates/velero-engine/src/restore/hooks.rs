@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use velero_api::GoDuration;
 use velero_api::v1::HookStatus;
-use velero_cluster::{Cluster, Error, ExecRequest, ResourceType};
+use velero_cluster::{Cluster, Error, ExecRequest, ItemRef, types};
 use velero_rules::hooks::has_ended;
 use velero_rules::restore_hooks::{ContainerHooks, PodRestoreHook, PodRestoreHooks};
 
@@ -64,12 +64,11 @@ impl RestoredPod {
     }
 
     async fn wait_for_any(&self, waiting: &[ContainerHooks], timeout: Duration) -> Result<Value, String> {
-        let pods = ResourceType::new("v1", "Pod", "pods", true);
         let is_news = |pod: Option<&Value>| match pod {
             None => true,
             Some(pod) => has_ended(pod) || waiting.iter().any(|container| container.is_up(pod)),
         };
-        let pod = self.cluster.wait_until(&pods, Some(&self.namespace), &self.name, timeout, is_news).await;
+        let pod = self.cluster.wait_until(types::PODS.item(Some(&self.namespace), &self.name), timeout, is_news).await;
         match pod {
             Ok(Some(pod)) if waiting.iter().any(|container| container.is_up(&pod)) => Ok(pod),
             Ok(Some(_)) => Err("the pod has ended before its container was up".to_owned()),
@@ -144,7 +143,7 @@ impl RestoredPod {
     }
 
     fn about<'e>(&'e self, hook: &'e PodRestoreHook, entry: Entry<'e>) -> Entry<'e> {
-        let entry = entry.object("pods", Some(&self.namespace), &self.name);
+        let entry = entry.item(ItemRef::new("pods", Some(&self.namespace), &self.name));
         entry.field("hookName", hook.name.as_str()).field("hookContainer", hook.container.as_str())
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
-use velero_cluster::{Error, ResourceType};
+use velero_cluster::{Error, ItemRef, types};
 use velero_plugin::item::text;
 
 use super::ledger::Done;
@@ -62,10 +62,9 @@ impl Run {
 
     /// Makes a namespace. The outer error may pass; the inner one is how it ended.
     async fn prepare_namespace(&self, original: &str, target: &str) -> Result<Result<(), Trouble>, Trouble> {
-        let kind = ResourceType::new("v1", "Namespace", NAMESPACES, false);
         let found = match self.mode {
-            Mode::Write => self.make_namespace(&kind, original, target).await,
-            Mode::Preview => self.look_at_namespace(&kind, target).await,
+            Mode::Write => self.make_namespace(original, target).await,
+            Mode::Preview => self.look_at_namespace(target).await,
         };
         match found {
             Ok(found) => {
@@ -111,11 +110,11 @@ impl Run {
         self.ledger.close(&key, listed, target, done, found.is_some());
     }
 
-    async fn make_namespace(&self, kind: &ResourceType, original: &str, target: &str) -> Result<Found, Trouble> {
+    async fn make_namespace(&self, original: &str, target: &str) -> Result<Found, Trouble> {
         let object = self.namespace_object(original, target);
         let cluster = &self.request.cluster;
         for _ in 0..2 {
-            let sent = self.send(NAMESPACES, false, || cluster.create(kind, None, &object)).await;
+            let sent = self.send(NAMESPACES, false, || cluster.create(&types::NAMESPACES, None, &object)).await;
             match sent.result {
                 Ok(_) => {
                     self.journal.info().resource(NAMESPACES).name(target).message("Created namespace");
@@ -124,8 +123,12 @@ impl Run {
                 Err(Error::AlreadyExists(_)) => {}
                 Err(error) => return Err(unmade("creating", target, &error)),
             }
-            match cluster.get(kind, None, target).await.map_err(|error| unmade("getting", target, &error))? {
-                Some(live) if is_going_away(&live) => self.wait_for_end(kind, target).await?,
+            match cluster
+                .get(types::NAMESPACES.item(None, target))
+                .await
+                .map_err(|error| unmade("getting", target, &error))?
+            {
+                Some(live) if is_going_away(&live) => self.wait_for_end(target).await?,
                 // An earlier try was carried out, and only its answer was lost.
                 Some(live) if sent.unsure && carries(&live, &object) => return Ok(Found::Created),
                 Some(_) => return Ok(Found::Existing),
@@ -137,10 +140,11 @@ impl Run {
         )))
     }
 
-    async fn wait_for_end(&self, kind: &ResourceType, target: &str) -> Result<(), Trouble> {
+    async fn wait_for_end(&self, target: &str) -> Result<(), Trouble> {
         let timeout = self.request.terminating_timeout;
         self.journal.info().resource(NAMESPACES).name(target).message("The namespace is being deleted, waiting");
-        let gone = self.request.cluster.wait_until(kind, None, target, timeout, |live| live.is_none()).await;
+        let gone =
+            self.request.cluster.wait_until(types::NAMESPACES.item(None, target), timeout, |live| live.is_none()).await;
         match gone {
             Ok(_) => Ok(()),
             Err(Error::TimedOut { .. }) => Err(Trouble::velero(format!(
@@ -151,8 +155,8 @@ impl Run {
         }
     }
 
-    async fn look_at_namespace(&self, kind: &ResourceType, target: &str) -> Result<Found, Trouble> {
-        let live = self.request.cluster.get(kind, None, target).await;
+    async fn look_at_namespace(&self, target: &str) -> Result<Found, Trouble> {
+        let live = self.request.cluster.get(types::NAMESPACES.item(None, target)).await;
         let live = live.map_err(|error| Trouble::velero(error.to_string()))?;
         let (action, reason) = match &live {
             None => (PreviewAction::Create, ""),
@@ -188,7 +192,7 @@ impl Run {
 
     /// The namespace as the backup has it, under its new name; a bare one if the backup has none.
     fn namespace_object(&self, original: &str, target: &str) -> Value {
-        let stored = self.contents.find(NAMESPACES, None, original);
+        let stored = self.contents.find(ItemRef::new(NAMESPACES, None, original));
         let kept = stored.and_then(|stored| self.contents.read(stored).ok()).unwrap_or_default();
         let mut object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": target}});
         for field in ["labels", "annotations"] {

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use velero_api::metadata;
 use velero_api::records::{ResourceIdentifier, RestoreOperation, RestoreOperationSpec};
 use velero_api::v1::{HookStatus, RestoreProgress};
+use velero_cluster::ItemRef;
 use velero_plugin::item::text;
 use velero_plugin::{Resolved, RestoreItemAction};
 use velero_rules::includes_excludes::IncludesExcludes;
@@ -180,7 +181,7 @@ impl Run {
         let total = self.plan.total();
         self.journal.info().message(&format!("Restoring {total} items of {} types", self.plan.steps.len()));
         for (resource, (namespace, name)) in &self.plan.completed {
-            let entry = self.journal.info().object(resource, Some(namespace), name);
+            let entry = self.journal.info().item(ItemRef::new(&**resource, Some(namespace), name));
             entry.message(&format!("{namespace}/{name} is complete - skipping"));
         }
         if self.contents.types().is_empty() {
@@ -219,7 +220,7 @@ impl Run {
             (Done::Skipped, Some(reason)) => &format!("Skipped item: {reason}"),
             (Done::Skipped, None) => "Skipped item",
         };
-        self.journal.info().object(&item.resource, item.target.as_deref(), &item.name).message(message);
+        self.journal.info().item(item.reference()).message(message);
     }
 
     pub(super) fn record_operation(&self, item: &Item, action: &str, operation_id: Option<String>) {

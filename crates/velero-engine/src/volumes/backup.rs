@@ -8,7 +8,7 @@ use tokio::sync::OnceCell;
 use velero_api::FeatureFlags;
 use velero_api::records::{BackupVolumeInfo, PvInfo, VolumeMethod};
 use velero_api::v1::{Backup, BackupSpec};
-use velero_cluster::{Cluster, RawItem, ResourceType};
+use velero_cluster::{Cluster, ItemRef, RawItem, ResourceType};
 use velero_plugin::Actions;
 use velero_plugin::item;
 use velero_rules::resource_policies::{ResourcePolicies, VolumeData};
@@ -112,7 +112,7 @@ impl<'a> BackupContext<'a> {
     pub(crate) async fn save(&self, volume: &Value) -> Result<(), VolumeError> {
         let decision = self.decide(volume).await?;
         if let VolumeDecision::Skip(reason) = decision {
-            let entry = self.journal.info().object(VOLUMES, None, item::name(volume));
+            let entry = self.journal.info().item(ItemRef::new(VOLUMES, None, item::name(volume)));
             entry.message(&format!("The data of the volume is not backed up: {}", reason.as_str()));
             self.volumes.note_skipped(volume, BY_SNAPSHOT, reason.as_str());
         }
@@ -179,7 +179,7 @@ impl<'a> BackupContext<'a> {
         let Some(volumes) = self.types.volumes else {
             return Ok(None);
         };
-        let found = self.cluster.get(volumes, None, name).await?.map(Arc::new);
+        let found = self.cluster.get(volumes.item(None, name)).await?.map(Arc::new);
         if let Some(volume) = &found {
             self.volumes.meet(name, volume);
         }
@@ -218,7 +218,7 @@ impl<'a> BackupContext<'a> {
         if let Some(claims) = self.types.claims.filter(|_| rules.ask_for_claims()) {
             let failed =
                 |source| VolumeError::Claim { namespace: namespace.to_owned(), claim: claim.to_owned(), source };
-            if let Some(claim) = self.cluster.get(claims, Some(namespace), claim).await.map_err(failed)? {
+            if let Some(claim) = self.cluster.get(claims.item(Some(namespace), claim)).await.map_err(failed)? {
                 data = data.with_claim(&claim);
             }
         }
@@ -239,7 +239,7 @@ impl<'a> BackupContext<'a> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (namespace, name) = (text(&claim["metadata"]["namespace"]), text(&claim["metadata"]["name"]));
         let phase = text(&claim["status"]["phase"]);
-        let entry = self.journal.warning().object(CLAIMS, Some(&namespace), &name);
+        let entry = self.journal.warning().item(ItemRef::new(CLAIMS, Some(&namespace), &name));
         entry.message(&format!("The claim has no volume (it is {phase}), so the backup has no data of it"));
     }
 }

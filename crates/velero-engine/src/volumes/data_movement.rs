@@ -4,6 +4,7 @@
 use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::records::{BackupVolumeInfo, VolumeMethod};
+use velero_cluster::ItemRef;
 use velero_plugin::item::{self, text};
 use velero_rules::volume_decision::VolumeDecision;
 
@@ -58,6 +59,6 @@ impl BackupContext<'_> {
              yet; {where_it_is}. Back it up without snapshotMoveData, or leave it out with a volume policy",
             of_claim.unwrap_or_default()
         );
-        self.journal.error().object(VOLUMES, None, name).message(&message);
+        self.journal.error().item(ItemRef::new(VOLUMES, None, name)).message(&message);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::{Mutex, OnceCell};
-use velero_cluster::{Cluster, ResourceType};
+use velero_cluster::{Cluster, types};
 use velero_plugin::item::{object_mut, text};
 use velero_plugin::{ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
 
@@ -27,9 +27,8 @@ impl RestoreAction {
 
     async fn was_made_by_the_cluster(&self, secret: &Value) -> Result<bool> {
         let namespace = text(secret, "/metadata/namespace");
-        let service_accounts = ResourceType::new("v1", "ServiceAccount", "serviceaccounts", true);
         let found = Arc::clone(self.accounts.lock().await.entry(namespace.to_owned()).or_default());
-        let read = async || lookup::names(&self.cluster, &service_accounts, Some(namespace)).await;
+        let read = async || lookup::names(&self.cluster, &types::SERVICE_ACCOUNTS, Some(namespace)).await;
         Ok(is_token_of_any(text(secret, "/metadata/name"), found.get_or_try_init(read).await?))
     }
 }

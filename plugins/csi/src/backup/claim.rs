@@ -12,7 +12,7 @@ use velero_api::metadata;
 use velero_api::records::VolumeMethod;
 use velero_api::v1::Backup;
 use velero_api::{annotations, labels};
-use velero_cluster::{Cluster, Discovery, Error as ClusterError};
+use velero_cluster::{Cluster, Discovery, Error as ClusterError, types};
 use velero_plugin::item::{set_annotation, set_label, text};
 use velero_plugin::{BackupItemAction, BackupItemOutcome, Error, ResourceSelector, Result, VolumeKeeper};
 use velero_rules::quantity::Quantity;
@@ -20,7 +20,7 @@ use velero_rules::quantity::Quantity;
 use super::group::Groups;
 use crate::classes::Classes;
 use crate::keeper::Keeper;
-use crate::objects::{CLASSES, CONTENTS, SNAPSHOTS, VOLUMES, bound_content, failure, handle, identity, is_finalizing};
+use crate::objects::{CLASSES, CONTENTS, SNAPSHOTS, bound_content, failure, handle, identity, is_finalizing};
 use crate::removal::discard;
 
 /// Takes snapshots of volumes of CSI drivers.
@@ -56,11 +56,11 @@ impl BackupAction {
     async fn wait_for_handle(&self, namespace: &str, name: &str, patience: Duration) -> Result<Value> {
         let begun = Instant::now();
         let bound = |snapshot: Option<&Value>| snapshot.is_none_or(|snapshot| bound_content(snapshot).is_some());
-        let snapshot = self.cluster.wait_until(&SNAPSHOTS, Some(namespace), name, patience, bound).await?;
+        let snapshot = self.cluster.wait_until(SNAPSHOTS.item(Some(namespace), name), patience, bound).await?;
         let content = snapshot.as_ref().and_then(bound_content).ok_or_else(|| gone(namespace, name))?;
         let left = patience.saturating_sub(begun.elapsed());
         let named = |content: Option<&Value>| content.is_none_or(|content| handle(content).is_some());
-        let content = self.cluster.wait_until(&CONTENTS, None, content, left, named).await?;
+        let content = self.cluster.wait_until(CONTENTS.item(None, content), left, named).await?;
         content.ok_or_else(|| gone(namespace, name))
     }
 
@@ -85,9 +85,9 @@ impl BackupAction {
     }
 
     async fn what_the_driver_said(&self, namespace: &str, name: &str) -> String {
-        let snapshot = self.cluster.get(&SNAPSHOTS, Some(namespace), name).await.ok().flatten();
+        let snapshot = self.cluster.get(SNAPSHOTS.item(Some(namespace), name)).await.ok().flatten();
         let content = match snapshot.as_ref().and_then(bound_content) {
-            Some(content) => self.cluster.get(&CONTENTS, None, content).await.ok().flatten(),
+            Some(content) => self.cluster.get(CONTENTS.item(None, content)).await.ok().flatten(),
             None => None,
         };
         let said = content.as_ref().and_then(failure).or_else(|| snapshot.as_ref().and_then(failure));
@@ -127,7 +127,7 @@ impl BackupItemAction for BackupAction {
             return Ok(BackupItemOutcome::default());
         }
         let (namespace, name) = identity(item);
-        let Some(volume) = self.cluster.get(&VOLUMES, None, volume).await? else {
+        let Some(volume) = self.cluster.get(types::PERSISTENT_VOLUMES.item(None, volume)).await? else {
             return Err(Error::Item(format!("volume {volume} of claim {namespace}/{name} does not exist")));
         };
         let driver = text(&volume, "/spec/csi/driver");

@@ -34,7 +34,7 @@ impl BackupAction {
         let class = Some(class).filter(|class| !class.is_empty()).map(|class| CLASSES.identifier("", class));
         let mut additional_items: Vec<_> = class.into_iter().collect();
         let content = match bound_content(item) {
-            Some(content) => self.cluster.get(&CONTENTS, None, content).await?,
+            Some(content) => self.cluster.get(CONTENTS.item(None, content)).await?,
             None => None,
         };
         // One that is not this backup's own may have no content yet; then there is nothing to follow.
@@ -45,10 +45,10 @@ impl BackupAction {
         additional_items.push(CONTENTS.identifier("", content_name));
         let labels: Map<String, Value> =
             backup_labels(backup).into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
-        self.cluster.merge_patch(&CONTENTS, None, content_name, &json!({"metadata": {"labels": labels}})).await?;
+        self.cluster.merge_patch(CONTENTS.item(None, content_name), &json!({"metadata": {"labels": labels}})).await?;
         // They are in the cluster too, because the snapshot is read again when it can be used.
         let patch = json!({"metadata": {"annotations": notes(&content)}});
-        let mut stored = self.cluster.merge_patch(&SNAPSHOTS, Some(namespace), name, &patch).await?;
+        let mut stored = self.cluster.merge_patch(SNAPSHOTS.item(Some(namespace), name), &patch).await?;
         set_annotation(&mut stored, annotations::MUST_INCLUDE_ADDITIONAL_ITEMS, "true");
         Ok(BackupItemOutcome {
             updated_item: Some(stored),
@@ -100,7 +100,7 @@ impl BackupItemAction for BackupAction {
             OperationProgress { completed: true, error, updated, ..begun.clone() }
         };
         let gone = |what: &str| ended(format!("{what} was deleted before the driver had made the snapshot usable"));
-        let Some(snapshot) = self.cluster.get(&SNAPSHOTS, Some(namespace), name).await? else {
+        let Some(snapshot) = self.cluster.get(SNAPSHOTS.item(Some(namespace), name)).await? else {
             return Ok(gone(&format!("VolumeSnapshot {namespace}/{name}")));
         };
         if let Some(message) = failure(&snapshot).filter(|_| !is_ready(&snapshot)) {
@@ -110,7 +110,7 @@ impl BackupItemAction for BackupAction {
         let Some(content) = bound_content(&snapshot) else {
             return Ok(begun);
         };
-        let Some(content) = self.cluster.get(&CONTENTS, None, content).await? else {
+        let Some(content) = self.cluster.get(CONTENTS.item(None, content)).await? else {
             return Ok(gone(&format!("VolumeSnapshotContent {content} of VolumeSnapshot {namespace}/{name}")));
         };
         if is_ready(&snapshot) && is_ready(&content) {
@@ -130,7 +130,7 @@ impl BackupItemAction for BackupAction {
     /// its backup goes on; a backup that fails or is deleted removes its snapshots itself.
     async fn cancel(&self, operation_id: &str, backup: &Backup) -> Result<()> {
         let (namespace, name, _) = parse(operation_id)?;
-        let snapshot = self.cluster.get(&SNAPSHOTS, Some(namespace), name).await?;
+        let snapshot = self.cluster.get(SNAPSHOTS.item(Some(namespace), name)).await?;
         if snapshot.is_some_and(|snapshot| is_safe(&snapshot, backup.status.phase())) {
             return Ok(());
         }

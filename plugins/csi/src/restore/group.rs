@@ -60,7 +60,7 @@ impl GroupContents {
         };
         let _turn = self.turn.lock().await;
         let name = new_name(restore, group);
-        if let Some(content) = self.cluster.get(&self.contents, None, &name).await? {
+        if let Some(content) = self.cluster.get(self.contents.item(None, &name)).await? {
             return self.add_handle(&content, handle).await;
         }
         let mut content = self.new_content(snapshot, &name, (group, handle, driver), restore);
@@ -88,7 +88,7 @@ impl GroupContents {
         }
         handles.push(handle.into());
         let patch = json!({"spec": {"source": {"groupSnapshotHandles": {"volumeSnapshotHandles": handles}}}});
-        self.cluster.merge_patch(&self.contents, None, text(content, "/metadata/name"), &patch).await?;
+        self.cluster.merge_patch(self.contents.item(None, text(content, "/metadata/name")), &patch).await?;
         Ok(())
     }
 

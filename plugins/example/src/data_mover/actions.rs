@@ -55,7 +55,7 @@ impl Moves {
     }
 
     async fn progress(&self, namespace: &str, operation_id: &str) -> Result<OperationProgress> {
-        let found = self.cluster().await?.get(&data_moves(), Some(namespace), operation_id).await?;
+        let found = self.cluster().await?.get(data_moves().item(Some(namespace), operation_id)).await?;
         let found = found.ok_or_else(|| invalid(operation_id))?;
         Ok(progress_of(&found))
     }
@@ -63,7 +63,7 @@ impl Moves {
     async fn cancel(&self, namespace: &str, operation_id: &str) -> Result<()> {
         let patch = json!({"spec": {"cancel": true}});
         let cluster = self.cluster().await?;
-        match cluster.merge_patch(&data_moves(), Some(namespace), operation_id, &patch).await {
+        match cluster.merge_patch(data_moves().item(Some(namespace), operation_id), &patch).await {
             Err(velero_cluster::Error::NotFound(_)) => Err(invalid(operation_id)),
             outcome => Ok(outcome.map(drop)?),
         }

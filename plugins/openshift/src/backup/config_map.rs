@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::v1::Backup;
+use velero_cluster::types;
 use velero_plugin::item::{annotation, elements, set_annotation, text};
 use velero_plugin::{BackupItemOutcome, Result};
 
 use crate::action::{BackupStep, Resources};
 use crate::context::Context;
-use crate::lookups::types;
 use crate::names::{TRUE, annotations};
 
 /// Marks the ConfigMaps of builds.
@@ -32,7 +32,7 @@ impl BackupStep for Step {
         let namespace = Some(text(item, "/metadata/namespace"));
         let mut owners = Vec::new();
         for name in pods(item) {
-            match lookups.get(&types::pods(), namespace, name).await {
+            match lookups.get(types::PODS.item(namespace, name)).await {
                 Ok(pod) => owners.extend(pod),
                 Err(error) => {
                     tracing::warn!("cannot tell whether {} is of a build: {error}", text(item, "/metadata/name"))

@@ -28,7 +28,7 @@ impl BackupStep for Step {
         let lookups = context.lookups(backup).await?;
         let related = match followed(item) {
             Some(Followed::Tag { namespace, name }) => {
-                let found = lookups.get(&types::image_stream_tags(), Some(namespace), name).await;
+                let found = lookups.get(types::image_stream_tags().item(Some(namespace), name)).await;
                 found.ok().flatten().map(|_| (namespace, name.to_owned()))
             }
             Some(Followed::Image { namespace, digest }) => {

@@ -29,7 +29,7 @@ impl BackupStep for Step {
         let namespace = Some(text(item, "/metadata/namespace"));
         let mut owners = Vec::new();
         for name in deployment_configs(item) {
-            owners.push(lookups.get_existing(&types::deployment_configs(), namespace, name).await?);
+            owners.push(lookups.get_existing(types::deployment_configs().item(namespace, name)).await?);
         }
         Ok(mark(item, &owners))
     }

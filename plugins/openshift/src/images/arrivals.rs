@@ -51,7 +51,7 @@ pub(crate) async fn wait(
         None => String::new(),
     };
     let deadline = Instant::now() + AFTER_PUSH;
-    while lookups.get(&types::image_stream_tags(), Some(namespace), tag).await?.is_none() {
+    while lookups.get(types::image_stream_tags().item(Some(namespace), tag)).await?.is_none() {
         if Instant::now() >= deadline || !error.is_empty() {
             let reason = if error.is_empty() { "its push made no tag" } else { error.as_str() };
             let problem = format!("ImageStreamTag {namespace}/{tag}, which it follows, is not there: {reason}");

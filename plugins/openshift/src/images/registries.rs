@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use velero_cluster::{Cluster, ResourceType};
+use velero_cluster::{Cluster, types};
 use velero_plugin::{Error, Result};
 use velero_registry::{Access, Credentials, Image, Registry};
 
@@ -88,9 +88,9 @@ impl Registries {
 
 /// The docker config in a Secret of Velero's namespace.
 async fn of_secret(cluster: &Cluster, namespace: &str, name: &str) -> Result<String> {
-    let secrets = ResourceType::new("v1", "Secret", "secrets", true);
     let problem = |problem: &str| Error::Failed(format!("registrySecret {namespace}/{name}: {problem}"));
-    let secret = cluster.get(&secrets, Some(namespace), name).await?.ok_or_else(|| problem("it does not exist"))?;
+    let secret =
+        cluster.get(types::SECRETS.item(Some(namespace), name)).await?.ok_or_else(|| problem("it does not exist"))?;
     let keys = [".dockerconfigjson", ".dockercfg", "config.json"];
     let found = keys.iter().find_map(|key| secret["data"][key].as_str());
     let found = found

@@ -118,7 +118,7 @@ async fn missing_streams(input: RestoreItemInput<'_>, context: &Context) -> Resu
     let mut missing = Vec::new();
     for (namespace, name) in other_streams(input.item) {
         let target = mapped(input.restore, &namespace);
-        if lookups.get(&types::image_streams(), Some(target), &name).await?.is_none() {
+        if lookups.get(types::image_streams().item(Some(target), &name)).await?.is_none() {
             missing.push(ResourceIdentifier::new(IMAGE_GROUP, RESOURCE, &namespace, &name));
         }
     }

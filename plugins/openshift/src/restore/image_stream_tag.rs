@@ -60,7 +60,7 @@ impl RestoreStep for Step {
                 continue;
             }
             let namespace = mapped(work, &item.namespace);
-            if lookups.get(&types::image_stream_tags(), Some(namespace), &item.name).await?.is_none() {
+            if lookups.get(types::image_stream_tags().item(Some(namespace), &item.name)).await?.is_none() {
                 return Ok(false);
             }
         }

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 use velero_api::annotations;
 use velero_api::records::{BackupOperation, BackupVolumeInfo, CsiSnapshotInfo, VolumeMethod, VolumeResult};
-use velero_cluster::RawItem;
+use velero_cluster::{ItemRef, RawItem};
 use velero_plugin::item::{self, annotation};
 use velero_rules::quantity::Quantity;
 use velero_rules::volume_decision::VolumeDecision;
@@ -44,7 +44,7 @@ impl Method for Csi {
     }
 
     async fn save_volume(&self, backup: &BackupContext<'_>, volume: &Value) -> Result<(), VolumeError> {
-        let entry = backup.journal.info().object(VOLUMES, None, item::name(volume));
+        let entry = backup.journal.info().item(ItemRef::new(VOLUMES, None, item::name(volume)));
         entry.message("The snapshot of the volume is left to the CSI actions on its claim");
         Ok(())
     }

@@ -14,6 +14,7 @@ use velero_api::records::{
     BackupOperation, BackupOperationSpec, BackupVolumeInfo, ResourceIdentifier, Snapshot, SnapshotPhase, SnapshotSpec,
     SnapshotStatus, VolumeMethod,
 };
+use velero_cluster::ItemRef;
 use velero_plugin::item;
 use velero_plugin::{VolumeInfo, VolumeSnapshotter};
 use velero_rules::volume_decision::VolumeDecision;
@@ -80,13 +81,13 @@ impl Method for Native {
         let moves = backup.moves_data();
         if self.take_snapshot(backup, name, volume).await? {
             if moves {
-                let warning = backup.journal.warning().object(VOLUMES, None, name);
+                let warning = backup.journal.warning().item(ItemRef::new(VOLUMES, None, name));
                 warning.message("The data of the volume stays where its snapshot is: snapshotters do not move data");
             }
             return Ok(());
         }
         let reason = "no applicable volumesnapshotter found";
-        let entry = backup.journal.info().object(VOLUMES, None, name);
+        let entry = backup.journal.info().item(ItemRef::new(VOLUMES, None, name));
         entry.message(&format!("No snapshot of the volume is taken: {reason}"));
         backup.volumes.note_skipped(volume, BY_SNAPSHOT, reason);
         if moves && volume["spec"]["csi"].is_object() {
@@ -171,7 +172,7 @@ impl Native {
         let spec = known.snapshot_spec(backup, name, info, zone);
         backup.note_snapshot(volume, Snapshot { spec, status });
         let id = answer.map_err(|error| failed("taking a snapshot of", error))?;
-        let entry = backup.journal.info().object(VOLUMES, None, name).field("snapshot", id.clone());
+        let entry = backup.journal.info().item(ItemRef::new(VOLUMES, None, name)).field("snapshot", id.clone());
         entry.field("volumeSnapshotLocation", known.location.clone()).message("Took a snapshot of the volume");
         if snapshotter.follows_uploads() {
             known.record_upload(backup, name, id);
@@ -184,7 +185,7 @@ impl Native {
     async fn find_snapshotter(&self, backup: &BackupContext<'_>, name: &str, volume: &Value) -> Option<Known> {
         for (location, opened) in &self.locations.locations {
             let trouble = |error: &dyn std::fmt::Display, message: &str| {
-                let entry = backup.journal.error().object(VOLUMES, None, name).error(error);
+                let entry = backup.journal.error().item(ItemRef::new(VOLUMES, None, name)).error(error);
                 entry.field("volumeSnapshotLocation", location.clone()).message(message);
             };
             let opened = opened.get_or_init(|| async {
