@@ -11,7 +11,7 @@ use velero_api::annotations::OWED_HOOKS;
 use velero_api::metadata::{annotation, name};
 use velero_api::v1::Backup;
 use velero_engine::Journal;
-use velero_engine::backup::{OwedHooks, OwedPod, run_owed_hooks};
+use velero_engine::backup::{NotWritten, OwedHooks, OwedPod, run_owed_hooks};
 
 use crate::lifecycle::kind::Kind;
 use crate::runtime::context::Context;
@@ -28,7 +28,7 @@ pub(crate) fn of_backup(context: &Context, backup: &Backup) -> OwedHooks {
     let (objects, backup) = (context.objects.clone(), backup.clone());
     OwedHooks::written_by(move |owed| {
         let (objects, backup) = (objects.clone(), backup.clone());
-        async move { write(&objects, &backup, &owed).await.map_err(|error| describe(&error)) }.boxed()
+        async move { write(&objects, &backup, &owed).await.map_err(|error| NotWritten(describe(&error))) }.boxed()
     })
 }
 

@@ -13,6 +13,7 @@ use velero_archive::{ArchiveReader, Error as ArchiveError, Limits};
 use velero_cluster::ItemRef;
 
 use super::collect::LISTS_AHEAD;
+use super::error::ItemError;
 use super::group::ItemBlock;
 use super::pool::Item;
 use super::run::Run;
@@ -93,7 +94,7 @@ impl Run {
         let mut batch = Batch::default();
         let mut done = self.back_up_additional_item(item, true, &mut ItemBlock::default(), &mut batch).await;
         if done.is_ok() && self.has_operation_on(item) {
-            done = Err("an action started an operation while the backup was finalized".to_owned());
+            done = Err(ItemError::LateOperation);
             if let Some(planned) = self.plan.preferred(&resource) {
                 self.ledger.fail(planned.item(namespace, name));
             }

@@ -7,19 +7,21 @@ use serde_json::Value;
 use velero_api::annotations;
 use velero_api::records::{BackupOperationSpec, ResourceIdentifier, VolumeMethod};
 use velero_archive::go_json;
+use velero_cluster::ItemRef;
 use velero_plugin::BackupItemOutcome;
 use velero_plugin::item::{annotation, filled, name, object_mut};
 
+use super::error::ItemError;
 use super::group::{BlockItem, ItemBlock};
-use super::plan::PODS;
+use super::plan::{PODS, PlannedType};
 use super::pool::{Item, VOLUMES};
 use super::run::Run;
 use super::waiting::{Batch, PendingItem, PendingVolume};
 use super::write::{Body, Record};
 use crate::volumes::SavedClaim;
 
-/// Why an item is not in the archive, in words.
-pub(super) type ItemResult<T> = Result<T, String>;
+/// What is done with an item, or why it is not in the archive.
+pub(super) type ItemResult<T> = Result<T, ItemError>;
 
 /// What an item became under its actions.
 enum Acted {
@@ -66,7 +68,7 @@ impl Run {
             }
         };
         if item.planned.name == VOLUMES && self.saves_volumes {
-            let value = value.map_or_else(|| item.raw.to_value().map_err(|error| error.to_string()), Ok)?;
+            let value = value.map_or_else(|| item.raw.to_value(), Ok)?;
             let value = Arc::new(value);
             let name = item.raw.name().to_owned();
             self.volumes.meet(&name, &value);
@@ -96,7 +98,7 @@ impl Run {
             }
             let current = match &mut value {
                 Some(value) => value,
-                empty => empty.insert(item.raw.to_value().map_err(|error| error.to_string())?),
+                empty => empty.insert(item.raw.to_value()?),
             };
             let mut saved_claim = None;
             if let Some(method) = action.saves_volume() {
@@ -105,10 +107,8 @@ impl Run {
                     continue;
                 }
             }
-            let mut outcome = action.execute(current, &self.request.backup).await.map_err(|error| {
-                let (resource, namespace) = (&planned.name, namespace.unwrap_or_default());
-                format!("error executing custom action {} (groupResource={resource}, namespace={namespace}, name={name}): {error}", action.name())
-            })?;
+            let done = action.execute(current, &self.request.backup).await;
+            let mut outcome = done.map_err(|source| failed(action.name(), item.reference(), source))?;
             if let Some(updated) = outcome.updated_item.take() {
                 *current = updated;
                 changed = true;
@@ -130,7 +130,7 @@ impl Run {
                 self.back_up_additional_item(additional, must_include, block, batch).await?;
             }
             if let Some(claim) = saved_claim {
-                self.volume_context().end_claim(&claim).map_err(|error| error.to_string())?;
+                self.volume_context().end_claim(&claim)?;
             }
         }
         Ok(value.filter(|_| changed).map_or(Acted::Unchanged, Acted::Changed))
@@ -141,7 +141,7 @@ impl Run {
         if !self.saves_volumes {
             return Ok(None);
         }
-        self.volume_context().begin_claim(method, claim).await.map_err(|error| error.to_string())
+        Ok(self.volume_context().begin_claim(method, claim).await?)
     }
 
     /// Backs up an item that an action asked for: from the block, from the pool, or else from the cluster.
@@ -155,7 +155,7 @@ impl Run {
         let resource = additional.group_resource();
         let (namespace, name) = (additional.namespace(), additional.name.as_str());
         let Some(planned) = self.plan.preferred(&resource) else {
-            return Err(format!("additional item {resource} {name}: the cluster does not serve its type"));
+            return Err(ItemError::NotServed { resource, name: name.to_owned() });
         };
         let wanted = planned.item(namespace, name);
         let not_now = !self.filters_admit(wanted) || self.comes_later(planned);
@@ -171,7 +171,7 @@ impl Run {
             Some(found) => found,
             None => {
                 let got = self.request.cluster.get_raw(planned.resource_type.item(namespace, name)).await;
-                let Some(raw) = got.map_err(|error| error.to_string())? else {
+                let Some(raw) = got? else {
                     let entry = self.journal.warning().item(wanted);
                     entry.message("Additional item was not found in Kubernetes API, can't back it up");
                     return Ok(());
@@ -205,6 +205,17 @@ pub(super) fn identity(item: &Item) -> (Option<String>, String) {
     (item.raw.namespace().map(str::to_owned), item.raw.name().to_owned())
 }
 
+/// An action that failed on an item.
+fn failed(action: &str, item: ItemRef<'_, PlannedType>, source: velero_plugin::Error) -> ItemError {
+    ItemError::Action {
+        action: action.to_owned(),
+        resource: item.resource_type.name.clone(),
+        namespace: item.namespace.unwrap_or_default().to_owned(),
+        name: item.name.to_owned(),
+        source: Box::new(source),
+    }
+}
+
 /// Whether an action asks for its additional items whatever the filters say. The annotation is a message to the
 /// engine and does not belong into the archive.
 fn take_must_include(item: &mut Value, changed: &mut bool) -> bool {
@@ -218,14 +229,14 @@ fn take_must_include(item: &mut Value, changed: &mut bool) -> bool {
 fn changed(item: &Item, value: &Value) -> ItemResult<Record> {
     let name = name(value).to_owned();
     if name.is_empty() {
-        return Err("an action returned an item without a name".to_owned());
+        return Err(ItemError::Nameless);
     }
     let namespace = filled(value, "/metadata/namespace").map(str::to_owned);
     let before = identity(item);
     Ok(Record {
         planned: Arc::clone(&item.planned),
         renamed_from: (before.0 != namespace || before.1 != name).then_some(before),
-        body: Body::Changed { namespace, name, json: go_json::to_vec(value).map_err(|error| error.to_string())? },
+        body: Body::Changed { namespace, name, json: go_json::to_vec(value)? },
     })
 }
 

@@ -13,6 +13,7 @@ use velero_archive::{ArchiveWriter, Error, ItemPath, Limits};
 use velero_cluster::{ItemRef, RawItem};
 
 use super::BackupError;
+use super::error::ItemError;
 use super::ledger::Ledger;
 use super::plan::PlannedType;
 use crate::Journal;
@@ -176,7 +177,7 @@ struct Writer<W: Write> {
 /// Why an item is not written.
 enum Refused {
     /// For a reason of its own: all others go on.
-    Item(String),
+    Item(ItemError),
     /// Nothing more can be written.
     Archive(Error),
 }
@@ -217,12 +218,12 @@ impl<W: Write> Writer<W> {
         let place = record.place();
         let (from, to) = (record.identity().key(), place.key());
         if let Some(other) = self.ledger.occupant(planned, &from, &to) {
-            return Err(Refused::Item(taken(&planned.name, &from, &to, &other)));
+            return Err(Refused::Item(taken(&planned.name, &from, to, other)));
         }
         let body = match &record.body {
             Body::Raw(raw) => {
                 self.body.clear();
-                raw.write_to(&mut self.body).map_err(|error| Refused::Item(error.to_string()))?;
+                raw.write_to(&mut self.body).map_err(|error| Refused::Item(error.into()))?;
                 self.body.as_slice()
             }
             Body::Changed { json, .. } => json.as_slice(),
@@ -234,7 +235,7 @@ impl<W: Write> Writer<W> {
         self.paths.clear();
         self.paths.extend(copies.map(|copy| copy.to_string()));
         for path in &self.paths {
-            self.archive.check(path, body).map_err(|error| Refused::Item(error.to_string()))?;
+            self.archive.check(path, body).map_err(|error| Refused::Item(ItemError::Refused(error)))?;
         }
         for path in &self.paths {
             self.archive.append(path, body).map_err(Refused::Archive)?;
@@ -245,10 +246,11 @@ impl<W: Write> Writer<W> {
 }
 
 /// Why an item has no place: an action has renamed it, or the one that has its place.
-fn taken(resource: &str, from: &str, to: &str, other: &str) -> String {
-    match from == to {
-        true => format!("an action has renamed {resource} {other} to {to}, whose place in the archive is taken by it"),
-        false => format!("an action has renamed it to {to}, which is in the archive already (as {resource} {other})"),
+fn taken(resource: &str, from: &str, place: String, other: String) -> ItemError {
+    let resource = resource.to_owned();
+    match from == place {
+        true => ItemError::TakenBy { resource, other, place },
+        false => ItemError::RenamedOnto { resource, other, place },
     }
 }
 

@@ -72,16 +72,16 @@ impl Contents {
     }
 
     /// Reads an item.
-    pub(super) fn read(&self, stored: Stored) -> Result<Value, String> {
+    pub(super) fn read(&self, stored: Stored) -> Result<Value, Unreadable> {
         let chunk = self.chunk(stored.chunk)?;
         let range = stored.offset as usize..(stored.offset + stored.length) as usize;
-        let bytes = chunk.get(range).ok_or("the item lies outside of its chunk")?;
-        let item: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        let bytes = chunk.get(range).ok_or(Unreadable::OutsideOfChunk)?;
+        let item: Value = serde_json::from_slice(bytes)?;
         let complete = item.is_object() && item["metadata"].is_object();
-        if complete { Ok(item) } else { Err("it is not a Kubernetes object: it has no metadata".to_owned()) }
+        if complete { Ok(item) } else { Err(Unreadable::NoObject) }
     }
 
-    fn chunk(&self, index: u32) -> Result<Arc<Vec<u8>>, String> {
+    fn chunk(&self, index: u32) -> Result<Arc<Vec<u8>>, Unreadable> {
         let mut at_hand = self.at_hand.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(position) = at_hand.iter().position(|(found, _)| *found == index) {
             let entry = at_hand.remove(position);
@@ -89,9 +89,9 @@ impl Contents {
             at_hand.push(entry);
             return Ok(chunk);
         }
-        let packed = self.chunks.get(index as usize).ok_or("the item lies in no chunk")?;
+        let packed = self.chunks.get(index as usize).ok_or(Unreadable::NoChunk)?;
         let mut chunk = Vec::with_capacity(CHUNK_SIZE);
-        DeflateDecoder::new(&packed[..]).read_to_end(&mut chunk).map_err(|error| error.to_string())?;
+        DeflateDecoder::new(&packed[..]).read_to_end(&mut chunk).map_err(Unreadable::Damaged)?;
         let chunk = Arc::new(chunk);
         if at_hand.len() >= CHUNKS_AT_HAND {
             at_hand.remove(0);
@@ -99,6 +99,21 @@ impl Contents {
         at_hand.push((index, Arc::clone(&chunk)));
         Ok(chunk)
     }
+}
+
+/// Why an item of the archive cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unreadable {
+    #[error("the item lies outside of its chunk")]
+    OutsideOfChunk,
+    #[error("the item lies in no chunk")]
+    NoChunk,
+    #[error(transparent)]
+    Damaged(std::io::Error),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("it is not a Kubernetes object: it has no metadata")]
+    NoObject,
 }
 
 /// Fills [`Contents`] from an archive that is being read.

@@ -19,7 +19,13 @@ const AT_ONCE: usize = 32;
 const GOING_AWAY: &str = "its namespace is being deleted; the restore would wait for the end of that";
 
 /// Whether a namespace can be used. What may pass is not kept: the next item asks again.
-type Readiness = Arc<OnceCell<Result<(), Trouble>>>;
+type Readiness = Arc<OnceCell<Usable>>;
+
+/// Whether a namespace can be used, once that is settled.
+enum Usable {
+    Yes,
+    Never(Trouble),
+}
 
 /// The namespaces that were asked for so far.
 #[derive(Default)]
@@ -57,11 +63,14 @@ impl Run {
     /// Makes sure that a namespace exists and is not going away.
     pub(super) async fn ensure_namespace(&self, original: &str, target: &str) -> Result<(), Trouble> {
         let ready = Arc::clone(lock(&self.namespaces.ready).entry(target.to_owned()).or_default());
-        ready.get_or_try_init(|| self.prepare_namespace(original, target)).await?.clone()
+        match ready.get_or_try_init(|| self.prepare_namespace(original, target)).await? {
+            Usable::Yes => Ok(()),
+            Usable::Never(trouble) => Err(trouble.clone()),
+        }
     }
 
-    /// Makes a namespace. The outer error may pass; the inner one is how it ended.
-    async fn prepare_namespace(&self, original: &str, target: &str) -> Result<Result<(), Trouble>, Trouble> {
+    /// Makes a namespace. An error is a trouble that may pass.
+    async fn prepare_namespace(&self, original: &str, target: &str) -> Result<Usable, Trouble> {
         let found = match self.mode {
             Mode::Write => self.make_namespace(original, target).await,
             Mode::Preview => self.look_at_namespace(target).await,
@@ -70,7 +79,7 @@ impl Run {
             Ok(found) => {
                 lock(&self.namespaces.missing).remove(target);
                 self.close_namespace(target, Some(found)).await;
-                Ok(Ok(()))
+                Ok(Usable::Yes)
             }
             Err(trouble) if trouble.may_pass() => {
                 lock(&self.namespaces.missing).insert(target.to_owned(), trouble.message.clone());
@@ -78,7 +87,7 @@ impl Run {
             }
             Err(trouble) => {
                 self.fail_namespace(target, &trouble.message).await;
-                Ok(Err(trouble))
+                Ok(Usable::Never(trouble))
             }
         }
     }
