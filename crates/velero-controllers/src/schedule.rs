@@ -84,7 +84,7 @@ fn validated(schedule: &Schedule, skip_by_default: bool, now: Timestamp) -> Sche
         }
         Err(problem) => {
             validated.status.phase = Some(SchedulePhase::FailedValidation);
-            validated.status.validation_errors = vec![problem];
+            validated.status.validation_errors = vec![problem.to_string()];
         }
     }
     validated

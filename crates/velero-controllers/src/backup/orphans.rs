@@ -50,7 +50,7 @@ impl Orphans {
                  if no other cluster is writing it"
             );
         }
-        events::warn(context, location, "velero-backup-sync", ("OrphanedBackup", "Synchronise"), note(&news)).await;
+        events::warn(context, location, "velero-backup-sync", "OrphanedBackup", "Synchronise", note(&news)).await;
     }
 }
 

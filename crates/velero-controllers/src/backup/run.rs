@@ -11,7 +11,7 @@ use velero_api::metadata::{label, name, uid};
 use velero_api::v1::{Backup, BackupPhase, BackupSpec, BackupStorageLocation};
 use velero_archive::BackupFile;
 use velero_engine::Journal;
-use velero_engine::backup::{BackupOutcome, OwedHooks};
+use velero_engine::backup::{BackupOutcome, BackupRequest};
 use velero_engine::recorder::BackupRecorder;
 use velero_plugin::Actions;
 use velero_rules::resource_policies::ResourcePolicies;
@@ -127,9 +127,12 @@ async fn attempt(
     let tools = tools.map_err(|error| Failure::after_start(describe(&error), &store, false))?;
     let recorder = BackupRecorder::default();
     let owed = owed_hooks::of_backup(context, backup);
+    let request = transfer::request(context, backup, wish.policies, tools.actions.clone(), &tools);
+    let (recorded, owed_hooks) = (recorder.clone(), owed.clone());
+    let request = BackupRequest { asked: wish.asked, recorder: recorded, owed_hooks, ..request };
     let interrupted = |reason: &str| Err(Failure::after_start(reason.to_owned(), &store, false));
     let mut ended = tokio::select! {
-        ended = make(context, backup, wish, journal, &store, (&tools, &recorder, &owed)) => ended,
+        ended = make(context, backup, request, journal, &store, &tools) => ended,
         () = context.stop.cancelled() => interrupted("the server was stopped while the backup ran; create a new backup"),
         () = hold.interrupted() => interrupted("the backup was deleted while it ran"),
     };
@@ -146,17 +149,14 @@ async fn attempt(
 async fn make(
     context: &Context,
     backup: &Backup,
-    wish: Wish,
+    request: BackupRequest,
     journal: &Journal,
     store: &BackupStore,
-    (tools, recorder, owed): (&Tools, &BackupRecorder, &OwedHooks),
+    tools: &Tools,
 ) -> Result<Backup, Failure> {
-    let mut request = transfer::request(context, backup, wish.policies, tools.actions.clone(), tools);
-    request.asked = wish.asked;
-    request.recorder = recorder.clone();
-    request.owed_hooks = owed.clone();
+    let owed = request.owed_hooks.clone();
     let (outcome, size) = transfer::contents(context, backup, request, journal, store).await?;
-    owed_hooks::pay(context, owed, journal).await;
+    owed_hooks::pay(context, &owed, journal).await;
     context.metrics.tarball_size(label(backup, labels::SCHEDULE_NAME), size);
     store_files(context, backup, journal, store, outcome, &tools.actions).await
 }

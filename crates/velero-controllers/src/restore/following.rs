@@ -66,7 +66,7 @@ impl Follow for Restore {
 async fn leave(context: &Context, restore: &Restore, moved: Restore, store: &BackupStore) -> Result<()> {
     let mut ended = moved;
     if let Some(parked) = context.parked_hooks.take(name(restore)) {
-        ended = finish_hooks(context, restore, ended, store, (parked, None)).await?;
+        ended = finish_hooks(context, restore, ended, store, parked, None).await?;
     } else if ended.status.phase().is_terminal() {
         ended.status.completion_timestamp = Some(clock::now_time());
     }

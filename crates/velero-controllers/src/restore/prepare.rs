@@ -129,7 +129,7 @@ impl PreparedRestore {
     ) -> Result<RestoreRequest> {
         let discovery = Arc::new(cluster.discover().await?);
         let actions = built_in(cluster, &discovery, settings, true)?;
-        self.request_with(cluster, settings, volumes, (actions, discovery)).await
+        self.request_with(cluster, settings, volumes, actions, discovery).await
     }
 
     /// The same with actions that are not built in too, and what the cluster serves.
@@ -138,7 +138,8 @@ impl PreparedRestore {
         cluster: &Cluster,
         settings: &Settings,
         volumes: Vec<BackupVolumeInfo>,
-        (actions, discovery): (Actions, Arc<Discovery>),
+        actions: Actions,
+        discovery: Arc<Discovery>,
     ) -> Result<RestoreRequest> {
         let objects = Objects::new(cluster.clone(), &settings.namespace);
         let missing = || Error::invalid("Restore", name(&self.restore), "it names no backup that exists");

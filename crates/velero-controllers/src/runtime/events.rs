@@ -11,7 +11,8 @@ pub(crate) async fn warn<K: VeleroResource>(
     context: &Context,
     object: &K,
     controller: &str,
-    (reason, action): (&str, &str),
+    reason: &str,
+    action: &str,
     note: String,
 ) {
     let reporter = Reporter { controller: controller.to_owned(), instance: None };

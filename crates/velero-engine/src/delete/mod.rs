@@ -36,7 +36,8 @@ type Action = Resolved<Arc<dyn DeleteItemAction>>;
 /// not keep others from running. Without actions the archive is not read.
 pub async fn run<R: Read + Send + 'static>(
     backup: &Backup,
-    (archive, limits): (R, Limits),
+    archive: R,
+    limits: Limits,
     actions: &Actions,
     discovery: &Discovery,
     journal: &Journal,

@@ -79,7 +79,9 @@ impl Run {
     pub(super) async fn new(
         mut request: RestoreRequest,
         mode: Mode,
-        (plan, contents, selection): (Plan, Contents, Selection),
+        plan: Plan,
+        contents: Contents,
+        selection: Selection,
         journal: Journal,
         progress: watch::Sender<RestoreProgress>,
     ) -> Result<Self, RestoreError> {

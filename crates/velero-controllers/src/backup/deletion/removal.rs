@@ -92,7 +92,7 @@ impl<'a> Removal<'a> {
         let names: Vec<&str> = restores.iter().map(name).collect();
         let note = format!("restores that run from the backup end with its deletion: {}", names.join(", "));
         tracing::warn!(backup = name(backup), "{note}");
-        events::warn(context, backup, "velero-backup-deletion", ("RestoresEnded", "Delete"), note).await;
+        events::warn(context, backup, "velero-backup-deletion", "RestoresEnded", "Delete", note).await;
         for restore in &restores {
             let Some(hold) = context.restores.busy.take_over(name(restore), PATIENCE).await else {
                 return Ok(Outcome::Wait(format!("restore {} has not ended yet", name(restore))));
@@ -164,9 +164,9 @@ async fn run_delete_actions(context: &Context, backup: &Backup, store: &BackupSt
         archive => archive?,
     };
     let journal = backup.journal(context);
-    let archive = (blocking_reader(archive), context.settings.archive_limits());
+    let (archive, limits) = (blocking_reader(archive), context.settings.archive_limits());
     let tools = context.plugins.open(Some(&journal)).await?;
-    let seen = velero_engine::delete::run(backup, archive, &tools.actions, &tools.discovery, &journal).await;
+    let seen = velero_engine::delete::run(backup, archive, limits, &tools.actions, &tools.discovery, &journal).await;
     tools.close().await;
     match seen {
         Err(DeleteError::Action(error)) => Err(error.into()),
