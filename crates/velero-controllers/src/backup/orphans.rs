@@ -2,7 +2,7 @@
 //! end. They are reported and never deleted, for another cluster may be writing them just now.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -14,6 +14,7 @@ use crate::runtime::clock;
 use crate::runtime::context::Context;
 use crate::runtime::error::Result;
 use crate::runtime::events;
+use crate::runtime::lock::lock;
 
 /// How long a backup may be written until its folder is taken for abandoned.
 const LONGEST_BACKUP: Duration = Duration::from_secs(24 * 3600);
@@ -30,7 +31,7 @@ pub(crate) struct Orphans {
 impl Orphans {
     /// Takes what was found in a location; gives what is new.
     fn news(&self, location: &str, found: &BTreeSet<String>) -> Vec<String> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         let before = known.insert(location.to_owned(), found.clone()).unwrap_or_default();
         found.difference(&before).cloned().collect()
     }

@@ -1,7 +1,7 @@
 //! Which items are done, and how many there are to do.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::watch;
 use velero_api::records::{ResourceIdentifier, ResourceList};
@@ -9,6 +9,7 @@ use velero_api::v1::BackupProgress;
 use velero_cluster::ItemRef;
 
 use super::plan::{Plan, PlannedType};
+use crate::lock;
 
 /// What became of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,7 +188,7 @@ impl Ledger {
     }
 
     fn lock(&self) -> MutexGuard<'_, LedgerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

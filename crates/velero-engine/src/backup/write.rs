@@ -4,7 +4,7 @@
 //! it is in the archive, and not before: this thread enters it into the ledger.
 
 use std::io::Write;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use jiff::Timestamp;
 use tokio::sync::mpsc;
@@ -17,6 +17,7 @@ use super::error::ItemError;
 use super::ledger::Ledger;
 use super::plan::PlannedType;
 use crate::Journal;
+use crate::lock;
 
 /// How many batches may wait. Each may hold a page of a list in memory.
 const WAITING_BATCHES: usize = 3;
@@ -111,7 +112,7 @@ impl Records {
     }
 
     fn gathered(&self) -> MutexGuard<'_, Gathered> {
-        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.gathered)
     }
 }
 

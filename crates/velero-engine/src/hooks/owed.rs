@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
@@ -20,6 +20,7 @@ use velero_rules::hooks::{HookPhase, HookRules};
 use super::{HookFailure, HookRunner, HookedPod};
 use crate::Journal;
 use crate::journal::{Entry, Level, LogFormat};
+use crate::lock;
 
 /// How long until a hook is tried again that could not be run.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -178,7 +179,7 @@ impl OwedHooks {
     }
 
     fn pods(&self) -> MutexGuard<'_, BTreeMap<OwedPod, Debt>> {
-        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pods)
     }
 }
 

@@ -9,13 +9,15 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::Write;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use velero_api::records::{Results, ResultsFile};
 use velero_cluster::ItemRef;
+
+use crate::lock;
 
 const RESTORE: &str = "restore";
 
@@ -156,7 +158,7 @@ impl Journal {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.state)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
@@ -10,6 +10,8 @@ use flate2::write::DeflateEncoder;
 use serde_json::Value;
 use velero_archive::Error;
 use velero_cluster::ItemRef;
+
+use crate::lock;
 
 /// Items are compressed together until a chunk has this size: large enough to compress well, small enough to unpack for
 /// the sake of one item.
@@ -82,7 +84,7 @@ impl Contents {
     }
 
     fn chunk(&self, index: u32) -> Result<Arc<Vec<u8>>, Unreadable> {
-        let mut at_hand = self.at_hand.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut at_hand = lock(&self.at_hand);
         if let Some(position) = at_hand.iter().position(|(found, _)| *found == index) {
             let entry = at_hand.remove(position);
             let chunk = Arc::clone(&entry.1);

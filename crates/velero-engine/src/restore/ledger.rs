@@ -1,11 +1,13 @@
 //! What became of each item: who works on it, whether it exists now, and how many are done.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Notify, watch};
 use velero_api::records::ResourceList;
 use velero_api::v1::RestoreProgress;
+
+use crate::lock;
 
 /// An item by its type and the place it is restored to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -162,7 +164,7 @@ impl Ledger {
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.books)
     }
 }
 

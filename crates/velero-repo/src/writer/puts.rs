@@ -1,11 +1,12 @@
 //! Packs are stored by a thread of their own, so that hashing and encrypting go on meanwhile.
 
 use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
 
+use crate::lock;
 use crate::pack::FinishedPack;
 use crate::store::BlobStore;
 use crate::{Error, Result};
@@ -40,12 +41,12 @@ impl PackPuts {
 
     /// A buffer for a pack, used before where possible.
     pub(super) fn buffer(&self) -> Vec<u8> {
-        self.shared.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+        lock(&self.shared.buffers).pop().unwrap_or_default()
     }
 
     /// Gives the memory of buffers back.
     pub(super) fn release_buffers(&self) {
-        self.shared.buffers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        lock(&self.shared.buffers).clear();
     }
 
     /// Hands a pack over, once the one before is stored.
@@ -68,7 +69,7 @@ impl PackPuts {
     }
 
     fn failure(&self) -> Result<()> {
-        self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+        lock(&self.shared.failure).take().map_or(Ok(()), Err)
     }
 }
 
@@ -90,14 +91,14 @@ fn work(store: &dyn BlobStore, jobs: &Receiver<Job>, shared: &Shared) {
                 let bytes = Bytes::from(pack.bytes);
                 match store.put(&pack.name, bytes.clone()) {
                     Ok(()) => {
-                        let mut buffers = shared.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+                        let mut buffers = lock(&shared.buffers);
                         if buffers.is_empty() && bytes.is_unique() {
                             buffers.push(Vec::from(bytes));
                         }
                     }
                     Err(error) => {
                         failed = true;
-                        *shared.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                        *lock(&shared.failure) = Some(error);
                     }
                 }
             }

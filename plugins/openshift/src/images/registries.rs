@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use velero_cluster::{Cluster, types};
 use velero_plugin::{Error, Result};
@@ -11,6 +11,7 @@ use velero_registry::{Access, Credentials, Image, Registry};
 
 use super::plan::ImageName;
 use crate::compat::Compat;
+use crate::lock;
 use crate::settings::Settings;
 
 /// Where OpenShift puts the authority of its services into every pod.
@@ -51,7 +52,7 @@ impl Registries {
     /// An image of one of the registries.
     pub(super) fn image(&self, name: &ImageName) -> Result<Image, String> {
         let reference = name.reference().map_err(|problem| problem.to_string())?;
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         if !known.contains_key(&name.registry) {
             let access = self.access(&name.registry)?;
             let registry = Registry::new(&name.registry, access).map_err(|problem| problem.to_string())?;

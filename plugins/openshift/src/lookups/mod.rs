@@ -6,7 +6,7 @@ pub(crate) mod registry;
 pub(crate) mod version;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::TryStreamExt;
@@ -24,6 +24,7 @@ use self::pull_secrets::PullSecrets;
 use self::version::ServerVersion;
 use crate::compat::Compat;
 use crate::images::arrivals::Arrivals;
+use crate::lock;
 use crate::names::OADP_REGISTRY_CONFIG;
 use crate::settings::Settings;
 use crate::workflow::Work;
@@ -143,13 +144,13 @@ impl Lookups {
         longest: Duration,
     ) -> Result<Arc<PullSecrets>> {
         loop {
-            if let Some(known) = locked(&self.pull_secrets).get(namespace).filter(|known| known.have(prefixes)) {
+            if let Some(known) = lock(&self.pull_secrets).get(namespace).filter(|known| known.have(prefixes)) {
                 return Ok(Arc::clone(known));
             }
             let secrets = self.list(&velero_cluster::types::SECRETS, Some(namespace)).await?;
             let accounts = self.list(&velero_cluster::types::SERVICE_ACCOUNTS, Some(namespace)).await?;
             let found = Arc::new(PullSecrets::new(&secrets, &accounts));
-            locked(&self.pull_secrets).insert(namespace.to_owned(), Arc::clone(&found));
+            lock(&self.pull_secrets).insert(namespace.to_owned(), Arc::clone(&found));
             if found.have(prefixes) || longest.is_zero() {
                 return Ok(found);
             }
@@ -162,11 +163,11 @@ impl Lookups {
 
     /// The image stream tags of a namespace.
     pub(crate) async fn image_stream_tags(&self, namespace: &str) -> Result<Arc<Vec<Value>>> {
-        if let Some(known) = locked(&self.image_stream_tags).get(namespace) {
+        if let Some(known) = lock(&self.image_stream_tags).get(namespace) {
             return Ok(Arc::clone(known));
         }
         let found = Arc::new(self.list(&types::image_stream_tags(), Some(namespace)).await?);
-        locked(&self.image_stream_tags).insert(namespace.to_owned(), Arc::clone(&found));
+        lock(&self.image_stream_tags).insert(namespace.to_owned(), Arc::clone(&found));
         Ok(found)
     }
 
@@ -205,10 +206,6 @@ impl Lookups {
     pub(crate) fn cluster(&self) -> &Cluster {
         &self.cluster
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The types that are looked at.

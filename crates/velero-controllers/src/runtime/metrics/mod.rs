@@ -5,7 +5,7 @@
 mod counters;
 mod last;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use prometheus::core::Collector;
 use prometheus::{CounterVec, Encoder, Gauge, GaugeVec, HistogramOpts, HistogramVec, Opts, Registry, TextEncoder};
@@ -16,6 +16,7 @@ use velero_api::v1::{Backup, BackupPhase, BackupStatus, RestorePhase, RestoreSta
 pub(crate) use self::counters::Counter;
 
 use crate::runtime::error::Result;
+use crate::runtime::lock::lock;
 use crate::runtime::metrics::counters::CsiCounter;
 use crate::runtime::metrics::last::Last;
 
@@ -230,7 +231,7 @@ impl Metrics {
     }
 
     fn last(&self) -> MutexGuard<'_, Last> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.last)
     }
 
     /// Notes how a restore ended.
