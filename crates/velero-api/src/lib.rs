@@ -19,6 +19,7 @@ pub mod duration;
 pub mod features;
 pub mod finalizers;
 pub mod labels;
+pub mod metadata;
 pub mod records;
 pub mod resource;
 mod schema;

@@ -11,7 +11,7 @@ pub enum BackupFile {
     /// The Backup resource as indented JSON; its presence makes the backup exist.
     Metadata,
     /// Whose backup is being written here; gone once the metadata exists.
-    Claim,
+    Reservation,
     /// The tarball of items.
     Contents,
     /// The tarball that is to take the place of the other, while it does.
@@ -42,7 +42,7 @@ impl BackupFile {
     /// Every file a backup may have.
     pub const ALL: [Self; 14] = [
         Self::Metadata,
-        Self::Claim,
+        Self::Reservation,
         Self::Contents,
         Self::NextContents,
         Self::Log,
@@ -60,7 +60,7 @@ impl BackupFile {
     fn file_name(self, backup: &str) -> String {
         let suffix = match self {
             Self::Metadata => return "velero-backup.json".to_owned(),
-            Self::Claim => return "velero-backup-claim.json".to_owned(),
+            Self::Reservation => return "velero-backup-reservation.json".to_owned(),
             Self::Contents => ".tar.gz",
             Self::NextContents => "-next.tar.gz",
             Self::Log => "-logs.gz",
@@ -181,7 +181,7 @@ mod tests {
         let keys = ObjectKeys::new("/team/a/");
         let expected = [
             (BackupFile::Metadata, "velero-backup.json"),
-            (BackupFile::Claim, "velero-backup-claim.json"),
+            (BackupFile::Reservation, "velero-backup-reservation.json"),
             (BackupFile::Contents, "b1.tar.gz"),
             (BackupFile::NextContents, "b1-next.tar.gz"),
             (BackupFile::Log, "b1-logs.gz"),

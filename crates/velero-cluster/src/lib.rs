@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `connect` | [`Cluster`]: kubeconfig or in-cluster credentials, rate limit, retries |
 //! | `discovery`, `resource_type` | what the server serves, and the names people use for it |
+//! | `item_ref`, [`types`] | one item by its type, namespace and name; types that every cluster serves |
 //! | `unanswered` | groups that cannot be asked, and what they served when they were last seen |
 //! | `list`, `page`, `item` | paged lists that keep the server's bytes |
 //! | `objects`, `merge_patch` | one object: get, create, update, patch, apply, delete |
@@ -20,6 +21,7 @@ mod discovery;
 mod error;
 mod exec;
 mod item;
+mod item_ref;
 mod list;
 mod merge_patch;
 mod objects;
@@ -29,6 +31,7 @@ mod rate_limit;
 mod request;
 mod resource_type;
 mod retry;
+pub mod types;
 mod unanswered;
 mod wait;
 
@@ -37,6 +40,7 @@ pub use discovery::Discovery;
 pub use error::{Error, Refusal, Result};
 pub use exec::{ExecFailure, ExecOutput, ExecReason, ExecRequest};
 pub use item::{Metadata, RawItem};
+pub use item_ref::ItemRef;
 pub use merge_patch::{holds_merge_patch, merge_patch_diff};
 pub use objects::PatchableObject;
 pub use page::Page;

@@ -10,10 +10,12 @@ use kube::core::Request;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use velero_api::metadata;
 
 use crate::connect::Cluster;
 use crate::error::{Error, Result};
 use crate::item::RawItem;
+use crate::item_ref::ItemRef;
 use crate::merge_patch::{holds_merge_patch, merge_patch_diff};
 use crate::resource_type::{ResourceType, path_segment};
 
@@ -27,62 +29,41 @@ type Built = std::result::Result<http::Request<Vec<u8>>, kube::core::request::Er
 /// Untyped access. The namespace is ignored for cluster-scoped types.
 impl Cluster {
     /// Reads an object as bytes; `None` when it does not exist.
-    pub async fn get_raw(
-        &self,
-        resource_type: &ResourceType,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<Option<RawItem>> {
-        let collection = Request::new(resource_type.home_path(namespace)?);
-        let built = collection.get(&path_segment(name)?, &GetParams::default());
-        match self.call("get", resource_type, namespace, name, built).await {
-            Ok(bytes) => RawItem::new(Arc::new(resource_type.clone()), bytes).map(Some),
+    pub async fn get_raw(&self, item: ItemRef<'_>) -> Result<Option<RawItem>> {
+        let built = collection(item)?.get(&path_segment(item.name)?, &GetParams::default());
+        match self.call("get", item, built).await {
+            Ok(bytes) => RawItem::new(Arc::new(item.resource_type.clone()), bytes).map(Some),
             Err(Error::NotFound(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// Reads an object; `None` when it does not exist.
-    pub async fn get(
-        &self,
-        resource_type: &ResourceType,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<Option<Value>> {
-        self.get_raw(resource_type, namespace, name).await?.map(|item| item.to_value()).transpose()
+    pub async fn get(&self, item: ItemRef<'_>) -> Result<Option<Value>> {
+        self.get_raw(item).await?.map(|item| item.to_value()).transpose()
     }
 
     /// Creates an object from JSON text; gives what the server made of it. Its fields belong to the field manager, or
     /// to this program when none is given.
-    pub async fn create_raw(
-        &self,
-        resource_type: &ResourceType,
-        namespace: Option<&str>,
-        name: &str,
-        body: Vec<u8>,
-        field_manager: Option<&str>,
-    ) -> Result<RawItem> {
-        let collection = Request::new(resource_type.home_path(namespace)?);
+    pub async fn create_raw(&self, item: ItemRef<'_>, body: Vec<u8>, field_manager: Option<&str>) -> Result<RawItem> {
         let parameters = PostParams { field_manager: field_manager.map(str::to_owned), ..PostParams::default() };
-        let built = collection.create(&parameters, body);
-        let bytes = self.call("create", resource_type, namespace, name, built).await?;
-        RawItem::new(Arc::new(resource_type.clone()), bytes)
+        let built = collection(item)?.create(&parameters, body);
+        let bytes = self.call("create", item, built).await?;
+        RawItem::new(Arc::new(item.resource_type.clone()), bytes)
     }
 
     /// Creates an object; gives what the server made of it. Its name may be left to the server (`generateName`).
     pub async fn create(&self, resource_type: &ResourceType, namespace: Option<&str>, object: &Value) -> Result<Value> {
-        let name = name_of(object);
-        let body = encode("create", resource_type, namespace, name, object)?;
-        self.create_raw(resource_type, namespace, name, body, None).await?.to_value()
+        let item = resource_type.item(namespace, name_of(object));
+        self.create_raw(item, encode("create", item, object)?, None).await?.to_value()
     }
 
     /// Replaces an object. With `metadata.resourceVersion` in it, a change made in between is a conflict.
     pub async fn update(&self, resource_type: &ResourceType, namespace: Option<&str>, object: &Value) -> Result<Value> {
-        let name = name_of(object);
-        let body = encode("update", resource_type, namespace, name, object)?;
-        let collection = Request::new(resource_type.home_path(namespace)?);
-        let built = collection.replace(&path_segment(name)?, &PostParams::default(), body);
-        let bytes = self.call("update", resource_type, namespace, name, built).await?;
+        let item = resource_type.item(namespace, name_of(object));
+        let body = encode("update", item, object)?;
+        let built = collection(item)?.replace(&path_segment(item.name)?, &PostParams::default(), body);
+        let bytes = self.call("update", item, built).await?;
         RawItem::new(Arc::new(resource_type.clone()), bytes)?.to_value()
     }
 
@@ -93,23 +74,17 @@ impl Cluster {
         namespace: Option<&str>,
         object: &Value,
     ) -> Result<Value> {
-        let name = name_of(object);
-        let body = encode("update the status of", resource_type, namespace, name, object)?;
-        let collection = Request::new(resource_type.home_path(namespace)?);
-        let built = collection.replace_subresource("status", &path_segment(name)?, &PostParams::default(), body);
-        let bytes = self.call("update the status of", resource_type, namespace, name, built).await?;
+        let item = resource_type.item(namespace, name_of(object));
+        let body = encode("update the status of", item, object)?;
+        let name = path_segment(item.name)?;
+        let built = collection(item)?.replace_subresource("status", &name, &PostParams::default(), body);
+        let bytes = self.call("update the status of", item, built).await?;
         RawItem::new(Arc::new(resource_type.clone()), bytes)?.to_value()
     }
 
     /// Changes an object by a JSON merge patch.
-    pub async fn merge_patch(
-        &self,
-        resource_type: &ResourceType,
-        namespace: Option<&str>,
-        name: &str,
-        patch: &Value,
-    ) -> Result<Value> {
-        self.patch(resource_type, namespace, name, &PatchParams::default(), &Patch::Merge(patch)).await
+    pub async fn merge_patch(&self, item: ItemRef<'_>, patch: &Value) -> Result<Value> {
+        self.patch(item, &PatchParams::default(), &Patch::Merge(patch)).await
     }
 
     /// Asks the server whether it would take an object, without creating it.
@@ -119,36 +94,22 @@ impl Cluster {
         namespace: Option<&str>,
         object: &Value,
     ) -> Result<()> {
-        let name = name_of(object);
-        let body = encode("create", resource_type, namespace, name, object)?;
-        let collection = Request::new(resource_type.home_path(namespace)?);
-        let built = collection.create(&PostParams { dry_run: true, ..PostParams::default() }, body);
-        self.call("create", resource_type, namespace, name, built).await.map(drop)
+        let item = resource_type.item(namespace, name_of(object));
+        let body = encode("create", item, object)?;
+        let built = collection(item)?.create(&PostParams { dry_run: true, ..PostParams::default() }, body);
+        self.call("create", item, built).await.map(drop)
     }
 
     /// Asks the server whether it would take a JSON merge patch, without changing the object.
-    pub async fn try_merge_patch(
-        &self,
-        resource_type: &ResourceType,
-        namespace: Option<&str>,
-        name: &str,
-        patch: &Value,
-    ) -> Result<()> {
+    pub async fn try_merge_patch(&self, item: ItemRef<'_>, patch: &Value) -> Result<()> {
         let parameters = PatchParams { dry_run: true, ..PatchParams::default() };
-        self.patch(resource_type, namespace, name, &parameters, &Patch::Merge(patch)).await.map(drop)
+        self.patch(item, &parameters, &Patch::Merge(patch)).await.map(drop)
     }
 
     /// Deletes an object; whether it existed.
-    pub async fn delete(
-        &self,
-        resource_type: &ResourceType,
-        namespace: Option<&str>,
-        name: &str,
-        parameters: &DeleteParams,
-    ) -> Result<bool> {
-        let collection = Request::new(resource_type.home_path(namespace)?);
-        let built = collection.delete(&path_segment(name)?, parameters);
-        match self.call("delete", resource_type, namespace, name, built).await {
+    pub async fn delete(&self, item: ItemRef<'_>, parameters: &DeleteParams) -> Result<bool> {
+        let built = collection(item)?.delete(&path_segment(item.name)?, parameters);
+        match self.call("delete", item, built).await {
             Ok(_) => Ok(true),
             Err(Error::NotFound(_)) => Ok(false),
             Err(error) => Err(error),
@@ -157,27 +118,17 @@ impl Cluster {
 
     async fn patch<P: Serialize + Debug>(
         &self,
-        resource_type: &ResourceType,
-        namespace: Option<&str>,
-        name: &str,
+        item: ItemRef<'_>,
         parameters: &PatchParams,
         patch: &Patch<P>,
     ) -> Result<Value> {
-        let collection = Request::new(resource_type.home_path(namespace)?);
-        let built = collection.patch(&path_segment(name)?, parameters, patch);
-        let bytes = self.call("patch", resource_type, namespace, name, built).await?;
-        RawItem::new(Arc::new(resource_type.clone()), bytes)?.to_value()
+        let built = collection(item)?.patch(&path_segment(item.name)?, parameters, patch);
+        let bytes = self.call("patch", item, built).await?;
+        RawItem::new(Arc::new(item.resource_type.clone()), bytes)?.to_value()
     }
 
-    async fn call(
-        &self,
-        verb: &str,
-        resource_type: &ResourceType,
-        namespace: Option<&str>,
-        name: &str,
-        built: Built,
-    ) -> Result<Bytes> {
-        let action = format!("{verb} {}", resource_type.describe(namespace, name));
+    async fn call(&self, verb: &str, item: ItemRef<'_>, built: Built) -> Result<Bytes> {
+        let action = format!("{verb} {item}");
         match built {
             Ok(request) => self.fetch(&action, request, 0).await,
             Err(error) => Err(Error::BadRequest { action, message: error.to_string() }),
@@ -221,9 +172,8 @@ impl Cluster {
     where
         K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope> + PatchableObject,
     {
-        let metadata = original.meta();
-        let namespace = metadata.namespace.as_deref().unwrap_or_default();
-        let name = metadata.name.as_deref().unwrap_or_default();
+        let meta = original.meta();
+        let (namespace, name) = (metadata::namespace(original), metadata::name(original));
         let action = format!("patch {} {namespace}/{name}", K::plural(&()));
         let unreadable =
             |source: serde_json::Error| Error::BadRequest { action: action.clone(), message: source.to_string() };
@@ -237,7 +187,7 @@ impl Cluster {
         if let Some(version) = version {
             patch["metadata"]["resourceVersion"] = version;
         }
-        if let Some(uid) = &metadata.uid {
+        if let Some(uid) = &meta.uid {
             patch["metadata"]["uid"] = json!(uid);
         }
         let api: Api<K> = Api::namespaced(self.client().clone(), namespace);
@@ -251,7 +201,7 @@ impl Cluster {
             tokio::time::sleep(pause).await;
             let found = api.get_opt(name).await.map_err(|_| error)?;
             let written = found.filter(|found| {
-                let same = found.meta().uid == metadata.uid;
+                let same = found.meta().uid == meta.uid;
                 same && serde_json::to_value(found).is_ok_and(|found| holds_merge_patch(&found, &changes))
             });
             if let Some(written) = written {
@@ -280,15 +230,12 @@ fn name_of(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-fn encode(
-    verb: &str,
-    resource_type: &ResourceType,
-    namespace: Option<&str>,
-    name: &str,
-    object: &Value,
-) -> Result<Vec<u8>> {
-    serde_json::to_vec(object).map_err(|error| Error::BadRequest {
-        action: format!("{verb} {}", resource_type.describe(namespace, name)),
-        message: error.to_string(),
-    })
+/// Requests to the place where an item lives.
+fn collection(item: ItemRef<'_>) -> Result<Request> {
+    item.resource_type.home_path(item.namespace).map(Request::new)
+}
+
+fn encode(verb: &str, item: ItemRef<'_>, object: &Value) -> Result<Vec<u8>> {
+    serde_json::to_vec(object)
+        .map_err(|error| Error::BadRequest { action: format!("{verb} {item}"), message: error.to_string() })
 }

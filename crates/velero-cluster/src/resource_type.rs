@@ -2,8 +2,10 @@
 
 use kube::core::ApiResource;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use velero_api::records::ResourceIdentifier;
 
 use crate::error::{Error, Result};
+use crate::item_ref::ItemRef;
 
 /// What must be escaped in a path segment; `:` stays readable because RBAC names are full of it.
 const SEGMENT: &AsciiSet = &CONTROLS
@@ -99,12 +101,14 @@ impl ResourceType {
         }
     }
 
-    /// An object of this type for messages: `deployments.apps shop/web`.
-    pub fn describe(&self, namespace: Option<&str>, name: &str) -> String {
-        match namespace.filter(|_| self.namespaced) {
-            Some(namespace) => format!("{} {namespace}/{name}", self.group_resource()),
-            None => format!("{} {name}", self.group_resource()),
-        }
+    /// An object of this type as records refer to it; the namespace of a cluster-scoped one is empty.
+    pub fn identifier(&self, namespace: &str, name: &str) -> ResourceIdentifier {
+        ResourceIdentifier::new(&self.group, &self.plural, namespace, name)
+    }
+
+    /// One item of this type.
+    pub fn item<'a>(&'a self, namespace: Option<&'a str>, name: &'a str) -> ItemRef<'a> {
+        ItemRef::new(self, namespace, name)
     }
 
     /// Path of all objects, of one namespace or of the whole cluster. A cluster-scoped type ignores the namespace.
@@ -170,6 +174,5 @@ mod tests {
         let deployments = ResourceType::new("apps/v1", "Deployment", "deployments", true);
         assert_eq!(deployments.group_resource(), "deployments.apps");
         assert_eq!(deployments.api_version(), "apps/v1");
-        assert_eq!(deployments.describe(Some("shop"), "web"), "deployments.apps shop/web");
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::connect::Cluster;
 use crate::error::{Error, Result};
-use crate::resource_type::ResourceType;
+use crate::item_ref::ItemRef;
 
 impl Cluster {
     /// Watches an object until `condition` holds, and gives its state at that moment. The condition sees `None` while
@@ -19,24 +19,21 @@ impl Cluster {
     /// permission is an error at once; [`Error::TimedOut`] after `timeout`.
     pub async fn wait_until(
         &self,
-        resource_type: &ResourceType,
-        namespace: Option<&str>,
-        name: &str,
+        item: ItemRef<'_>,
         timeout: Duration,
         condition: impl Fn(Option<&Value>) -> bool,
     ) -> Result<Option<Value>> {
-        let object = resource_type.describe(namespace, name);
-        let waiting = self.watch_until(resource_type, namespace, name, condition);
-        tokio::time::timeout(timeout, waiting).await.unwrap_or(Err(Error::TimedOut { object, waited: timeout }))
+        let waiting = self.watch_until(item, condition);
+        let late = || Err(Error::TimedOut { object: item.to_string(), waited: timeout });
+        tokio::time::timeout(timeout, waiting).await.unwrap_or_else(|_| late())
     }
 
     async fn watch_until(
         &self,
-        resource_type: &ResourceType,
-        namespace: Option<&str>,
-        name: &str,
+        item: ItemRef<'_>,
         condition: impl Fn(Option<&Value>) -> bool,
     ) -> Result<Option<Value>> {
+        let ItemRef { resource_type, namespace, name } = item;
         // Refuses a namespaced type without a namespace, which would watch objects of that name everywhere.
         resource_type.home_path(namespace)?;
         let resource = resource_type.api_resource();
@@ -44,7 +41,7 @@ impl Cluster {
             Some(namespace) => Api::namespaced_with(self.client().clone(), namespace, &resource),
             None => Api::all_with(self.client().clone(), &resource),
         };
-        let action = format!("watch {}", resource_type.describe(namespace, name));
+        let action = format!("watch {item}");
         let mut states = pin!(watch_object(api, name).default_backoff());
         while let Some(state) = states.next().await {
             let state = match state {

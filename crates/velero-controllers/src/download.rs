@@ -6,6 +6,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use velero_api::GoDuration;
+use velero_api::metadata::name;
 use velero_api::v1::{
     Backup, BackupStorageLocation, DownloadRequest, DownloadRequestPhase, DownloadTargetKind, Restore,
 };
@@ -17,7 +18,6 @@ use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler};
 use crate::runtime::error::{Error, Result};
-use crate::runtime::objects::name;
 
 /// The annotation with the token for a download through the server.
 pub const DOWNLOAD_TOKEN_ANNOTATION: &str = "velero.io/download-token";

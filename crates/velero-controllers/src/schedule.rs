@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use velero_api::labels;
+use velero_api::metadata::{self, name, uid};
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{Backup, Schedule, SchedulePhase};
 use velero_rules::cron::CronSchedule;
@@ -15,7 +16,6 @@ use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler};
 use crate::runtime::error::{Error, Result};
-use crate::runtime::objects::{name, uid};
 
 /// How soon a schedule is looked at again whose earlier backup is not done.
 const WHILE_BLOCKED: std::time::Duration = std::time::Duration::from_secs(60);
@@ -84,7 +84,7 @@ fn validated(schedule: &Schedule, skip_by_default: bool, now: Timestamp) -> Sche
         }
         Err(problem) => {
             validated.status.phase = Some(SchedulePhase::FailedValidation);
-            validated.status.validation_errors = vec![problem];
+            validated.status.validation_errors = vec![problem.to_string()];
         }
     }
     validated
@@ -132,7 +132,7 @@ async fn submit(context: &Context, schedule: &Schedule, now: Timestamp) -> Resul
 fn backup_of(schedule: &Schedule, now: Timestamp) -> Backup {
     let template = &schedule.spec.template;
     let backup_name = backup_name(name(schedule), &now.to_zoned(TimeZone::UTC));
-    let namespace = schedule.metadata.namespace.as_deref().unwrap_or_default();
+    let namespace = metadata::namespace(schedule);
     let mut backup = Backup::new(namespace, &backup_name, template.clone());
     let mut marks = if template.metadata.labels.is_empty() {
         schedule.metadata.labels.clone().unwrap_or_default()
@@ -177,13 +177,13 @@ mod tests {
         let mut schedule = schedule("@daily");
         let backup = backup_of(&schedule, now);
         assert_eq!(name(&backup), "daily-20260304050607");
-        assert_eq!(crate::runtime::objects::label(&backup, "team"), "a");
-        assert_eq!(crate::runtime::objects::label(&backup, labels::SCHEDULE_NAME), "daily");
+        assert_eq!(metadata::label(&backup, "team"), "a");
+        assert_eq!(metadata::label(&backup, labels::SCHEDULE_NAME), "daily");
         assert!(backup.metadata.owner_references.is_none());
         schedule.spec.template.metadata.labels = [("team".to_owned(), "b".to_owned())].into();
         schedule.spec.use_owner_references_in_backup = Some(true);
         let backup = backup_of(&schedule, now);
-        assert_eq!(crate::runtime::objects::label(&backup, "team"), "b");
+        assert_eq!(metadata::label(&backup, "team"), "b");
         assert_eq!(backup.metadata.owner_references.unwrap()[0].uid, "u");
     }
 

@@ -49,10 +49,10 @@ impl Controller for Driver {
     ) -> Result<Response<DeleteVolumeResponse>, Status> {
         let id = request.into_inner().volume_id;
         required(&id, "volume_id")?;
-        let claim = self.claims.take(&id)?;
+        let held = self.busy.take(&id)?;
         let storage = self.storage.clone();
         on_disk(move || {
-            let _claim = claim;
+            let _held = held;
             storage.volumes.remove(&id)
         })
         .await?;
@@ -116,7 +116,7 @@ impl Driver {
         if let Some(message) = self.settings(&sorted(request.parameters))?.fail_create_volume {
             return Err(Status::internal(message));
         }
-        let claim = self.claims.take(&request.name)?;
+        let held = self.busy.take(&request.name)?;
         let range = request.capacity_range.unwrap_or_default();
         let source = request.volume_content_source.and_then(|source| source.r#type).map(from_wire);
         if let Some(volume) = self.storage.volumes.get(&request.name).map_err(internal)? {
@@ -140,7 +140,7 @@ impl Driver {
         let volume = Volume { id: request.name, capacity_bytes: capacity(range, least)?, source };
         let storage = self.storage.clone();
         on_disk(move || {
-            let _claim = claim;
+            let _held = held;
             storage.volumes.put(&volume, data.as_deref())?;
             Ok(volume)
         })

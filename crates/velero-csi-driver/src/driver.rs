@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use tonic::Status;
 
-use crate::claims::Claims;
+use crate::busy_handles::BusyHandles;
 use crate::settings::Settings;
 use crate::storage::{Storage, is_plain};
 
@@ -15,7 +15,7 @@ use crate::storage::{Storage, is_plain};
 #[derive(Clone, Debug)]
 pub(crate) struct Driver {
     pub(crate) storage: Arc<Storage>,
-    pub(crate) claims: Claims,
+    pub(crate) busy: BusyHandles,
     pub(crate) settings_file: PathBuf,
     pub(crate) node: String,
 }
@@ -76,6 +76,6 @@ pub(crate) mod tests {
         let storage = Arc::new(Storage::open(folder).unwrap());
         storage.volumes.put(&Volume { id: "volume".into(), capacity_bytes: 1, source: None }, None).unwrap();
         let settings_file = folder.join("settings.json");
-        Driver { storage, claims: Claims::default(), settings_file, node: "node".into() }
+        Driver { storage, busy: BusyHandles::default(), settings_file, node: "node".into() }
     }
 }

@@ -13,7 +13,7 @@
 //! | `registration` | how kubelet learns of the driver |
 //! | [`server`] | the sockets |
 
-mod claims;
+mod busy_handles;
 mod controller;
 mod driver;
 mod groups;

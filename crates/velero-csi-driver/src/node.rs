@@ -36,7 +36,7 @@ impl Node for Driver {
         required(&request.volume_id, "volume_id")?;
         required(&request.target_path, "target_path")?;
         check_capability(request.volume_capability.as_ref())?;
-        let _claim = self.claims.take(&request.target_path)?;
+        let _held = self.busy.take(&request.target_path)?;
         if self.storage.volumes.get(&request.volume_id).map_err(internal)?.is_none() {
             return Err(Status::not_found(format!("there is no volume {}", request.volume_id)));
         }
@@ -52,7 +52,7 @@ impl Node for Driver {
         let request = request.into_inner();
         required(&request.volume_id, "volume_id")?;
         required(&request.target_path, "target_path")?;
-        let _claim = self.claims.take(&request.target_path)?;
+        let _held = self.busy.take(&request.target_path)?;
         // A pod must be able to end even where its volume is gone: what is there is taken away first.
         let known = self.storage.volumes.get(&request.volume_id).map_err(internal)?.is_some();
         let found = on_disk(move || unpublish(Path::new(&request.target_path))).await?;

@@ -43,7 +43,7 @@ pub struct Options {
 pub async fn serve(options: Options) -> Result<()> {
     let driver = Driver {
         storage: Arc::new(Storage::open(&options.storage)?),
-        claims: Default::default(),
+        busy: Default::default(),
         settings_file: options.settings,
         node: options.node,
     };

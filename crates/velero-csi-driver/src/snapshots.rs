@@ -31,7 +31,7 @@ impl Driver {
         if settings.hang_create_snapshot {
             pending::<()>().await;
         }
-        let claim = self.claims.take(&name)?;
+        let held = self.busy.take(&name)?;
         if let Some(snapshot) = self.storage.snapshots.get(&name).map_err(internal)? {
             return if snapshot.source_volume_id == volume {
                 Ok(snapshot)
@@ -44,7 +44,7 @@ impl Driver {
         tokio::time::sleep(Duration::from_secs(settings.create_snapshot_seconds.into())).await;
         let storage = self.storage.clone();
         on_disk(move || {
-            let _claim = claim;
+            let _held = held;
             let snapshot = Snapshot {
                 id: name,
                 source_volume_id: volume,
@@ -64,10 +64,10 @@ impl Driver {
         if let Some(message) = self.settings(&BTreeMap::new())?.fail_delete_snapshot {
             return Err(Status::internal(message));
         }
-        let claim = self.claims.take(&id)?;
+        let held = self.busy.take(&id)?;
         let storage = self.storage.clone();
         on_disk(move || {
-            let _claim = claim;
+            let _held = held;
             storage.snapshots.remove(&id)
         })
         .await

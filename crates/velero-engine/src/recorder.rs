@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::sync::watch;
+use velero_api::metadata;
 use velero_api::records::{BackupOperation, BackupOperationSpec, OperationPhase, OperationStatus, Snapshot};
 use velero_api::v1::Backup;
 
@@ -60,11 +61,10 @@ pub struct BackupRecorder {
 impl BackupRecorder {
     /// Records an operation of a backup that goes on.
     pub(crate) fn add_operation(&self, backup: &Backup, spec: BackupOperationSpec) {
-        let metadata = &backup.metadata;
         self.operations.add(BackupOperation {
             spec: BackupOperationSpec {
-                backup_name: metadata.name.clone().unwrap_or_default(),
-                backup_uid: metadata.uid.clone().unwrap_or_default(),
+                backup_name: metadata::name(backup).to_owned(),
+                backup_uid: metadata::uid(backup).to_owned(),
                 ..spec
             },
             status: started(),

@@ -9,6 +9,7 @@ use velero_api::records::{BackupVolumeInfo, ResourceIdentifier, VolumeMethod};
 use velero_api::v1::{Backup, Restore};
 
 use crate::error::{Error, Result};
+use crate::item;
 use crate::resolve::ResourceSelector;
 
 /// Takes part in the backup of an item: changes it, names items to back up with it, starts an operation.
@@ -82,6 +83,13 @@ pub struct BackupItemOutcome {
     pub operation_id: Option<String>,
     /// Items to read and store again once the operation has ended.
     pub items_to_update: Vec<ResourceIdentifier>,
+}
+
+impl BackupItemOutcome {
+    /// An item that is stored after a change.
+    pub fn changed(item: &Value, change: impl FnOnce(&mut Value)) -> Self {
+        Self { updated_item: item::changed(item, change), ..Self::default() }
+    }
 }
 
 /// How far an operation is.
@@ -200,4 +208,21 @@ pub struct RestoreItemOutcome {
     pub wait_for_additional_items: bool,
     /// How long to wait at most; the server's default when `None`.
     pub additional_items_ready_timeout: Option<Duration>,
+}
+
+impl RestoreItemOutcome {
+    /// An item that is restored after a change.
+    pub fn changed(item: &Value, change: impl FnOnce(&mut Value)) -> Self {
+        Self { updated_item: item::changed(item, change), ..Self::default() }
+    }
+
+    /// An item that is restored as `updated`, which may be what it was.
+    pub fn updated(item: &Value, updated: Value) -> Self {
+        Self { updated_item: (updated != *item).then_some(updated), ..Self::default() }
+    }
+
+    /// An item that stays out.
+    pub fn skipped() -> Self {
+        Self { skip_restore: true, ..Self::default() }
+    }
 }

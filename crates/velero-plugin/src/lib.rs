@@ -9,6 +9,7 @@
 //! | `actions`, `volume_snapshotter` | the traits and what they return |
 //! | `registry` | [`Actions`]: all actions of a server, in the order they run |
 //! | `resolve` | [`Resolved`]: an action whose selector was matched with what the cluster serves |
+//! | [`item`] | what actions do with items again and again: for those built in, and for vendors |
 //! | `kind` | the kinds of plugins and the form of their names |
 //! | `error` | failures by meaning |
 //! | `wire` | the messages of the plugin protocol |
@@ -18,6 +19,7 @@
 mod actions;
 mod error;
 pub mod host;
+pub mod item;
 mod kind;
 mod registry;
 mod resolve;

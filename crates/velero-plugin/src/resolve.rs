@@ -80,15 +80,12 @@ impl<A> Resolved<A> {
 
 #[cfg(test)]
 mod tests {
-    use velero_cluster::ResourceType;
+    use velero_cluster::{ResourceType, types};
 
     use super::*;
 
     fn discovery() -> Discovery {
-        let types = vec![
-            ResourceType::new("v1", "Pod", "pods", true),
-            ResourceType::new("apps/v1", "Deployment", "deployments", true),
-        ];
+        let types = vec![types::PODS.clone(), ResourceType::new("apps/v1", "Deployment", "deployments", true)];
         Discovery::new(types, Vec::new())
     }
 

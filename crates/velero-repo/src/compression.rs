@@ -29,7 +29,7 @@ pub(crate) fn decompress(compression: u32, body: &[u8], length: usize) -> Result
     }
 }
 
-/// Never allocates for more than was announced: a few bytes can claim to become gigabytes.
+/// Never allocates for more than was announced: a few bytes can say that they become gigabytes.
 fn read_exactly(stream: impl Read, length: usize) -> Result<Vec<u8>, String> {
     let mut plain = Vec::with_capacity(length.min(16 << 20));
     let read = stream.take(length as u64 + 1).read_to_end(&mut plain).map_err(|error| error.to_string())?;

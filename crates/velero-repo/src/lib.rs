@@ -45,3 +45,8 @@ pub use repository::{
     INITIALISED_BLOB, LoadedIndex, LogRetention, MAINTENANCE, MaintenanceCycle, MaintenanceParameters, Repository,
     RepositoryState, repository_state,
 };
+
+/// What a mutex guards, also when somebody panicked who held it.
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -72,7 +72,7 @@ impl Manifest {
 
 /// Shows the manifests in the plain bytes of a content; `what` is for messages.
 pub fn for_each_in(content: &[u8], what: &str, visit: impl FnMut(Manifest) -> Result<()>) -> Result<()> {
-    // A few bytes can claim to become gigabytes; no content is longer than this, and JSON packs twenty to one.
+    // A few bytes can say that they become gigabytes; no content is longer than this, and JSON packs twenty to one.
     const MOST: u64 = 512 << 20;
     json_stream::read_from(MultiGzDecoder::new(content).take(MOST), what, "", visit)
 }

@@ -177,7 +177,7 @@ fn for_each_part(
     if end == entry.length {
         Ok(())
     } else {
-        Err(Error::malformed(what, "a row claims another length than its list has"))
+        Err(Error::malformed(what, "a row tells another length than its list has"))
     }
 }
 

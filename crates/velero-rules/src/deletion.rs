@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! inspect ── can everything go that the backup owns? otherwise it is refused, and nothing was touched
-//!   └─ claim ── the request says that it is worked on, and on which backup
+//!   └─ begin ── the request says that it is worked on, and on which backup
 //!        └─ take over ── who works on the backup is asked to leave, and given the time they need
 //!             └─ mark ── the backup is Deleting: no restore begins from it any more
 //!                  └─ end work ── its operations, and the restores that run from it
@@ -70,7 +70,7 @@ pub enum Step {
     /// Look whether everything can be removed that the backup owns, without touching it.
     Inspect,
     /// Say in the request that it is worked on.
-    Claim,
+    Begin,
     /// Ask who works on the backup to leave it.
     TakeOver,
     /// Say in the backup that it is being deleted.
@@ -114,7 +114,7 @@ pub fn enter(facts: &Facts<'_>) -> Step {
         return step;
     }
     match (is_resumed, facts.is_held) {
-        (false, _) => Step::Claim,
+        (false, _) => Step::Begin,
         (true, false) => Step::TakeOver,
         (true, true) if owns_files => Step::Mark,
         (true, true) => Step::RemoveRestores,
@@ -195,8 +195,8 @@ mod tests {
         let foreign = Some(Inspection::OfAnother);
         for (request, inspection, is_held, expected) in [
             (New, None, false, Step::Inspect),
-            (New, removable, false, Step::Claim),
-            (New, foreign, false, Step::Claim),
+            (New, removable, false, Step::Begin),
+            (New, foreign, false, Step::Begin),
             (InProgress, None, false, Step::Inspect),
             (InProgress, removable, false, Step::TakeOver),
             (InProgress, removable, true, Step::Mark),
@@ -227,7 +227,7 @@ mod tests {
         for phase in [BackupPhase::New, Queued, ReadyToStart, FailedValidation] {
             for (location, location_state) in [("", LocationState::NotFound), ("gone", LocationState::NotFound)] {
                 let backup = Some(BackupFacts { phase: &phase, location, location_state, ..COMPLETED });
-                assert_eq!(enter(&Facts { backup, ..facts(&New) }), Step::Claim, "{phase} {location}");
+                assert_eq!(enter(&Facts { backup, ..facts(&New) }), Step::Begin, "{phase} {location}");
                 assert_eq!(enter(&Facts { backup, ..facts(&InProgress) }), Step::TakeOver, "{phase} {location}");
                 let held = Facts { backup, is_held: true, ..facts(&InProgress) };
                 assert_eq!(enter(&held), Step::RemoveRestores, "{phase} {location}");

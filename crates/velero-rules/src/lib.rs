@@ -25,8 +25,11 @@ pub mod retention;
 pub mod schedule;
 pub mod selector;
 pub mod strategic_merge;
+mod unusable;
 pub mod validation;
 pub mod volume_decision;
 pub mod volume_records;
 pub mod volume_zone;
 pub mod wildcard;
+
+pub use unusable::Unusable;

@@ -45,16 +45,21 @@ pub enum Verdict {
     TimedOut,
 }
 
+/// Why an action could not be asked about an operation, or does not know of it; the record keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoAnswer(pub String);
+
 /// Takes what an action said about an operation, or why it could not be asked, into the record of the operation.
 pub fn take_report(
     status: &mut OperationStatus,
-    report: Result<Report, String>,
+    report: Result<Report, NoAnswer>,
     timeout: GoDuration,
     now: Timestamp,
 ) -> Verdict {
     let report = match report {
         Ok(report) => report,
-        Err(problem) => return fail(status, problem, Verdict::Failed),
+        Err(NoAnswer(problem)) => return fail(status, problem, Verdict::Failed),
     };
     status.n_completed = report.n_completed;
     status.n_total = report.n_total;
@@ -162,7 +167,7 @@ mod tests {
             // What has ended is not late, however late it is noticed.
             (New, Ok(done), 600, Verdict::Completed, Completed, ""),
             (InProgress, Ok(broken), 5, Verdict::Failed, Failed, "no space"),
-            (InProgress, Err("gone".to_owned()), 5, Verdict::Failed, Failed, "gone"),
+            (InProgress, Err(NoAnswer("gone".to_owned())), 5, Verdict::Failed, Failed, "gone"),
         ] {
             let mut status = recorded(before.clone());
             let found = take_report(&mut status, report.clone(), minute, at(NOON + second));

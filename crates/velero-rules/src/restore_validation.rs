@@ -1,8 +1,10 @@
 //! Whether a restore can be carried out, in the words Velero uses in `status.validationErrors`.
 
 use velero_api::labels;
+use velero_api::metadata;
 use velero_api::v1::{Backup, BackupPhase, ExistingResourcePolicy, RestoreSpec};
 
+use crate::Unusable;
 use crate::includes_excludes::validate_includes_excludes;
 use crate::resource_modifiers::ResourceModifiers;
 use crate::resource_policies::ResourcePolicies;
@@ -58,9 +60,9 @@ pub struct RestoreFacts<'a> {
     /// The backup to restore from.
     pub source: RestoreSource<'a>,
     /// The resource modifiers of the restore, or the whole message that says why they cannot be used.
-    pub modifiers: Result<Option<&'a ResourceModifiers>, String>,
+    pub modifiers: Result<Option<&'a ResourceModifiers>, Unusable>,
     /// The resource policies of the restore, or why they cannot be used.
-    pub policies: Result<Option<&'a ResourcePolicies>, String>,
+    pub policies: Result<Option<&'a ResourcePolicies>, Unusable>,
 }
 
 /// Completes a restore and lists what is wrong with it. An empty list means that it may run.
@@ -167,7 +169,7 @@ fn source_problems(spec: &mut RestoreSpec, facts: &RestoreFacts<'_>) -> Vec<Stri
 
 fn fill_in_names(spec: &mut RestoreSpec, backup: &Backup) {
     if spec.backup_name.is_empty() {
-        spec.backup_name = backup.metadata.name.clone().unwrap_or_default();
+        spec.backup_name = metadata::name(backup).to_owned();
     }
     if spec.schedule_name.is_empty() {
         let labels = backup.metadata.labels.as_ref();
@@ -202,9 +204,9 @@ fn phase_problem(namespace: &str, name: &str, backup: &Backup) -> Option<String>
     Some(format!("backup {namespace}/{name} cannot be restored because its phase is {phase}: {remedy}"))
 }
 
-fn policy_problem(spec: &RestoreSpec, policies: &Result<Option<&ResourcePolicies>, String>) -> Option<String> {
+fn policy_problem(spec: &RestoreSpec, policies: &Result<Option<&ResourcePolicies>, Unusable>) -> Option<String> {
     let reason = match (policies, &spec.resource_policy) {
-        (Err(reason), _) => reason.clone(),
+        (Err(reason), _) => reason.to_string(),
         (Ok(Some(policies)), _) => policies.validate_for_restore().err()?.to_string(),
         (Ok(None), Some(reference)) => {
             format!("invalid ResourcePolicy kind {:?}, only \"configmap\" is supported", reference.kind)
@@ -214,9 +216,9 @@ fn policy_problem(spec: &RestoreSpec, policies: &Result<Option<&ResourcePolicies
     Some(format!("invalid restore resource policies: {reason}"))
 }
 
-fn modifier_problem(spec: &RestoreSpec, modifiers: &Result<Option<&ResourceModifiers>, String>) -> Option<String> {
+fn modifier_problem(spec: &RestoreSpec, modifiers: &Result<Option<&ResourceModifiers>, Unusable>) -> Option<String> {
     match (modifiers, &spec.resource_modifier) {
-        (Err(message), _) => Some(message.clone()),
+        (Err(message), _) => Some(message.to_string()),
         (Ok(None), Some(reference)) => {
             Some(format!("invalid ResourceModifier kind {:?}, only \"configmap\" is supported", reference.kind))
         }

@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use velero_api::v1::BackupPhase;
 
-use crate::cron::CronSchedule;
+use crate::cron::{CronError, CronSchedule};
 
 /// The moments a schedule looks back to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,11 +32,22 @@ impl ScheduleHistory {
 }
 
 /// Reads the cron expression of a schedule, or says why it is not one.
-pub fn validate(expression: &str) -> Result<CronSchedule, String> {
+pub fn validate(expression: &str) -> Result<CronSchedule, ScheduleError> {
     if expression.is_empty() {
-        return Err("Schedule must be a non-empty valid Cron expression".to_owned());
+        return Err(ScheduleError::Empty);
     }
-    CronSchedule::parse(expression).map_err(|error| format!("invalid schedule: {error}"))
+    CronSchedule::parse(expression).map_err(ScheduleError::Cron)
+}
+
+/// Why the cron expression of a schedule cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ScheduleError {
+    /// There is none.
+    #[error("Schedule must be a non-empty valid Cron expression")]
+    Empty,
+    /// It is none.
+    #[error("invalid schedule: {0}")]
+    Cron(#[source] CronError),
 }
 
 /// Says whether the run that is due now is skipped. The field `skipImmediately` then becomes false and `lastSkipped` now.
@@ -96,8 +107,8 @@ mod tests {
 
     #[test]
     fn expressions_are_validated_in_velero_words() {
-        assert_eq!(validate("").unwrap_err(), "Schedule must be a non-empty valid Cron expression");
-        assert_eq!(validate("x").unwrap_err(), "invalid schedule: expected exactly 5 fields, found 1: [x]");
+        assert_eq!(validate("").unwrap_err().to_string(), "Schedule must be a non-empty valid Cron expression");
+        assert_eq!(validate("x").unwrap_err().to_string(), "invalid schedule: expected exactly 5 fields, found 1: [x]");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use velero_api::v1::BackupSpec;
 
+use crate::Unusable;
 use crate::includes_excludes::{listed_twice, validate_namespace_includes_excludes};
 use crate::resource_filter::{PolicyNotApplicable, uses_old_filters, validate_and_complete};
 use crate::resource_policies::ResourcePolicies;
@@ -41,7 +42,7 @@ pub struct BackupFacts<'a> {
     /// The namespaces that carry the label `velero.io/exclude-from-backup=true`.
     pub namespaces_labelled_out: &'a [String],
     /// The policy document of the backup, or why it cannot be used.
-    pub policies: Result<Option<&'a ResourcePolicies>, String>,
+    pub policies: Result<Option<&'a ResourcePolicies>, Unusable>,
 }
 
 /// Completes the filters of a backup and lists what is wrong with it. An empty list means that it may run.
@@ -110,7 +111,7 @@ fn selector_problems(spec: &BackupSpec) -> Vec<String> {
     built.err().map(|error| format!("invalid label selector: {error}")).into_iter().collect()
 }
 
-fn policy_problems(spec: &BackupSpec, policies: &Result<Option<&ResourcePolicies>, String>) -> Vec<String> {
+fn policy_problems(spec: &BackupSpec, policies: &Result<Option<&ResourcePolicies>, Unusable>) -> Vec<String> {
     let policies = match policies {
         Err(reason) => return vec![format!("invalid resource policies: {reason}")],
         Ok(Some(policies)) if uses_old_filters(spec) => policies,

@@ -17,7 +17,7 @@ mod store;
 mod transfer;
 mod upload;
 
-pub use backup_store::{BackupClaim, BackupStore, DOWNLOAD_URL_LIFETIME};
+pub use backup_store::{BackupReservation, BackupStore, DOWNLOAD_URL_LIFETIME};
 pub use error::{Error, Result};
 pub use location::{Credentials, CustomerKey, PROVIDERS, StoreConfig, is_built_in};
 pub use pipe::{PipeWriter, blocking_reader, pipe};

@@ -19,6 +19,7 @@ use kube::Api;
 use kube::api::ListParams;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
+use velero_api::metadata;
 use velero_api::v1::{DownloadRequest, DownloadRequestSpec, DownloadTarget, DownloadTargetKind};
 use velero_cluster::ProxyTarget;
 use velero_controllers::{DOWNLOAD_TOKEN_ANNOTATION, SERVER_URL_SCHEME};
@@ -222,7 +223,7 @@ impl<'a> Downloader<'a> {
 
     /// Fetches a file from the server's own port, through the API server.
     async fn open_at_server(&self, request: &DownloadRequest, patience: Duration) -> Result<Body, DownloadError> {
-        let name = request.metadata.name.as_deref().unwrap_or_default();
+        let name = metadata::name(request);
         let token = token(request)
             .ok_or_else(|| anyhow!("download request {name} has no token, is the server of another version?"))?;
         let target = ProxyTarget::Pod {

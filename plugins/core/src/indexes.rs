@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Mutex, OnceCell};
 use velero_api::v1::Backup;
-use velero_cluster::{Cluster, Discovery, ResourceType};
+use velero_cluster::{Cluster, Discovery, ResourceType, types};
 use velero_plugin::{Error, Result};
 
 const PAGE_SIZE: u32 = 500;
@@ -27,7 +27,7 @@ pub struct MountIndex {
 impl MountIndex {
     /// An index that is not filled yet.
     pub fn new(cluster: &Cluster) -> Self {
-        Self { lists: NamespacedLists::new(cluster, ResourceType::new("v1", "Pod", "pods", true)) }
+        Self { lists: NamespacedLists::new(cluster, types::PODS.clone()) }
     }
 
     /// The names of the running pods that mount a claim.
@@ -44,8 +44,7 @@ pub struct ClaimGroupIndex {
 impl ClaimGroupIndex {
     /// An index that is not filled yet.
     pub fn new(cluster: &Cluster) -> Self {
-        let claims = ResourceType::new("v1", "PersistentVolumeClaim", "persistentvolumeclaims", true);
-        Self { lists: NamespacedLists::new(cluster, claims) }
+        Self { lists: NamespacedLists::new(cluster, types::PERSISTENT_VOLUME_CLAIMS.clone()) }
     }
 
     /// The names of the claims of a group.
@@ -179,7 +178,7 @@ fn takes_all_namespaces(backup: &Backup) -> bool {
 
 fn parse<D: DeserializeOwned>(item: &velero_cluster::RawItem) -> Result<D> {
     serde_json::from_slice(item.as_bytes()).map_err(|error| {
-        let what = item.resource_type().describe(item.namespace(), item.name());
+        let what = item.resource_type().item(item.namespace(), item.name());
         Error::Item(format!("cannot read {what}: {error}"))
     })
 }

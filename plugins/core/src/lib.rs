@@ -45,8 +45,3 @@ pub fn builtin(cluster: &Cluster, discovery: &Discovery, features: &FeatureFlags
     let restore_item = restore::actions(cluster, namespace);
     Actions::from_source(ActionSource { backup_item, item_block, restore_item, ..ActionSource::default() })
 }
-
-/// A text inside an item; empty when it is missing or no text.
-fn text<'a>(item: &'a serde_json::Value, pointer: &str) -> &'a str {
-    item.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default()
-}

@@ -2,13 +2,14 @@
 
 use async_trait::async_trait;
 use serde_json::Value;
+use velero_api::metadata;
 use velero_api::records::ResourceIdentifier;
 use velero_api::v1::Backup;
 use velero_api::{annotations, labels};
+use velero_plugin::item::{changed, filled, label, name, namespace, object_mut, remove, text};
 use velero_plugin::{BackupItemAction, BackupItemOutcome, ItemBlockAction, ResourceSelector, Result};
 
 use crate::indexes::{ClaimGroupIndex, MountIndex};
-use crate::text;
 
 const CLAIMS: &str = "persistentvolumeclaims";
 
@@ -31,7 +32,7 @@ impl BackupItemAction for BackupAction {
         };
         Ok(BackupItemOutcome {
             additional_items: vec![volume],
-            updated_item: without_past(item, backup.metadata.name.as_deref().unwrap_or_default()),
+            updated_item: without_past(item, metadata::name(backup)),
             ..BackupItemOutcome::default()
         })
     }
@@ -64,21 +65,15 @@ impl ItemBlockAction for BlockAction {
         let Some(volume) = bound_volume(item) else {
             return Ok(Vec::new());
         };
-        let (namespace, name) = (text(item, "/metadata/namespace"), text(item, "/metadata/name"));
-        let in_namespace = |resource: &str, name: String| ResourceIdentifier {
-            group: String::new(),
-            resource: resource.to_owned(),
-            namespace: namespace.to_owned(),
-            name,
-        };
+        let (namespace, name) = (namespace(item), name(item));
+        let in_namespace = |resource: &str, name: &str| ResourceIdentifier::new("", resource, namespace, name);
         let mut related = vec![volume];
         let pods = self.mounts.pods(backup, namespace, name).await?;
-        related.extend(pods.into_iter().map(|pod| in_namespace("pods", pod)));
+        related.extend(pods.iter().map(|pod| in_namespace("pods", pod)));
         let key = backup.spec.volume_group_snapshot_label_key.as_str();
-        let group = item.pointer("/metadata/labels").and_then(|labels| labels.get(key)).and_then(Value::as_str);
-        if let Some(group) = group.filter(|group| !key.is_empty() && !group.is_empty()) {
+        if let Some(group) = label(item, key).filter(|group| !key.is_empty() && !group.is_empty()) {
             let claims = self.groups.claims(backup, namespace, group).await?;
-            let others = claims.into_iter().filter(|claim| claim != name);
+            let others = claims.iter().filter(|claim| *claim != name);
             related.extend(others.map(|claim| in_namespace(CLAIMS, claim)));
         }
         Ok(related)
@@ -87,34 +82,27 @@ impl ItemBlockAction for BlockAction {
 
 /// The volume of a claim that is bound.
 pub(crate) fn bound_volume(claim: &Value) -> Option<ResourceIdentifier> {
-    let volume = text(claim, "/spec/volumeName");
-    (text(claim, "/status/phase") == "Bound" && !volume.is_empty()).then(|| ResourceIdentifier {
-        group: String::new(),
-        resource: "persistentvolumes".to_owned(),
-        namespace: String::new(),
-        name: volume.to_owned(),
-    })
+    let volume = filled(claim, "/spec/volumeName").filter(|_| text(claim, "/status/phase") == "Bound")?;
+    Some(ResourceIdentifier::new("", "persistentvolumes", "", volume))
 }
 
 /// The claim without what only made sense when it was first bound; `None` when there is nothing of that.
 fn without_past(claim: &Value, backup: &str) -> Option<Value> {
-    let mut changed = claim.clone();
     // An empty class name asks for a volume made by hand, which the selector finds; otherwise it is in the way.
     let keeps_selector = claim.pointer("/spec/storageClassName").and_then(Value::as_str) == Some("");
-    if let Some(spec) = changed.pointer_mut("/spec").and_then(Value::as_object_mut) {
-        spec.remove("dataSource");
-        spec.remove("dataSourceRef");
+    changed(claim, |claim| {
+        remove(claim, "/spec", "dataSource");
+        remove(claim, "/spec", "dataSourceRef");
         if !keeps_selector {
-            spec.remove("selector");
+            remove(claim, "/spec", "selector");
         }
-    }
-    if let Some(labels) = changed.pointer_mut("/spec/selector/matchLabels").and_then(Value::as_object_mut) {
-        labels.retain(|key, _| !key.starts_with("velero.io/"));
-    }
-    if let Some(labels) = changed.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
-        labels.retain(|key, value| !is_stale(key, value, backup));
-    }
-    (changed != *claim).then_some(changed)
+        if let Some(labels) = object_mut(claim, "/spec/selector/matchLabels") {
+            labels.retain(|key, _| !key.starts_with("velero.io/"));
+        }
+        if let Some(labels) = object_mut(claim, "/metadata/labels") {
+            labels.retain(|key, value| !is_stale(key, value, backup));
+        }
+    })
 }
 
 /// Whether a label of a claim was left by an earlier backup or restore.

@@ -4,9 +4,8 @@ use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::records::ResourceIdentifier;
 use velero_api::v1::Backup;
+use velero_plugin::item::{elements, filled, namespace};
 use velero_plugin::{BackupItemAction, BackupItemOutcome, ItemBlockAction, ResourceSelector, Result};
-
-use crate::text;
 
 const NAME: &str = "velero.io/pod";
 
@@ -52,26 +51,14 @@ fn related(pod: &Value) -> Vec<ResourceIdentifier> {
 
 /// The priority class of a pod.
 pub(crate) fn priority_class(pod: &Value) -> Option<ResourceIdentifier> {
-    let name = text(pod, "/spec/priorityClassName");
-    (!name.is_empty()).then(|| ResourceIdentifier {
-        group: "scheduling.k8s.io".to_owned(),
-        resource: "priorityclasses".to_owned(),
-        namespace: String::new(),
-        name: name.to_owned(),
-    })
+    let name = filled(pod, "/spec/priorityClassName")?;
+    Some(ResourceIdentifier::new("scheduling.k8s.io", "priorityclasses", "", name))
 }
 
 /// The claims a pod mounts.
 pub(crate) fn claims(pod: &Value) -> impl Iterator<Item = ResourceIdentifier> {
-    let namespace = text(pod, "/metadata/namespace");
-    let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array);
-    let names = volumes.into_iter().flatten().map(|volume| text(volume, "/persistentVolumeClaim/claimName"));
-    names.filter(|name| !name.is_empty()).map(move |name| ResourceIdentifier {
-        group: String::new(),
-        resource: "persistentvolumeclaims".to_owned(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    })
+    let names = elements(pod, "/spec/volumes").filter_map(|volume| filled(volume, "/persistentVolumeClaim/claimName"));
+    names.map(|name| ResourceIdentifier::new("", "persistentvolumeclaims", namespace(pod), name))
 }
 
 #[cfg(test)]

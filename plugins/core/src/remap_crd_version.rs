@@ -4,9 +4,8 @@ use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::v1::Backup;
 use velero_cluster::{Cluster, Discovery, ResourceType};
+use velero_plugin::item::{elements, text};
 use velero_plugin::{BackupItemAction, BackupItemOutcome, Error, ResourceSelector, Result};
-
-use crate::text;
 
 const GROUP: &str = "apiextensions.k8s.io";
 
@@ -39,7 +38,7 @@ impl BackupItemAction for BackupAction {
             return Ok(BackupItemOutcome::default());
         };
         let name = text(item, "/metadata/name");
-        let Some(mut crd) = self.cluster.get(beta, None, name).await? else {
+        let Some(mut crd) = self.cluster.get(beta.item(None, name)).await? else {
             return Err(Error::Item(format!("CustomResourceDefinition {name} has no v1beta1 form")));
         };
         crd["apiVersion"] = beta.api_version().into();
@@ -54,9 +53,8 @@ fn needs_v1beta1(crd: &Value) -> bool {
     let first_version = crd.pointer("/spec/versions/0");
     let no_schema =
         first_version.is_some_and(|version| version.pointer("/schema/openAPIV3Schema").is_none_or(Value::is_null));
-    let conditions = crd.pointer("/status/conditions").and_then(Value::as_array);
     let not_structural =
-        conditions.into_iter().flatten().any(|condition| text(condition, "/type") == "NonStructuralSchema");
+        elements(crd, "/status/conditions").any(|condition| text(condition, "/type") == "NonStructuralSchema");
     let preserves_unknown = crd.pointer("/spec/preserveUnknownFields") == Some(&Value::Bool(true));
     is_v1 && (no_schema || not_structural || preserves_unknown)
 }

@@ -6,12 +6,13 @@ use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::records::ResourceIdentifier;
 use velero_api::v1::Backup;
+use velero_plugin::item::{name, namespace};
 use velero_plugin::{BackupItemAction, BackupItemOutcome, ItemBlockAction, ResourceSelector, Result};
 
 use crate::indexes::BindingIndex;
-use crate::text;
 
 const NAME: &str = "velero.io/service-account";
+const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Adds the cluster-wide rights of a service account to the backup.
 pub struct BackupAction {
@@ -69,13 +70,8 @@ impl ItemBlockAction for BlockAction {
 }
 
 async fn related(bindings: &BindingIndex, item: &Value) -> Result<Vec<ResourceIdentifier>> {
-    let rights = bindings.rights(text(item, "/metadata/namespace"), text(item, "/metadata/name")).await?;
-    let cluster_scoped = |resource: &str, name: &String| ResourceIdentifier {
-        group: "rbac.authorization.k8s.io".to_owned(),
-        resource: resource.to_owned(),
-        namespace: String::new(),
-        name: name.clone(),
-    };
+    let rights = bindings.rights(namespace(item), name(item)).await?;
+    let cluster_scoped = |resource: &str, name: &str| ResourceIdentifier::new(RBAC, resource, "", name);
     let Some(rights) = rights else {
         return Ok(Vec::new());
     };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use velero_api::FeatureFlags;
 use velero_api::v1::{Restore, RestoreSpec};
-use velero_cluster::{Cluster, Discovery, ResourceType};
+use velero_cluster::{Cluster, Discovery, ResourceType, types};
 use velero_plugin::{Actions, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
 use velero_testkit::{TestCluster, cluster_test};
 
@@ -49,7 +49,7 @@ impl Scene {
     }
 
     async fn delete(&self, resource_type: &ResourceType, name: &str) {
-        self.cluster.delete(resource_type, Some(&self.namespace), name, &Default::default()).await.unwrap();
+        self.cluster.delete(resource_type.item(Some(&self.namespace), name), &Default::default()).await.unwrap();
     }
 
     async fn plugin_config(&self, name: &str, action: &str, data: Value) {
@@ -59,11 +59,11 @@ impl Scene {
 }
 
 fn config_maps() -> ResourceType {
-    ResourceType::new("v1", "ConfigMap", "configmaps", true)
+    types::CONFIG_MAPS.clone()
 }
 
 fn storage_classes() -> ResourceType {
-    ResourceType::new("storage.k8s.io/v1", "StorageClass", "storageclasses", false)
+    types::STORAGE_CLASSES.clone()
 }
 
 fn services() -> ResourceType {
@@ -130,7 +130,7 @@ fn api_services_that_the_cluster_made_stay_out_and_others_do_not() {
         let selector = action.applies_to().await.unwrap();
         let resolved = velero_plugin::resolve(action.name(), action, &selector, &scene.discovery).unwrap();
         let api_services = ResourceType::new("apiregistration.k8s.io/v1", "APIService", "apiservices", false);
-        let item = scene.cluster.get(&api_services, None, "v1.apps").await.unwrap().unwrap();
+        let item = scene.cluster.get(api_services.item(None, "v1.apps")).await.unwrap().unwrap();
         let labels: BTreeMap<String, String> = serde_json::from_value(item["metadata"]["labels"].clone()).unwrap();
         assert!(resolved.applies_to_type("apiservices.apiregistration.k8s.io"));
         assert!(resolved.applies_to_item(None, || labels));
@@ -201,8 +201,7 @@ fn two_configs_for_one_action_are_an_error_that_names_both() {
 fn tokens_of_service_accounts_that_exist_stay_out() {
     cluster_test(|test| async move {
         let scene = Scene::new(&test).await;
-        let accounts = ResourceType::new("v1", "ServiceAccount", "serviceaccounts", true);
-        scene.create(&accounts, json!({"metadata": {"name": "robot"}})).await;
+        scene.create(&types::SERVICE_ACCOUNTS, json!({"metadata": {"name": "robot"}})).await;
         let secret = |kind: &str, namespace: &str, name: &str| json!({"metadata": {"namespace": namespace, "name": name}, "type": kind, "data": {"token": "eA==", "k": "eA=="}});
         let token = "kubernetes.io/service-account-token";
         let own = scene.namespace.as_str();
@@ -218,7 +217,7 @@ fn tokens_of_service_accounts_that_exist_stay_out() {
             assert_eq!(data, emptied.then(|| json!({"k": "eA=="})), "{secret}");
         }
         // The accounts of a namespace are listed once.
-        scene.create(&accounts, json!({"metadata": {"name": "late"}})).await;
+        scene.create(&types::SERVICE_ACCOUNTS, json!({"metadata": {"name": "late"}})).await;
         let outcome = scene.try_restore("velero.io/secret", &secret(token, own, "late-token-x1")).await.unwrap();
         assert!(!outcome.skip_restore);
     });

@@ -5,9 +5,10 @@ use tokio::sync::OnceCell;
 use velero_api::v1::Backup;
 use velero_api::{annotations, labels};
 use velero_cluster::{Cluster, ResourceType};
+use velero_plugin::item::{self, annotation, label, text};
 use velero_plugin::{Error, Result};
 
-use crate::objects::{annotation, label, list, text};
+use crate::objects::list;
 
 /// The classes of a cluster, listed when they are first needed.
 pub(crate) struct Classes {
@@ -50,10 +51,10 @@ fn choose<'a>(classes: &'a [Value], driver: &str, claim: &Value, backup: &Backup
     let names = [annotation(claim, annotations::VOLUME_SNAPSHOT_CLASS), of_backup];
     for name in names.into_iter().flatten() {
         let fits = |class: &&Value| {
-            name_of(class).eq_ignore_ascii_case(name) && text(class, "/driver").eq_ignore_ascii_case(driver)
+            item::name(class).eq_ignore_ascii_case(name) && text(class, "/driver").eq_ignore_ascii_case(driver)
         };
         if let Some(class) = classes.iter().find(fits) {
-            return Ok(name_of(class));
+            return Ok(item::name(class));
         }
     }
     let own: Vec<&Value> = classes.iter().filter(|class| text(class, "/driver") == driver).collect();
@@ -61,11 +62,11 @@ fn choose<'a>(classes: &'a [Value], driver: &str, claim: &Value, backup: &Backup
     let default = |class: &&&Value| annotation(class, annotations::DEFAULT_VOLUME_SNAPSHOT_CLASS).is_some();
     let found = own.iter().find(labelled).or_else(|| own.iter().find(default));
     match (found, own.as_slice()) {
-        (Some(class), _) => Ok(name_of(class)),
-        (None, [only]) => Ok(name_of(only)),
+        (Some(class), _) => Ok(item::name(class)),
+        (None, [only]) => Ok(item::name(only)),
         (None, []) => Err(format!("no VolumeSnapshotClass has the driver {driver}; create one")),
         (None, several) => {
-            let names: Vec<&str> = several.iter().map(|class| name_of(class)).collect();
+            let names: Vec<&str> = several.iter().map(|class| item::name(class)).collect();
             Err(format!(
                 "VolumeSnapshotClasses {} all have the driver {driver}; give one the label {} or the annotation {}",
                 names.join(", "),
@@ -92,20 +93,16 @@ fn choose_for_group<'a>(classes: &'a [Value], driver: &str) -> Result<&'a str, S
     let found: Vec<&Value> = classes.iter().filter(marked).collect();
     let mark = format!("{}=true", labels::VOLUME_GROUP_SNAPSHOT_CLASS);
     match found.as_slice() {
-        [only] => Ok(name_of(only)),
+        [only] => Ok(item::name(only)),
         [] => Err(format!("no VolumeGroupSnapshotClass with the driver {driver} has the label {mark}; label one")),
         several => {
-            let names: Vec<&str> = several.iter().map(|class| name_of(class)).collect();
+            let names: Vec<&str> = several.iter().map(|class| item::name(class)).collect();
             let names = names.join(", ");
             Err(format!(
                 "VolumeGroupSnapshotClasses {names} with the driver {driver} have the label {mark}; leave it on one"
             ))
         }
     }
-}
-
-fn name_of(class: &Value) -> &str {
-    text(class, "/metadata/name")
 }
 
 #[cfg(test)]

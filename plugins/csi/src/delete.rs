@@ -9,11 +9,13 @@ use async_trait::async_trait;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use velero_api::labels;
+use velero_api::metadata;
 use velero_api::v1::Backup;
 use velero_cluster::{Cluster, Error as ClusterError};
+use velero_plugin::item::{label, set_label, text};
 use velero_plugin::{DeleteItemAction, ResourceSelector, Result};
 
-use crate::objects::{CONTENTS, SNAPSHOTS, handle, is_ready, label, mark, text};
+use crate::objects::{CONTENTS, SNAPSHOTS, handle, is_ready};
 
 /// Keeps a content until the driver has deleted what is behind it.
 const FINALIZER: &str = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
@@ -37,7 +39,7 @@ impl DeleteAction {
     /// group after us, it would not delete the member alone.
     async fn wait_for_sidecar(&self, content: &str) -> Result<()> {
         let said = |content: Option<&Value>| content.is_none_or(is_ready);
-        match self.cluster.wait_until(&CONTENTS, None, content, SIDECAR, said).await {
+        match self.cluster.wait_until(CONTENTS.item(None, content), SIDECAR, said).await {
             Ok(_) | Err(ClusterError::TimedOut { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -55,7 +57,7 @@ impl DeleteAction {
                 Err(error) if error.is_conflict() => {}
                 answer => return Ok(answer.map(drop)?),
             }
-            match self.cluster.get(&CONTENTS, None, name).await? {
+            match self.cluster.get(CONTENTS.item(None, name)).await? {
                 Some(found) => content = found,
                 None => return Ok(()),
             }
@@ -79,7 +81,7 @@ impl DeleteItemAction for DeleteAction {
     }
 
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<()> {
-        let name = labels::valid_value(backup.metadata.name.as_deref().unwrap_or_default());
+        let name = labels::valid_value(metadata::name(backup));
         let Some(handle) = handle(item).filter(|_| label(item, labels::BACKUP_NAME) == Some(&name)) else {
             return Ok(());
         };
@@ -88,7 +90,7 @@ impl DeleteItemAction for DeleteAction {
             self.wait_for_sidecar(text(&content, "/metadata/name")).await?;
         }
         self.name_handle(&content, handle).await?;
-        self.cluster.delete(&CONTENTS, None, text(&content, "/metadata/name"), &DeleteParams::default()).await?;
+        self.cluster.delete(CONTENTS.item(None, text(&content, "/metadata/name")), &DeleteParams::default()).await?;
         Ok(())
     }
 }
@@ -115,7 +117,7 @@ fn for_deletion(content: &Value, handle: &str, backup: &Backup) -> Value {
             },
         },
     });
-    mark(&mut made, "labels", labels::BACKUP_UID, backup.metadata.uid.as_deref().unwrap_or_default());
+    set_label(&mut made, labels::BACKUP_UID, metadata::uid(backup));
     made
 }
 

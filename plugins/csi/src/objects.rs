@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use velero_api::records::ResourceIdentifier;
 use velero_api::v1::{Backup, BackupPhase};
 use velero_cluster::{Cluster, ResourceType};
+use velero_plugin::item::{annotation, filled, name, namespace};
 use velero_plugin::{Error, Result};
 
 pub(crate) const GROUP: &str = "snapshot.storage.k8s.io";
@@ -24,75 +25,25 @@ pub(crate) static CONTENTS: LazyLock<ResourceType> =
 /// VolumeSnapshotClasses.
 pub(crate) static CLASSES: LazyLock<ResourceType> =
     LazyLock::new(|| ResourceType::new(VERSION, "VolumeSnapshotClass", "volumesnapshotclasses", false));
-/// PersistentVolumeClaims.
-pub(crate) static CLAIMS: LazyLock<ResourceType> =
-    LazyLock::new(|| ResourceType::new("v1", "PersistentVolumeClaim", "persistentvolumeclaims", true));
-/// PersistentVolumes.
-pub(crate) static VOLUMES: LazyLock<ResourceType> =
-    LazyLock::new(|| ResourceType::new("v1", "PersistentVolume", "persistentvolumes", false));
-
-/// A text inside an item; empty when it is missing or no text.
-pub(crate) fn text<'a>(item: &'a Value, pointer: &str) -> &'a str {
-    item.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
 
 /// The namespace and name of an item.
 pub(crate) fn identity(item: &Value) -> (&str, &str) {
-    (text(item, "/metadata/namespace"), text(item, "/metadata/name"))
-}
-
-/// A label of an item.
-pub(crate) fn label<'a>(item: &'a Value, key: &str) -> Option<&'a str> {
-    item.pointer("/metadata/labels")?.get(key)?.as_str()
-}
-
-/// An annotation of an item.
-pub(crate) fn annotation<'a>(item: &'a Value, key: &str) -> Option<&'a str> {
-    item.pointer("/metadata/annotations")?.get(key)?.as_str()
-}
-
-/// Sets a label or an annotation.
-pub(crate) fn mark(item: &mut Value, map: &str, key: &str, value: &str) {
-    let Some(metadata) = item.get_mut("metadata").and_then(Value::as_object_mut) else {
-        return;
-    };
-    let entries = metadata.entry(map).or_insert_with(|| json!({}));
-    if entries.is_null() {
-        *entries = json!({});
-    }
-    if let Some(entries) = entries.as_object_mut() {
-        entries.insert(key.to_owned(), value.into());
-    }
-}
-
-/// An item as others refer to it.
-pub(crate) fn identifier(resource_type: &ResourceType, namespace: &str, name: &str) -> ResourceIdentifier {
-    ResourceIdentifier {
-        group: resource_type.group.clone(),
-        resource: resource_type.plural.clone(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    }
+    (namespace(item), name(item))
 }
 
 /// A secret that two annotations of an item name.
 pub(crate) fn secret(item: &Value, name: &str, namespace: &str) -> Option<ResourceIdentifier> {
-    Some(ResourceIdentifier {
-        group: String::new(),
-        resource: "secrets".to_owned(),
-        namespace: annotation(item, namespace)?.to_owned(),
-        name: annotation(item, name)?.to_owned(),
-    })
+    Some(ResourceIdentifier::new("", "secrets", annotation(item, namespace)?, annotation(item, name)?))
 }
 
 /// The content a snapshot is bound to.
 pub(crate) fn bound_content(snapshot: &Value) -> Option<&str> {
-    Some(text(snapshot, "/status/boundVolumeSnapshotContentName")).filter(|name| !name.is_empty())
+    filled(snapshot, "/status/boundVolumeSnapshotContentName")
 }
 
 /// The name by which the driver knows the snapshot behind a content.
 pub(crate) fn handle(content: &Value) -> Option<&str> {
-    Some(text(content, "/status/snapshotHandle")).filter(|handle| !handle.is_empty())
+    filled(content, "/status/snapshotHandle")
 }
 
 /// Whether a snapshot or content can be used.
@@ -102,7 +53,7 @@ pub(crate) fn is_ready(object: &Value) -> bool {
 
 /// What the driver says is wrong with a snapshot or content.
 pub(crate) fn failure(object: &Value) -> Option<&str> {
-    Some(text(object, "/status/error/message")).filter(|message| !message.is_empty())
+    filled(object, "/status/error/message")
 }
 
 /// Whether a backup only has to be finished: what its operations changed is stored again.
@@ -138,15 +89,6 @@ fn unserved(resource_type: &ResourceType, error: velero_cluster::Error) -> Error
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_mark_is_set_whether_the_map_is_there_missing_or_null() {
-        for metadata in [json!({"labels": {"a": "b"}}), json!({}), json!({"labels": null})] {
-            let mut item = json!({"metadata": metadata});
-            mark(&mut item, "labels", "c", "d");
-            assert_eq!(label(&item, "c"), Some("d"), "{item}");
-        }
-    }
 
     #[test]
     fn what_is_empty_or_missing_is_not_there() {

@@ -9,11 +9,13 @@ use jiff::Timestamp;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use velero_api::labels;
+use velero_api::metadata;
 use velero_api::v1::Backup;
 use velero_cluster::{Cluster, Error as ClusterError, ResourceType};
 use velero_plugin::Result;
+use velero_plugin::item::{annotation, label, text};
 
-use crate::objects::{CONTENTS, SNAPSHOTS, annotation, bound_content, identity, is_ready, label, list, text};
+use crate::objects::{CONTENTS, SNAPSHOTS, bound_content, identity, is_ready, list};
 
 /// How many snapshots are removed at the same time.
 const AT_ONCE: usize = 64;
@@ -26,15 +28,15 @@ const BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being
 
 /// Removes a snapshot with its content and what the driver holds. One that is gone is no error.
 pub(crate) async fn discard(cluster: &Cluster, namespace: &str, name: &str) -> Result<()> {
-    let Some(snapshot) = cluster.get(&SNAPSHOTS, Some(namespace), name).await? else {
+    let Some(snapshot) = cluster.get(SNAPSHOTS.item(Some(namespace), name)).await? else {
         return Ok(());
     };
     // Until it is bound, its content is known by the name that the snapshot controller gives it.
     let unbound = format!("snapcontent-{}", text(&snapshot, "/metadata/uid"));
     let content = bound_content(&snapshot).unwrap_or(&unbound);
     set_policy(cluster, content, "Delete").await?;
-    cluster.delete(&SNAPSHOTS, Some(namespace), name, &DeleteParams::default()).await?;
-    cluster.delete(&CONTENTS, None, content, &DeleteParams::default()).await?;
+    cluster.delete(SNAPSHOTS.item(Some(namespace), name), &DeleteParams::default()).await?;
+    cluster.delete(CONTENTS.item(None, content), &DeleteParams::default()).await?;
     remind(cluster, content).await
 }
 
@@ -42,7 +44,7 @@ pub(crate) async fn discard(cluster: &Cluster, namespace: &str, name: &str) -> R
 /// content after that makes it look again.
 async fn remind(cluster: &Cluster, content: &str) -> Result<()> {
     let is_idle = |content: Option<&Value>| content.is_none_or(|content| annotation(content, BEING_CREATED).is_none());
-    match cluster.wait_until(&CONTENTS, None, content, REMINDER, is_idle).await {
+    match cluster.wait_until(CONTENTS.item(None, content), REMINDER, is_idle).await {
         Ok(None) | Err(ClusterError::TimedOut { .. }) => Ok(()),
         Err(error) => Err(error.into()),
         Ok(Some(_)) => ask_again(cluster, content).await,
@@ -53,7 +55,7 @@ async fn remind(cluster: &Cluster, content: &str) -> Result<()> {
 async fn ask_again(cluster: &Cluster, content: &str) -> Result<()> {
     let now = Timestamp::now().to_string();
     let patch = json!({"metadata": {"annotations": {"velero.io/deletion-asked-for": now}}});
-    match cluster.merge_patch(&CONTENTS, None, content, &patch).await {
+    match cluster.merge_patch(CONTENTS.item(None, content), &patch).await {
         Err(error) if !error.is_not_found() => Err(error.into()),
         _ => Ok(()),
     }
@@ -84,9 +86,9 @@ async fn release(cluster: &Cluster, snapshot: &Value) -> Result<()> {
     }
     // The content goes last: for a snapshot without one the snapshot controller would make another, with the policy of
     // the class, which may delete what the driver holds.
-    cluster.delete(&SNAPSHOTS, Some(namespace), name, &DeleteParams::default()).await?;
+    cluster.delete(SNAPSHOTS.item(Some(namespace), name), &DeleteParams::default()).await?;
     if let Some(content) = content {
-        cluster.delete(&CONTENTS, None, content, &DeleteParams::default()).await?;
+        cluster.delete(CONTENTS.item(None, content), &DeleteParams::default()).await?;
     }
     Ok(())
 }
@@ -96,7 +98,7 @@ async fn release(cluster: &Cluster, snapshot: &Value) -> Result<()> {
 /// error.
 async fn set_policy(cluster: &Cluster, content: &str, policy: &str) -> Result<()> {
     let patch = json!({"metadata": {"annotations": {BEING_DELETED: "yes"}}, "spec": {"deletionPolicy": policy}});
-    match cluster.merge_patch(&CONTENTS, None, content, &patch).await {
+    match cluster.merge_patch(CONTENTS.item(None, content), &patch).await {
         Err(error) if !error.is_not_found() => Err(error.into()),
         _ => Ok(()),
     }
@@ -116,7 +118,7 @@ pub(crate) async fn discard_of_backup(cluster: &Cluster, backup: &Backup) -> Res
     for content in of_backup(cluster, &CONTENTS, backup).await? {
         let name = text(&content, "/metadata/name");
         set_policy(cluster, name, "Delete").await?;
-        cluster.delete(&CONTENTS, None, name, &DeleteParams::default()).await?;
+        cluster.delete(CONTENTS.item(None, name), &DeleteParams::default()).await?;
     }
     Ok(())
 }
@@ -130,8 +132,8 @@ pub(crate) async fn forget_restored(cluster: &Cluster, backup: &Backup, handles:
     for content in restored.iter().filter(is_of) {
         let (namespace, name) =
             (text(content, "/spec/volumeSnapshotRef/namespace"), text(content, "/spec/volumeSnapshotRef/name"));
-        cluster.delete(&SNAPSHOTS, Some(namespace), name, &DeleteParams::default()).await?;
-        cluster.delete(&CONTENTS, None, text(content, "/metadata/name"), &DeleteParams::default()).await?;
+        cluster.delete(SNAPSHOTS.item(Some(namespace), name), &DeleteParams::default()).await?;
+        cluster.delete(CONTENTS.item(None, text(content, "/metadata/name")), &DeleteParams::default()).await?;
     }
     Ok(())
 }
@@ -150,7 +152,7 @@ pub(crate) async fn left_of_backup(cluster: &Cluster, backup: &Backup) -> Result
                 Some(message) => format!(": {message}"),
                 None => String::new(),
             };
-            left.push(format!("{} is still there{problem}", resource_type.describe(Some(namespace), name)));
+            left.push(format!("{} is still there{problem}", resource_type.item(Some(namespace), name)));
         }
     }
     Ok(left)
@@ -170,7 +172,7 @@ fn is_of(object: &Value, backup: &Backup) -> bool {
 }
 
 async fn with_label(cluster: &Cluster, resource_type: &ResourceType, backup: &Backup) -> Result<Vec<Value>> {
-    let name = backup.metadata.name.as_deref().unwrap_or_default();
+    let name = metadata::name(backup);
     let selector = format!("{}={}", labels::BACKUP_NAME, labels::valid_value(name));
     match list(cluster, resource_type, None, Some(&selector)).await {
         // Without the definitions there are no snapshots either.

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use serde_json::Value;
+use velero_api::metadata;
 use velero_api::records::ResourceIdentifier;
 use velero_api::v1::Backup;
 use velero_plugin::{BackupItemAction, BackupItemOutcome, OperationProgress, ResourceSelector, Result};
@@ -25,7 +26,7 @@ impl BackupItemAction for Action {
 
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<BackupItemOutcome> {
         let outcome = behave(item, "execute").await?;
-        let name = backup.metadata.name.as_deref().unwrap_or_default();
+        let name = metadata::name(backup);
         Ok(BackupItemOutcome {
             updated_item: Some(outcome.apply(item, "backed-up-by", name)),
             additional_items: items(annotation(item, "additional-items")),
@@ -58,7 +59,7 @@ impl BackupItemAction for FirstVersion {
 
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<BackupItemOutcome> {
         let outcome = behave(item, "execute").await?;
-        let name = backup.metadata.name.as_deref().unwrap_or_default();
+        let name = metadata::name(backup);
         let updated_item = Some(outcome.apply(item, "backed-up-by-v1", name));
         Ok(BackupItemOutcome { updated_item, ..BackupItemOutcome::default() })
     }
@@ -75,13 +76,7 @@ pub(crate) fn items(list: Option<&str>) -> Vec<ResourceIdentifier> {
         let mut parts = text.trim().splitn(3, '/');
         let (resource, namespace, name) = (parts.next()?, parts.next()?, parts.next()?);
         let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
-        let owned = str::to_owned;
-        Some(ResourceIdentifier {
-            group: owned(group),
-            resource: owned(resource),
-            namespace: owned(namespace),
-            name: owned(name),
-        })
+        Some(ResourceIdentifier::new(group, resource, namespace, name))
     };
     list.into_iter().flat_map(|list| list.split(',')).filter_map(identify).collect()
 }

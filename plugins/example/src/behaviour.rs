@@ -16,7 +16,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use velero_plugin::{Error, Result};
+use velero_plugin::{Error, Result, item};
 
 use crate::DOMAIN;
 
@@ -25,18 +25,12 @@ const FLOOD: u32 = 100_000;
 
 /// An annotation of the example on an item.
 pub fn annotation<'a>(item: &'a Value, name: &str) -> Option<&'a str> {
-    item.pointer("/metadata/annotations")?.get(format!("{DOMAIN}/{name}"))?.as_str()
+    item::annotation(item, &format!("{DOMAIN}/{name}"))
 }
 
 /// Sets an annotation of the example.
 pub fn annotate(item: &mut Value, name: &str, value: &str) {
-    let Some(metadata) = item.get_mut("metadata").and_then(Value::as_object_mut) else {
-        return;
-    };
-    let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
-    if let Some(annotations) = annotations.as_object_mut() {
-        annotations.insert(format!("{DOMAIN}/{name}"), json!(value));
-    }
+    item::set_annotation(item, &format!("{DOMAIN}/{name}"), value);
 }
 
 /// A time such as `250ms`, `3s` or `2m`.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::records::ResourceIdentifier;
 use velero_api::v1::Backup;
-use velero_plugin::{DeleteItemAction, ItemBlockAction, ResourceSelector, Result};
+use velero_plugin::{DeleteItemAction, ItemBlockAction, ResourceSelector, Result, item};
 
 use crate::backup::{items, labelled};
 use crate::behaviour::{annotation, behave};
@@ -24,8 +24,7 @@ impl DeleteItemAction for DeleteAction {
 
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<()> {
         behave(item, "delete-execute").await?;
-        let name = item.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-        tracing::info!(item = name, backup = backup.metadata.name, "nothing is left of the item");
+        tracing::info!(item = item::name(item), backup = backup.metadata.name, "nothing is left of the item");
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! The restore item actions.
 
 use async_trait::async_trait;
+use velero_api::metadata;
 use velero_api::records::ResourceIdentifier;
 use velero_api::v1::Restore;
 use velero_plugin::{
@@ -28,7 +29,7 @@ impl RestoreItemAction for Action {
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome> {
         let item = input.item;
         let outcome = behave(item, "restore-execute").await?;
-        let name = input.restore.metadata.name.as_deref().unwrap_or_default();
+        let name = metadata::name(input.restore);
         let wait = annotation(item, "wait-for-additional-items");
         Ok(RestoreItemOutcome {
             updated_item: Some(outcome.apply(item, "restored-by", name)),
@@ -69,7 +70,7 @@ impl RestoreItemAction for FirstVersion {
 
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome> {
         let outcome = behave(input.item, "restore-execute").await?;
-        let name = input.restore.metadata.name.as_deref().unwrap_or_default();
+        let name = metadata::name(input.restore);
         Ok(RestoreItemOutcome {
             updated_item: Some(outcome.apply(input.item, "restored-by-v1", name)),
             skip_restore: annotation(input.item, "skip-restore") == Some("true"),

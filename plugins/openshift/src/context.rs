@@ -1,13 +1,14 @@
 //! What all steps share: the connection, the settings, and what was looked up for the present backup or restore.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::OnceCell;
 use velero_api::v1::Restore;
 use velero_cluster::{Cluster, ConnectOptions, Discovery};
 use velero_plugin::Result;
 
+use crate::lock;
 use crate::lookups::Lookups;
 use crate::settings::Settings;
 use crate::workflow::Work;
@@ -86,7 +87,7 @@ impl Context {
     /// What was looked up for a backup or restore.
     pub(crate) async fn lookups(&self, work: &(impl Work + Sync)) -> Result<Arc<Lookups>> {
         let cluster = self.cluster().await?;
-        let mut all = self.lookups.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.lookups);
         let identity = work.identity();
         if all.len() >= REMEMBERED && !all.contains_key(&identity) {
             all.clear();

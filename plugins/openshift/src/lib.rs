@@ -21,7 +21,6 @@ mod backup;
 pub mod compat;
 mod context;
 mod images;
-mod json;
 mod lookups;
 mod names;
 mod restore;
@@ -32,7 +31,7 @@ mod testing;
 mod workflow;
 
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use velero_cluster::{Cluster, Discovery};
 use velero_plugin::sdk::Plugins;
@@ -138,6 +137,11 @@ pub fn action_names() -> Vec<&'static str> {
     let backup = backup::steps().into_iter().map(|step| step.name());
     let restore = restore::steps().into_iter().map(|step| step.name());
     backup.chain(restore).chain([SERVICE_ACCOUNT_BLOCK]).collect()
+}
+
+/// What a mutex guards, also when somebody panicked who held it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

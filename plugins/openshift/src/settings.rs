@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use velero_api::GoDuration;
-use velero_cluster::{Cluster, ResourceType};
+use velero_cluster::{Cluster, types};
+use velero_plugin::item::text;
 use velero_plugin::{Error, Result};
 
 use crate::compat::Compat;
-use crate::json::text;
 
 /// The labels of the ConfigMap, as a selector.
 const SELECTOR: &str = "velero.io/plugin-config,openshift.io/plugin";
@@ -100,8 +100,8 @@ impl Default for Settings {
 impl Settings {
     /// Reads the ConfigMap and the environment.
     pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> Result<Self> {
-        let config_maps = ResourceType::new("v1", "ConfigMap", "configmaps", true);
-        let pages = cluster.list_pages(&config_maps, Some(namespace), Some(SELECTOR), 500).map_ok(|page| page.items);
+        let pages =
+            cluster.list_pages(&types::CONFIG_MAPS, Some(namespace), Some(SELECTOR), 500).map_ok(|page| page.items);
         let found: Vec<_> = pages.try_collect::<Vec<_>>().await?.into_iter().flatten().collect();
         let (place, entries) = match found.as_slice() {
             [] => (format!("environment {}*", variable("")), BTreeMap::new()),

@@ -95,7 +95,7 @@ pub(crate) fn run(
 /// An item of a backup as actions see it.
 pub(crate) fn reset(from_backup: &Value) -> Value {
     let mut item = from_backup.clone();
-    crate::json::remove(&mut item, "", "status");
-    crate::json::remove(&mut item, "/metadata", "ownerReferences");
+    velero_plugin::item::remove(&mut item, "", "status");
+    velero_plugin::item::remove(&mut item, "/metadata", "ownerReferences");
     item
 }

@@ -1,8 +1,7 @@
 //! The two workflows: a migration between clusters (CAM), and backup and restore.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
+use velero_api::metadata;
 use velero_api::v1::{Backup, Restore};
 
 use crate::names::{annotations, labels};
@@ -34,17 +33,16 @@ macro_rules! work {
     ($kind:ident) => {
         impl Work for $kind {
             fn label(&self, key: &str) -> &str {
-                value(self.metadata.labels.as_ref(), key)
+                metadata::label(self, key)
             }
 
             fn annotation(&self, key: &str) -> &str {
-                value(self.metadata.annotations.as_ref(), key)
+                metadata::annotation(self, key)
             }
 
             fn identity(&self) -> String {
-                let name = self.metadata.name.as_deref().unwrap_or_default();
-                let uid = self.metadata.uid.as_deref().unwrap_or_default();
-                format!("{} {}/{name} {uid}", stringify!($kind), self.namespace())
+                let [namespace, name, uid] = [metadata::namespace(self), metadata::name(self), metadata::uid(self)];
+                format!("{} {namespace}/{name} {uid}", stringify!($kind))
             }
 
             fn as_owner(&self) -> Value {
@@ -57,7 +55,7 @@ macro_rules! work {
             }
 
             fn namespace(&self) -> &str {
-                self.metadata.namespace.as_deref().unwrap_or_default()
+                metadata::namespace(self)
             }
         }
     };
@@ -65,10 +63,6 @@ macro_rules! work {
 
 work!(Backup);
 work!(Restore);
-
-fn value<'a>(entries: Option<&'a BTreeMap<String, String>>, key: &str) -> &'a str {
-    entries.and_then(|entries| entries.get(key)).map_or("", String::as_str)
-}
 
 /// Whether a restore is a stage of a migration, which leaves out volumes that are copied by snapshots: the final
 /// restore brings them.

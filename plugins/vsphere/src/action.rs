@@ -4,11 +4,12 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 use velero_api::v1::Backup;
-use velero_cluster::{Cluster, ConnectOptions, ResourceType};
+use velero_cluster::{Cluster, ConnectOptions, types};
+use velero_plugin::item::text;
 use velero_plugin::{BackupItemAction, BackupItemOutcome, Error, OperationProgress, ResourceSelector, Result};
 
 use crate::records::{Records, snapshots};
-use crate::{claim, progress, text};
+use crate::{claim, progress};
 
 const NAME: &str = "velero.io/vsphere-upload";
 
@@ -28,8 +29,7 @@ impl BackupAction {
     /// Whether the volume of a claim is one of the driver.
     async fn is_of_vsphere(&self, item: &Value) -> Result<bool> {
         let Some(volume) = claim::volume_name(item) else { return Ok(false) };
-        let volumes = ResourceType::new("v1", "PersistentVolume", "persistentvolumes", false);
-        let volume = self.cluster().await?.get(&volumes, None, volume).await?;
+        let volume = self.cluster().await?.get(types::PERSISTENT_VOLUMES.item(None, volume)).await?;
         Ok(volume.is_some_and(|volume| claim::is_of_vsphere(&volume)))
     }
 }
@@ -63,7 +63,7 @@ impl BackupItemAction for BackupAction {
     async fn progress(&self, operation_id: &str, backup: &Backup) -> Result<OperationProgress> {
         let (namespace, name) = parse(operation_id)?;
         let cluster = self.cluster().await?;
-        let snapshot = cluster.get(&snapshots(), Some(namespace), name).await?;
+        let snapshot = cluster.get(snapshots().item(Some(namespace), name)).await?;
         let upload = Records { cluster, backup }.upload_of(operation_id).await?;
         Ok(progress::of(operation_id, snapshot.as_ref(), upload.as_ref()))
     }

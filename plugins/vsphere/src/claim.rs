@@ -4,8 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use velero_api::v1::Backup;
-
-use crate::text;
+use velero_plugin::item::{annotation, filled, label, name, namespace, text};
 
 /// The vSphere CSI driver.
 const DRIVER: &str = "csi.vsphere.vmware.com";
@@ -22,7 +21,7 @@ pub(crate) const BACKUP_LABEL: &str = "velero.io/backup-name";
 
 /// The volume that a claim is bound to.
 pub(crate) fn volume_name(claim: &Value) -> Option<&str> {
-    Some(text(claim, "/spec/volumeName")).filter(|name| !name.is_empty())
+    filled(claim, "/spec/volumeName")
 }
 
 /// Whether a volume is of the vSphere CSI driver.
@@ -32,15 +31,13 @@ pub(crate) fn is_of_vsphere(volume: &Value) -> bool {
 
 /// The Snapshot record that the vSphere plugin has left in a claim during this backup.
 pub(crate) fn noted_snapshot(claim: &Value, backup: &Backup) -> Option<Value> {
-    let note = claim.pointer("/metadata/annotations")?.get(SNAPSHOT_ANNOTATION)?.as_str()?;
+    let note = annotation(claim, SNAPSHOT_ANNOTATION)?;
     let snapshot: Value = serde_json::from_slice(&STANDARD.decode(note).ok()?).ok()?;
     is_of(&snapshot, claim, backup).then_some(snapshot)
 }
 
 /// Whether a Snapshot record is of a claim and of this very backup, not of one before that had the same name.
 pub(crate) fn is_of(snapshot: &Value, claim: &Value, backup: &Backup) -> bool {
-    let labels = snapshot.pointer("/metadata/labels");
-    let backup_name = labels.and_then(|labels| labels.get(BACKUP_LABEL)).and_then(Value::as_str);
     let started = backup.status.start_timestamp.as_ref().map(|time| time.0);
     let created: Option<jiff::Timestamp> = text(snapshot, "/metadata/creationTimestamp").parse().ok();
     let is_recent = match (created, started) {
@@ -48,9 +45,9 @@ pub(crate) fn is_of(snapshot: &Value, claim: &Value, backup: &Backup) -> bool {
         (Some(created), Some(started)) => created.as_second() >= started.as_second(),
         _ => true,
     };
-    backup_name == backup.metadata.name.as_deref()
-        && text(snapshot, "/metadata/namespace") == text(claim, "/metadata/namespace")
-        && text(snapshot, "/spec/resourceHandle/name") == text(claim, "/metadata/name")
+    label(snapshot, BACKUP_LABEL) == backup.metadata.name.as_deref()
+        && namespace(snapshot) == namespace(claim)
+        && text(snapshot, "/spec/resourceHandle/name") == name(claim)
         && is_recent
 }
 

@@ -20,15 +20,9 @@ mod records;
 
 pub use action::BackupAction;
 pub use records::{snapshots, uploads};
-use serde_json::Value;
 use velero_plugin::sdk::Plugins;
 
 /// Everything the plugin binary brings.
 pub fn plugins() -> Plugins {
     Plugins::new().backup_item_action(BackupAction::default())
-}
-
-/// A text of an object; empty when it is missing.
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

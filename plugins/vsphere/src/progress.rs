@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 use velero_plugin::OperationProgress;
-
-use crate::text;
+use velero_plugin::item::text;
 
 /// What a Snapshot record says about the snapshot itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

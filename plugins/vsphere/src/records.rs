@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use serde_json::{Value, json};
+use velero_api::metadata;
 use velero_api::v1::Backup;
-use velero_cluster::{Cluster, Error as ClusterError, ResourceType};
+use velero_cluster::{Cluster, Error as ClusterError, ResourceType, types};
+use velero_plugin::item::text;
 use velero_plugin::{Error, Result};
 
 use crate::claim::{self, BACKUP_LABEL};
 use crate::progress::{self, Taken};
-use crate::text;
 
 /// How long a snapshot may take; hosts wait for ten minutes.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(300);
@@ -84,7 +85,7 @@ impl Records<'_> {
         let (namespace, name) = (text(snapshot, "/metadata/namespace"), text(snapshot, "/metadata/name"));
         let settled = |state: Option<&Value>| state.is_none_or(|state| progress::taken(state) != Taken::NotYet);
         let kind = snapshots();
-        let waiting = self.cluster.wait_until(&kind, Some(namespace), name, SNAPSHOT_TIMEOUT, settled);
+        let waiting = self.cluster.wait_until(kind.item(Some(namespace), name), SNAPSHOT_TIMEOUT, settled);
         let problem = match waiting.await {
             Ok(Some(settled)) => match progress::taken(&settled) {
                 Taken::Never(problem) => problem,
@@ -111,26 +112,25 @@ impl Records<'_> {
     pub(crate) async fn cancel_upload(&self, upload: &Value) -> Result<()> {
         let patch = json!({"spec": {"uploadCancel": true}});
         let name = text(upload, "/metadata/name");
-        unless_gone(self.cluster.merge_patch(&uploads(), Some(self.velero_namespace()), name, &patch).await)
+        unless_gone(self.cluster.merge_patch(uploads().item(Some(self.velero_namespace()), name), &patch).await)
     }
 
     /// Asks for the end of a snapshot whose upload has not begun.
     pub(crate) async fn cancel_snapshot(&self, namespace: &str, name: &str) -> Result<()> {
         let patch = json!({"spec": {"snapshotCancel": true}});
-        unless_gone(self.cluster.merge_patch(&snapshots(), Some(namespace), name, &patch).await)
+        unless_gone(self.cluster.merge_patch(snapshots().item(Some(namespace), name), &patch).await)
     }
 
     /// The repository that snapshots of a namespace are uploaded to; none in local mode.
     async fn repository(&self, namespace: &str, claim: &str) -> Result<String> {
         let velero = self.velero_namespace();
-        let config_maps = ResourceType::new("v1", "ConfigMap", "configmaps", true);
-        let features = self.cluster.get(&config_maps, Some(velero), FEATURES).await?.unwrap_or_default();
+        let features = self.cluster.get(types::CONFIG_MAPS.item(Some(velero), FEATURES)).await?.unwrap_or_default();
         if text(&features["data"], &format!("/{LOCAL_MODE}")) == "true" {
             return Ok(String::new());
         }
         let location = self.backup.spec.storage_location.as_str();
         let locations = ResourceType::new("velero.io/v1", "BackupStorageLocation", "backupstoragelocations", true);
-        let location = self.cluster.get(&locations, Some(velero), location).await?.unwrap_or_default();
+        let location = self.cluster.get(locations.item(Some(velero), location)).await?.unwrap_or_default();
         let bucket = text(&location, "/spec/objectStorage/bucket");
         let claims = self.list(&repository_claims(), velero, None).await?;
         let found = claims.iter().find(|claim| serves(claim, namespace, bucket));
@@ -155,11 +155,11 @@ impl Records<'_> {
     }
 
     fn backup_name(&self) -> &str {
-        self.backup.metadata.name.as_deref().unwrap_or_default()
+        metadata::name(self.backup)
     }
 
     fn velero_namespace(&self) -> &str {
-        self.backup.metadata.namespace.as_deref().unwrap_or_default()
+        metadata::namespace(self.backup)
     }
 }
 

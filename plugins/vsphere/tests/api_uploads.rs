@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use velero_api::v1::Backup;
-use velero_cluster::{Cluster, ResourceType};
+use velero_cluster::{Cluster, ResourceType, types};
 use velero_plugin::host::{HostSettings, PluginDirectory, PluginManager};
 use velero_plugin::{BackupItemAction, BackupItemOutcome, Error, OperationProgress};
 use velero_plugin_vsphere::{snapshots, uploads};
@@ -106,19 +106,19 @@ impl Stage {
 
     async fn upload_of(&self, id: &str) -> Value {
         let name = format!("upload-{}", id.split_once('/').unwrap().1);
-        self.cluster.get(&uploads(), Some(&self.namespace), &name).await.unwrap().unwrap()
+        self.cluster.get(uploads().item(Some(&self.namespace), &name)).await.unwrap().unwrap()
     }
 
     async fn remove_volumes(&self, names: &[&str]) {
         for name in names {
             let volume = format!("{}-{name}", self.namespace);
-            self.cluster.delete(&volumes(), None, &volume, &Default::default()).await.unwrap();
+            self.cluster.delete(volumes().item(None, &volume), &Default::default()).await.unwrap();
         }
     }
 }
 
 fn volumes() -> ResourceType {
-    ResourceType::new("v1", "PersistentVolume", "persistentvolumes", false)
+    types::PERSISTENT_VOLUMES.clone()
 }
 
 fn completed(progress: &OperationProgress) -> bool {
@@ -138,7 +138,7 @@ fn an_upload_is_followed_to_its_end() {
         let annotation = &stored["metadata"]["annotations"]["velero-plugin-for-vsphere/item-snapshot-blob"];
         assert!(annotation.is_string(), "{stored}");
         let (namespace, name) = id.split_once('/').unwrap();
-        let record = stage.cluster.get(&snapshots(), Some(namespace), name).await.unwrap().unwrap();
+        let record = stage.cluster.get(snapshots().item(Some(namespace), name)).await.unwrap().unwrap();
         assert_eq!(record["metadata"]["labels"]["velero.io/backup-name"], "nightly");
         assert_eq!(record["spec"]["backupRepository"], "br-1");
 
@@ -186,11 +186,11 @@ fn an_upload_that_fails_is_cancelled_or_disappears_is_an_error_with_the_reason()
         let lost = stage.begin("lost").await;
         stage.follow(&lost, |progress| progress.n_completed > 0).await;
         let upload = stage.upload_of(&lost).await["metadata"]["name"].as_str().unwrap().to_owned();
-        stage.cluster.delete(&uploads(), Some(&stage.namespace), &upload, &Default::default()).await.unwrap();
+        stage.cluster.delete(uploads().item(Some(&stage.namespace), &upload), &Default::default()).await.unwrap();
         let ended = stage.follow(&lost, completed).await;
         assert_eq!(ended.error, format!("the Upload of Snapshot record {lost} is gone; take another backup"));
         let (namespace, name) = lost.split_once('/').unwrap();
-        stage.cluster.delete(&snapshots(), Some(namespace), name, &Default::default()).await.unwrap();
+        stage.cluster.delete(snapshots().item(Some(namespace), name), &Default::default()).await.unwrap();
         let ended = stage.follow(&lost, |progress| progress.error.contains("and its Upload are gone")).await;
         assert!(ended.completed);
         stage.action.cancel(&lost, &stage.backup).await.unwrap();
@@ -227,11 +227,10 @@ fn what_is_not_for_the_action_is_left_alone_and_what_cannot_work_is_named() {
 fn in_local_mode_a_snapshot_is_safe_once_it_is_taken() {
     cluster_test(|cluster| async move {
         let stage = Stage::set(&cluster).await;
-        let config_maps = ResourceType::new("v1", "ConfigMap", "configmaps", true);
         let metadata = json!({"name": "velero-vsphere-plugin-feature-states", "namespace": stage.namespace});
         let features =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"local-mode": "true"}});
-        stage.cluster.create(&config_maps, Some(&stage.namespace), &features).await.unwrap();
+        stage.cluster.create(&types::CONFIG_MAPS, Some(&stage.namespace), &features).await.unwrap();
         let _controller = Controller::start(&stage.cluster, &stage.namespace);
         let id = stage.begin("local").await;
         let ended = stage.follow(&id, completed).await;

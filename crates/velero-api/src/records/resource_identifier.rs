@@ -19,6 +19,17 @@ pub struct ResourceIdentifier {
 }
 
 impl ResourceIdentifier {
+    /// An object of a type; `group` is empty for the core group, `namespace` for a cluster-scoped object.
+    pub fn new(group: &str, resource: &str, namespace: &str, name: &str) -> Self {
+        let [group, resource, namespace, name] = [group, resource, namespace, name].map(str::to_owned);
+        Self { group, resource, namespace, name }
+    }
+
+    /// The namespace; `None` for a cluster-scoped object.
+    pub fn namespace(&self) -> Option<&str> {
+        Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty())
+    }
+
     /// The type with its group, as in `deployments.apps` or `pods`.
     pub fn group_resource(&self) -> String {
         if self.group.is_empty() { self.resource.clone() } else { format!("{}.{}", self.resource, self.group) }
@@ -49,8 +60,7 @@ mod tests {
 
     #[test]
     fn a_cluster_scoped_object_of_the_core_group_has_the_shortest_name() {
-        let identifier =
-            ResourceIdentifier { resource: "nodes".to_owned(), name: "n1".to_owned(), ..Default::default() };
+        let identifier = ResourceIdentifier::new("", "nodes", "", "n1");
         assert_eq!(identifier.to_string(), "nodes n1");
     }
 }

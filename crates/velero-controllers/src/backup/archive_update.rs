@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use velero_api::metadata::name;
 use velero_api::records::{BackupOperation, ResourceIdentifier, ResourceList};
 use velero_api::v1::Backup;
 use velero_archive::{BackupFile, Limits};
@@ -15,7 +16,6 @@ use crate::lifecycle::policies::policies;
 use crate::runtime::clock;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
-use crate::runtime::objects::name;
 
 /// Reads the items again that operations have changed, and puts them into the archive. What goes wrong is in the
 /// journal, unless another try may help.

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use velero_api::metadata::{name, uid};
 use velero_api::v1::{Backup, BackupStorageLocation};
 use velero_engine::volumes::SavedVolumes;
 
-use crate::backup::claim::owns_files;
 use crate::backup::garbage_collection;
+use crate::backup::reservation::owns_files;
 use crate::backup::volumes::{self, Why};
 use crate::lifecycle::cancel::try_cancel_owned;
 use crate::lifecycle::debts::{owes, settle, write};
@@ -14,7 +15,6 @@ use crate::lifecycle::movers;
 use crate::runtime::context::Context;
 use crate::runtime::driver::{Next, WHILE_HELD};
 use crate::runtime::error::{Error, Result};
-use crate::runtime::objects::{name, uid};
 
 /// How soon is tried again to remove what could not be removed.
 const PAUSE: Duration = Duration::from_secs(600);

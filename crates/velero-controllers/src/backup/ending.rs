@@ -1,6 +1,7 @@
 //! The end of a backup: its metadata, its object, and what is told about it.
 
 use velero_api::labels;
+use velero_api::metadata::{label, name, uid};
 use velero_api::v1::Backup;
 use velero_archive::BackupFile;
 use velero_engine::journal::Counts;
@@ -11,7 +12,6 @@ use crate::lifecycle::ending::partially_failed;
 use crate::lifecycle::kind::Kind;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result, describe};
-use crate::runtime::objects::{label, name, uid};
 use crate::runtime::ownership::End;
 
 /// Writes how a backup ended; its files say so already.
@@ -89,7 +89,7 @@ pub(super) fn report(context: &Context, backup: &Backup) {
 }
 
 /// Removes what a failed backup has stored, so that nothing half-written is left; whether what is there now is its own.
-/// Its claim stays while something is still to be said about it.
+/// Its reservation stays while something is still to be said about it.
 pub(super) async fn clean_up(store: &BackupStore, backup: &Backup) -> bool {
     let cleared = store.clear(name(backup), uid(backup)).await;
     if let Err(error) = &cleared {

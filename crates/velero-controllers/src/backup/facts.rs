@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams, PartialObjectMeta};
 use velero_api::labels;
+use velero_api::metadata::name;
 use velero_api::v1::{Backup, VolumeSnapshotLocation};
 use velero_cluster::Error as ClusterError;
 use velero_rules::validation::SnapshotLocation;
@@ -13,7 +14,6 @@ use crate::backup::prepare::Facts;
 use crate::lifecycle::policies::policies;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
-use crate::runtime::objects::name;
 use crate::runtime::snapshot_locations::credentials;
 
 /// Reads what a backup is prepared with.

@@ -4,6 +4,7 @@
 //! that its operations changed are read again and take their place in the archive. The metadata say how it ended and
 //! are written once; only then does the object say so too. A server that was stopped in between takes the step again.
 
+use velero_api::metadata::name;
 use velero_api::records::{BackupOperation, OperationPhase};
 use velero_api::v1::Backup;
 use velero_engine::journal::Counts;
@@ -21,7 +22,6 @@ use crate::runtime::clock;
 use crate::runtime::context::Context;
 use crate::runtime::driver::{Next, WHILE_HELD};
 use crate::runtime::error::Result;
-use crate::runtime::objects::name;
 
 /// The type whose completed operations are counted as CSI snapshots.
 const CSI_SNAPSHOTS: &str = "volumesnapshots.snapshot.storage.k8s.io";

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use velero_api::labels;
+use velero_api::metadata::{label, name, uid};
 use velero_api::v1::{Backup, BackupStorageLocation, DeleteBackupRequest, DeleteBackupRequestPhase};
 use velero_rules::retention::{LocationState, RetentionDecision, decide, is_expired};
 
@@ -14,7 +15,6 @@ use crate::runtime::clock;
 use crate::runtime::context::Context;
 use crate::runtime::driver::Next;
 use crate::runtime::error::Result;
-use crate::runtime::objects::{label, name, uid};
 
 /// How soon a backup is looked at again that restores run from.
 const WHILE_RESTORED: Duration = Duration::from_secs(60);

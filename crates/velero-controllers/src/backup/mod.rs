@@ -3,7 +3,7 @@
 //! ```text
 //! reconciler ── hands each backup to the module of its phase
 //!   queue ── lets it wait for its turn
-//!   run ── facts, prepare, claim, transfer, report: makes it and stores it; owed_hooks are run on every way out
+//!   run ── facts, prepare, reservation, transfer, report: makes it and stores it; owed_hooks are run on every way out
 //!   following ── what becomes of it while its operations are followed (lifecycle::follow)
 //!   finalizer ── archive_update, ending: stores again what operations changed, and ends it
 //!   debts ── cleans up what an interrupted run left
@@ -14,7 +14,6 @@
 //! ```
 
 mod archive_update;
-mod claim;
 pub(crate) mod debts;
 pub(crate) mod deletion;
 mod ending;
@@ -29,6 +28,7 @@ mod prepare;
 mod queue;
 pub(crate) mod reconciler;
 mod report;
+mod reservation;
 mod run;
 pub(crate) mod sync;
 mod transfer;

@@ -2,10 +2,11 @@
 //! end. They are reported and never deleted, for another cluster may be writing them just now.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use velero_api::metadata::name;
 use velero_api::v1::BackupStorageLocation;
 use velero_store::BackupStore;
 
@@ -13,7 +14,7 @@ use crate::runtime::clock;
 use crate::runtime::context::Context;
 use crate::runtime::error::Result;
 use crate::runtime::events;
-use crate::runtime::objects::name;
+use crate::runtime::lock::lock;
 
 /// How long a backup may be written until its folder is taken for abandoned.
 const LONGEST_BACKUP: Duration = Duration::from_secs(24 * 3600);
@@ -30,7 +31,7 @@ pub(crate) struct Orphans {
 impl Orphans {
     /// Takes what was found in a location; gives what is new.
     fn news(&self, location: &str, found: &BTreeSet<String>) -> Vec<String> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         let before = known.insert(location.to_owned(), found.clone()).unwrap_or_default();
         found.difference(&before).cloned().collect()
     }
@@ -50,23 +51,23 @@ impl Orphans {
                  if no other cluster is writing it"
             );
         }
-        events::warn(context, location, "velero-backup-sync", ("OrphanedBackup", "Synchronise"), note(&news)).await;
+        events::warn(context, location, "velero-backup-sync", "OrphanedBackup", "Synchronise", note(&news)).await;
     }
 }
 
 /// Whether a folder without metadata holds anything that nobody is writing: a deletion may have just ended, and who has
-/// claimed the name of late is at work.
+/// reserved the name of late is at work.
 pub(crate) async fn is_orphan(store: &BackupStore, backup: &str) -> Result<bool> {
     let folder = store.keys().backup_folder(backup).map_err(velero_store::Error::from)?;
     if store.backup_exists(backup).await? || store.object_store().list_objects(&folder).await?.is_empty() {
         return Ok(false);
     }
-    let claim = store.claimed(backup).await.unwrap_or_default();
-    Ok(!claim.is_some_and(|claim| is_fresh(&claim.claimed_at, clock::now())))
+    let reservation = store.reservation(backup).await.unwrap_or_default();
+    Ok(!reservation.is_some_and(|reservation| is_fresh(&reservation.reserved_at, clock::now())))
 }
 
-fn is_fresh(claimed_at: &str, now: Timestamp) -> bool {
-    claimed_at.parse().is_ok_and(|claimed| clock::until(now, claimed) < LONGEST_BACKUP)
+fn is_fresh(reserved_at: &str, now: Timestamp) -> bool {
+    reserved_at.parse().is_ok_and(|reserved| clock::until(now, reserved) < LONGEST_BACKUP)
 }
 
 fn note(names: &[String]) -> String {
@@ -94,11 +95,11 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_was_claimed_of_late_is_at_work() {
+    fn a_folder_whose_name_was_reserved_of_late_is_at_work() {
         let now = "2026-01-02T12:00:00Z".parse().unwrap();
         assert!(is_fresh("2026-01-02T11:59:00Z", now));
         assert!(!is_fresh("2026-01-01T11:59:00Z", now));
-        assert!(!is_fresh("", now), "an unreadable claim tells nothing");
+        assert!(!is_fresh("", now), "an unreadable reservation tells nothing");
     }
 
     #[test]

@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use velero_api::annotations::OWED_HOOKS;
+use velero_api::metadata::{annotation, name};
 use velero_api::v1::Backup;
 use velero_engine::Journal;
-use velero_engine::backup::{OwedHooks, OwedPod, run_owed_hooks};
+use velero_engine::backup::{NotWritten, OwedHooks, OwedPod, run_owed_hooks};
 
 use crate::lifecycle::kind::Kind;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result, describe};
-use crate::runtime::objects::{Objects, annotation, name};
+use crate::runtime::objects::Objects;
 
 /// How long the hooks may take that a backup owes at its end.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,7 +28,7 @@ pub(crate) fn of_backup(context: &Context, backup: &Backup) -> OwedHooks {
     let (objects, backup) = (context.objects.clone(), backup.clone());
     OwedHooks::written_by(move |owed| {
         let (objects, backup) = (objects.clone(), backup.clone());
-        async move { write(&objects, &backup, &owed).await.map_err(|error| describe(&error)) }.boxed()
+        async move { write(&objects, &backup, &owed).await.map_err(|error| NotWritten(describe(&error))) }.boxed()
     })
 }
 

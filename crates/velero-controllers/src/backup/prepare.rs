@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use velero_api::metadata::name;
 use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation};
 use velero_api::{GoDuration, annotations, labels};
+use velero_rules::Unusable;
 use velero_rules::resource_policies::ResourcePolicies;
 use velero_rules::validation::{
     BackupFacts, SnapshotLocation, StorageLocationFacts, choose_snapshot_locations, complete_and_validate,
@@ -14,7 +16,6 @@ use velero_rules::validation::{
 use crate::lifecycle::phase::move_to;
 use crate::runtime::clock;
 use crate::runtime::error::Result;
-use crate::runtime::objects::name;
 use crate::runtime::settings::Settings;
 
 /// How long to wait for a CSI snapshot; there is no flag for it.
@@ -34,7 +35,7 @@ pub(super) struct Facts {
     /// The namespaces that a label leaves out.
     pub(super) namespaces_labelled_out: Vec<String>,
     /// The policies of the backup, or why they cannot be used.
-    pub(super) policies: Result<Option<ResourcePolicies>, String>,
+    pub(super) policies: Result<Option<ResourcePolicies>, Unusable>,
     /// The version of the API server: full, major and minor.
     pub(super) server_version: [String; 3],
 }
@@ -202,7 +203,7 @@ mod tests {
         let backup = run(&mixed, &facts(vec![location("main", true)]));
         assert!(backup.status.validation_errors[0].contains("cannot be used together"));
         let mut broken = facts(vec![location("main", true)]);
-        broken.policies = Err("no such configmap".to_owned());
+        broken.policies = Err(Unusable("no such configmap".to_owned()));
         let backup = run(&ready(), &broken);
         assert_eq!(backup.status.validation_errors, ["invalid resource policies: no such configmap"]);
     }

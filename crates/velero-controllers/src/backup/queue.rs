@@ -1,10 +1,11 @@
 //! Lets backups wait for their turn.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams, PartialObjectMeta};
+use velero_api::metadata::name;
 use velero_api::v1::{Backup, BackupPhase};
 use velero_cluster::Error as ClusterError;
 use velero_rules::includes_excludes::NamespaceFilter;
@@ -13,7 +14,7 @@ use velero_rules::queue::{QueueEntry, QueueState, next_position, plan};
 use crate::lifecycle::phase::move_to;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result};
-use crate::runtime::objects::name;
+use crate::runtime::lock::lock;
 
 /// Who waits and who runs.
 #[derive(Default)]
@@ -41,7 +42,7 @@ impl Queue {
     }
 
     fn running(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.running)
     }
 
     /// Puts new backups into the queue and starts those whose turn it is.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use velero_api::metadata::{name, uid};
 use velero_api::records::Snapshot;
 use velero_api::v1::Backup;
 use velero_archive::BackupFile;
@@ -23,7 +24,6 @@ use crate::lifecycle::kind::Kind;
 use crate::lifecycle::phase::move_to;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
-use crate::runtime::objects::{name, uid};
 
 /// How long the files of a failed backup may take to be removed and explained.
 const EXPLANATION: Duration = Duration::from_secs(60);
@@ -129,7 +129,7 @@ async fn leave_explanation(store: &BackupStore, failed: &Backup, journal: &Journ
 async fn leave_nothing(store: &BackupStore, failed: &Backup) {
     clean_up(store, failed).await;
     if let Err(error) = store.release(name(failed), uid(failed)).await {
-        tracing::warn!(backup = name(failed), error = describe(&error), "The claim of a backup is left");
+        tracing::warn!(backup = name(failed), error = describe(&error), "The reservation of a backup is left");
     }
 }
 

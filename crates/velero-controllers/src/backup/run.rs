@@ -1,16 +1,17 @@
-//! Runs a backup: prepare and validate, claim, run the engine into the store, report.
+//! Runs a backup: prepare and validate, take, run the engine into the store, report.
 //!
 //! A backup whose actions started no operations goes straight to its end. Any other waits for them
 //! (`following`) and is then finished (`finalizer`).
 //!
-//! The status has one writer at any time: first the claim, then the progress, then the end. What the end says comes
+//! The status has one writer at any time: first who takes it, then the progress, then the end. What the end says comes
 //! from the journal alone, and so do the log and the results file.
 
 use velero_api::labels;
+use velero_api::metadata::{label, name, uid};
 use velero_api::v1::{Backup, BackupPhase, BackupSpec, BackupStorageLocation};
 use velero_archive::BackupFile;
 use velero_engine::Journal;
-use velero_engine::backup::{BackupOutcome, OwedHooks};
+use velero_engine::backup::{BackupOutcome, BackupRequest};
 use velero_engine::recorder::BackupRecorder;
 use velero_plugin::Actions;
 use velero_rules::resource_policies::ResourcePolicies;
@@ -19,7 +20,7 @@ use velero_store::BackupStore;
 use crate::backup::ending::report as report_end;
 use crate::backup::failure::Failure;
 use crate::backup::queue::Queue;
-use crate::backup::{claim, facts, owed_hooks, prepare, report, transfer};
+use crate::backup::{facts, owed_hooks, prepare, report, reservation, transfer};
 use crate::lifecycle::cancel::cancel_unfinished;
 use crate::lifecycle::ending::{LostTrack, lose_track};
 use crate::lifecycle::follow::pause;
@@ -32,7 +33,6 @@ use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::driver::{Next, WHILE_HELD};
 use crate::runtime::error::{Result, describe};
 use crate::runtime::metrics::Counter;
-use crate::runtime::objects::{label, name, uid};
 use crate::runtime::ownership::End;
 use crate::runtime::plugins::Tools;
 use crate::runtime::store_message::explain;
@@ -53,16 +53,16 @@ pub(super) async fn run(context: &SharedContext, queue: &Queue, backup: Backup) 
     if *prepared.backup.status.phase() == BackupPhase::InProgress {
         context.holder.sign(&mut prepared.backup);
     }
-    let claimed = context.claim(&backup, &prepared.backup).await?;
-    let running = name(&claimed).to_owned();
+    let taken = context.take(&backup, &prepared.backup).await?;
+    let running = name(&taken).to_owned();
     queue.started(&running);
-    let outcome = match (claimed.status.phase(), &prepared.location) {
+    let outcome = match (taken.status.phase(), &prepared.location) {
         (BackupPhase::InProgress, Some(location)) => {
             let wish = Wish { asked: backup.spec, policies: facts.policies.ok().flatten() };
-            execute(context, &claimed, location, wish, &hold).await
+            execute(context, &taken, location, wish, &hold).await
         }
         _ => {
-            report_end(context, &claimed);
+            report_end(context, &taken);
             Ok(())
         }
     };
@@ -122,14 +122,17 @@ async fn attempt(
 ) -> Result<Backup, Failure> {
     let opened = context.locations.open(location).await;
     let store = opened.map_err(|error| Failure::before_start(explain(&error)))?;
-    claim::claim_name(context, &store, backup, name(location)).await?;
+    reservation::reserve_name(context, &store, backup, name(location)).await?;
     let tools = context.plugins.open(Some(journal)).await;
     let tools = tools.map_err(|error| Failure::after_start(describe(&error), &store, false))?;
     let recorder = BackupRecorder::default();
     let owed = owed_hooks::of_backup(context, backup);
+    let request = transfer::request(context, backup, wish.policies, tools.actions.clone(), &tools);
+    let (recorded, owed_hooks) = (recorder.clone(), owed.clone());
+    let request = BackupRequest { asked: wish.asked, recorder: recorded, owed_hooks, ..request };
     let interrupted = |reason: &str| Err(Failure::after_start(reason.to_owned(), &store, false));
     let mut ended = tokio::select! {
-        ended = make(context, backup, wish, journal, &store, (&tools, &recorder, &owed)) => ended,
+        ended = make(context, backup, request, journal, &store, &tools) => ended,
         () = context.stop.cancelled() => interrupted("the server was stopped while the backup ran; create a new backup"),
         () = hold.interrupted() => interrupted("the backup was deleted while it ran"),
     };
@@ -146,17 +149,14 @@ async fn attempt(
 async fn make(
     context: &Context,
     backup: &Backup,
-    wish: Wish,
+    request: BackupRequest,
     journal: &Journal,
     store: &BackupStore,
-    (tools, recorder, owed): (&Tools, &BackupRecorder, &OwedHooks),
+    tools: &Tools,
 ) -> Result<Backup, Failure> {
-    let mut request = transfer::request(context, backup, wish.policies, tools.actions.clone(), tools);
-    request.asked = wish.asked;
-    request.recorder = recorder.clone();
-    request.owed_hooks = owed.clone();
+    let owed = request.owed_hooks.clone();
     let (outcome, size) = transfer::contents(context, backup, request, journal, store).await?;
-    owed_hooks::pay(context, owed, journal).await;
+    owed_hooks::pay(context, &owed, journal).await;
     context.metrics.tarball_size(label(backup, labels::SCHEDULE_NAME), size);
     store_files(context, backup, journal, store, outcome, &tools.actions).await
 }

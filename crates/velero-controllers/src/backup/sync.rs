@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
+use velero_api::metadata::{name, uid};
 use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation, PodVolumeBackup, Schedule};
 use velero_api::{GROUP, labels};
 use velero_archive::BackupFile;
@@ -15,7 +16,6 @@ use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler};
 use crate::runtime::error::{Error, Result, describe};
-use crate::runtime::objects::{name, uid};
 
 /// Watches BackupStorageLocations.
 pub(crate) struct BackupSyncReconciler {
@@ -65,7 +65,7 @@ async fn synchronise(context: &Context, known: &Orphans, location: &BackupStorag
     context
         .objects
         .visit("", |backup: Backup| {
-            let here = crate::runtime::objects::label(&backup, labels::STORAGE_LOCATION) == label;
+            let here = velero_api::metadata::label(&backup, labels::STORAGE_LOCATION) == label;
             if here && is_orphan(name(&backup), backup.status.phase(), &in_bucket) {
                 lost.push(backup.clone());
             }
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(arrived.metadata.namespace.as_deref(), Some("velero"));
         assert_eq!((arrived.metadata.resource_version.clone(), arrived.metadata.uid.clone()), (None, None));
         assert_eq!(arrived.spec.storage_location, "ours");
-        assert_eq!(crate::runtime::objects::label(&arrived, labels::STORAGE_LOCATION), "ours");
+        assert_eq!(velero_api::metadata::label(&arrived, labels::STORAGE_LOCATION), "ours");
         assert!(arrived.spec.hooks.resources.is_empty());
         assert_eq!(*arrived.status.phase(), BackupPhase::Completed);
     }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use velero_api::metadata::name;
 use velero_api::v1::{Backup, BackupProgress};
 use velero_archive::BackupFile;
 use velero_engine::Journal;
-use velero_engine::backup::{self, BackupOutcome, BackupRequest, OwedHooks};
+use velero_engine::backup::{self, BackupError, BackupOutcome, BackupRequest, OwedHooks};
 use velero_engine::recorder::BackupRecorder;
 use velero_plugin::Actions;
 use velero_rules::resource_policies::ResourcePolicies;
@@ -21,7 +22,6 @@ use crate::lifecycle::kind::Kind;
 use crate::lifecycle::started::keep_stored;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
-use crate::runtime::objects::name;
 use crate::runtime::plugins::Tools;
 use crate::runtime::progress;
 use crate::runtime::store_message::explain;
@@ -60,11 +60,11 @@ pub(super) async fn contents(
     let put = |backup: &mut Backup, progress: &BackupProgress| backup.status.progress = Some(progress.clone());
     let report = progress::write(context, backup, PAUSE, receiver, done.clone(), put);
     let record = keep_recorded(backup, store, &recorder, &done);
-    let (made, uploaded, (), ()): (Result<_, String>, _, _, _) = tokio::join!(make, upload, report, record);
+    let (made, uploaded, (), ()) = tokio::join!(make, upload, report, record);
     match (made, uploaded) {
         (Ok(outcome), Ok(())) => Ok((outcome, size.load(Ordering::Relaxed))),
         // The upload only passes on that the archive was not finished; why is known better here.
-        (Err(reason), Ok(()) | Err(StoreError::Content { .. })) => Err(failed(reason, false)),
+        (Err(error), Ok(()) | Err(StoreError::Content { .. })) => Err(failed(error.to_string(), false)),
         (_, Err(error)) => Err(failed(explain(&error), true)),
     }
 }
@@ -81,6 +81,20 @@ async fn keep_recorded(backup: &Backup, store: &BackupStore, recorder: &BackupRe
     );
 }
 
+/// Why there is no archive.
+#[derive(Debug, thiserror::Error)]
+enum NotMade {
+    /// The engine could not make it.
+    #[error("{}", describe(.0))]
+    Engine(#[source] BackupError),
+    /// The thread that made it is gone.
+    #[error(transparent)]
+    Lost(#[from] tokio::task::JoinError),
+    /// Its end could not be written.
+    #[error(transparent)]
+    End(#[from] std::io::Error),
+}
+
 /// Makes the archive on a thread of its own. Dropping the future gives the backup up.
 async fn make(
     context: &Context,
@@ -88,14 +102,13 @@ async fn make(
     sink: PipeWriter,
     journal: Journal,
     progress: watch::Sender<BackupProgress>,
-) -> Result<BackupOutcome, String> {
+) -> Result<BackupOutcome, NotMade> {
     let work = context.backup_threads.run(async move {
-        let (outcome, sink) = backup::run(request, sink, &journal, progress).await.map_err(|error| describe(&error))?;
-        let finished = tokio::task::spawn_blocking(move || sink.finish()).await;
-        finished.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let (outcome, sink) = backup::run(request, sink, &journal, progress).await.map_err(NotMade::Engine)?;
+        tokio::task::spawn_blocking(move || sink.finish()).await??;
         Ok(outcome)
     });
-    work.await.map_err(|error| error.to_string())?
+    work.await?
 }
 
 /// What the engine backs up.

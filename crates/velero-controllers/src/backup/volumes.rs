@@ -1,6 +1,7 @@
 //! What a backup has saved of volumes, after its run: reads and writes what its files say, and leaves the rest to
 //! [`velero_engine::volumes`].
 
+use velero_api::metadata::name;
 use velero_api::records::BackupOperation;
 use velero_api::v1::Backup;
 use velero_archive::BackupFile;
@@ -11,7 +12,6 @@ use velero_store::BackupStore;
 use crate::lifecycle::kind::Kind;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
-use crate::runtime::objects::name;
 
 /// Writes how what a backup saved of volumes ended, by its operations; gives what its files say then.
 pub(super) async fn settle(store: &BackupStore, backup: &str, operations: &[BackupOperation]) -> Result<SavedVolumes> {

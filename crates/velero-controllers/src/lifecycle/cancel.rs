@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
+use velero_api::metadata::name;
 use velero_plugin::Actions;
 use velero_store::BackupStore;
 
@@ -11,7 +12,6 @@ use crate::lifecycle::kind::Kind;
 use crate::lifecycle::operation::Operation;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
-use crate::runtime::objects::name;
 
 /// How many operations are cancelled at the same time.
 const AT_ONCE: usize = 32;

@@ -5,8 +5,8 @@ use crate::lifecycle::phase::move_to;
 use crate::runtime::clock;
 use crate::runtime::context::Context;
 use crate::runtime::error::Result;
-use crate::runtime::objects::name;
 use crate::runtime::ownership::End;
+use velero_api::metadata::name;
 
 /// The phase in which one ends that only has to be finished.
 pub(crate) fn end_phase<K: Kind>(phase: &K::Phase, has_errors: bool) -> K::Phase {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use velero_api::metadata::{name, uid};
 use velero_engine::Journal;
 use velero_engine::journal::Counts;
 use velero_rules::operations::Tally;
@@ -17,7 +18,6 @@ use crate::lifecycle::poll::{note_failures, poll};
 use crate::runtime::context::Context;
 use crate::runtime::driver::{Next, WHILE_HELD};
 use crate::runtime::error::Result;
-use crate::runtime::objects::{name, uid};
 
 /// What is different where operations of backups and of restores are followed.
 pub(crate) trait Follow: Kind {

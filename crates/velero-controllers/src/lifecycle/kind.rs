@@ -1,6 +1,7 @@
 //! What a backup and a restore have in common for who carries them out.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use velero_api::metadata::name;
 use velero_api::records::{BackupOperation, RestoreOperation};
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase};
@@ -13,7 +14,6 @@ use velero_store::BackupStore;
 use crate::lifecycle::files::{Files, Work};
 use crate::lifecycle::operation::Operation;
 use crate::runtime::context::{Context, InHand};
-use crate::runtime::objects::name;
 
 /// A backup or a restore.
 pub(crate) trait Kind: VeleroResource {

@@ -1,12 +1,12 @@
 //! Those who move the data of volumes for a backup or restore: told to stop when it failed.
 
 use velero_api::labels;
+use velero_api::metadata::{name, uid};
 use velero_api::v1::{Backup, PodVolumeBackup, PodVolumeRestore, Restore};
 use velero_api::v2alpha1::{DataDownload, DataUpload};
 
 use crate::runtime::context::Context;
 use crate::runtime::error::describe;
-use crate::runtime::objects::{name, uid};
 
 /// Asks one kind of data mover objects to stop.
 macro_rules! cancel {

@@ -3,7 +3,7 @@
 use crate::lifecycle::kind::Kind;
 use crate::runtime::error::{Error, Result};
 use crate::runtime::holder::unsign;
-use crate::runtime::objects::name;
+use velero_api::metadata::name;
 
 /// Moves a backup or restore to a phase if the table of moves has it. Nobody holds one that is not InProgress.
 pub(crate) fn move_to<K: Kind>(object: &mut K, phase: K::Phase) -> Result<()> {

@@ -6,6 +6,8 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use tokio::time::Instant;
 use velero_api::GoDuration;
+use velero_api::metadata::name;
+use velero_cluster::ItemRef;
 use velero_engine::Journal;
 use velero_plugin::{Actions, OperationProgress};
 use velero_rules::operations::{Report, error_text};
@@ -15,7 +17,6 @@ use crate::lifecycle::operation::Operation;
 use crate::lifecycle::round::{Answer, Farewell, Meaning, Problem, Round, Step};
 use crate::runtime::clock;
 use crate::runtime::error::describe;
-use crate::runtime::objects::name;
 
 /// How many operations are asked about at the same time.
 const AT_ONCE: usize = 32;
@@ -138,7 +139,7 @@ pub(crate) fn note_failures<'a, O: Operation>(journal: &Journal, failed: impl In
     for operation in failed {
         let item = operation.item();
         let (resource, text) = (item.group_resource(), error_text(&operation.status().error, operation.action()));
-        let entry = journal.error().object(&resource, Some(&item.namespace), &item.name);
+        let entry = journal.error().item(ItemRef::new(resource.as_str(), Some(&item.namespace), &item.name));
         entry.field("operationID", operation.id()).message(&text);
     }
 }

@@ -12,12 +12,12 @@ use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::{Resource, ResourceExt};
 use serde_json::json;
 use velero_api::labels;
+use velero_api::metadata::uid;
 use velero_api::v1::{Backup, Restore};
 use velero_cluster::Error as ClusterError;
 
 use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::error::{Result, describe};
-use crate::runtime::objects::uid;
 
 /// The pause between two looks.
 const PERIOD: Duration = Duration::from_secs(30);

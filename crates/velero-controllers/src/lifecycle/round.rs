@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use velero_api::GoDuration;
 use velero_api::records::OperationStatus;
 use velero_plugin::Error as PluginError;
-use velero_rules::operations::{Report, Verdict, take_report};
+use velero_rules::operations::{NoAnswer, Report, Verdict, take_report};
 
 use crate::lifecycle::operation::Operation;
 
@@ -103,7 +103,7 @@ impl<'a, O: Operation> Round<'a, O> {
             let (answer, may_go_on) = match answer {
                 Ok(report) => (Ok(report), false),
                 Err(Problem { text, meaning: Meaning::Unknown }) => (Ok(as_before(status, &text)), false),
-                Err(Problem { text, meaning }) => (Err(text), meaning != Meaning::NotKnown),
+                Err(Problem { text, meaning }) => (Err(NoAnswer(text)), meaning != Meaning::NotKnown),
             };
             match take_report(status, answer, self.timeout, now) {
                 Verdict::Running | Verdict::Completed => continue,

@@ -1,10 +1,11 @@
 //! Keeps the status of locations true: can they be used, and which one is the default.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use jiff::Timestamp;
 use velero_api::GoDuration;
+use velero_api::metadata::name;
 use velero_api::v1::{BackupStorageLocation, BackupStorageLocationPhase};
 
 use crate::location::default::keep_one_default;
@@ -13,7 +14,7 @@ use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler};
 use crate::runtime::error::Result;
-use crate::runtime::objects::name;
+use crate::runtime::lock::lock;
 use crate::runtime::store_message::explain;
 
 /// Watches BackupStorageLocations.
@@ -38,7 +39,7 @@ impl BackupStorageLocationReconciler {
 
     /// Whether the spec is another one than at the last validation.
     fn has_new_spec(&self, location: &BackupStorageLocation) -> bool {
-        let mut validated = self.validated.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut validated = lock(&self.validated);
         let spec = serde_json::to_string(&location.spec).unwrap_or_default();
         validated.insert(name(location).to_owned(), spec.clone()) != Some(spec)
     }
@@ -70,7 +71,7 @@ impl Reconciler for BackupStorageLocationReconciler {
     }
 
     fn forget(&self, name: &str) {
-        self.validated.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        lock(&self.validated).remove(name);
         self.context.metrics.end_location(name);
     }
 }

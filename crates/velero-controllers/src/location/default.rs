@@ -1,10 +1,10 @@
 //! Which location is the default.
 
+use velero_api::metadata::name;
 use velero_api::v1::BackupStorageLocation;
 
 use crate::runtime::context::Context;
 use crate::runtime::error::Result;
-use crate::runtime::objects::name;
 
 /// Makes the location named by the flag the default, unless there is one.
 pub(crate) async fn ensure_default_location(context: &Context) -> Result<()> {

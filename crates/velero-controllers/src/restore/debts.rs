@@ -1,5 +1,6 @@
 //! Pays what an interrupted restore owes: see [`crate::lifecycle::debts`].
 
+use velero_api::metadata::name;
 use velero_api::v1::Restore;
 
 use crate::lifecycle::cancel::try_cancel_owned;
@@ -9,7 +10,6 @@ use crate::restore::store::store_of;
 use crate::runtime::context::Context;
 use crate::runtime::driver::{Next, WHILE_HELD};
 use crate::runtime::error::Result;
-use crate::runtime::objects::name;
 
 /// What an interrupted restore may have left behind.
 pub(crate) const LEFT_BEHIND: &str = "operations of the interrupted run";

@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
+use velero_api::metadata::name;
 use velero_api::v1::{Backup, BackupStorageLocation, Restore};
 
 use crate::lifecycle::cancel::{cancel_owned, try_cancel_owned};
-use crate::restore::kept_files::{claims_files, disclaim};
+use crate::restore::kept_files::{keeps_files, let_go_of_files};
 use crate::runtime::context::Context;
 use crate::runtime::driver::Next;
 use crate::runtime::error::Result;
-use crate::runtime::objects::name;
 
 /// How soon a location that cannot be used is looked at again.
 const PAUSE: Duration = Duration::from_secs(30);
 
 /// Removes the files of a restore that is being deleted, then lets it go.
 pub(super) async fn release(context: &Context, restore: &Restore) -> Result<Next> {
-    if !claims_files(restore) {
+    if !keeps_files(restore) {
         return Ok(Next::Change);
     }
     if let Some(location) = location_of(context, restore).await? {
@@ -33,7 +33,7 @@ pub(super) async fn release(context: &Context, restore: &Restore) -> Result<Next
     } else {
         cancel_owned(context, restore, None).await;
     }
-    disclaim(context, restore).await?;
+    let_go_of_files(context, restore).await?;
     tracing::info!(restore = name(restore), "Restore deleted");
     Ok(Next::Change)
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use velero_api::GoDuration;
 use velero_api::dry_run;
+use velero_api::metadata::name;
 use velero_api::records::{RestoreOperation, Results};
 use velero_api::v1::{Restore, RestorePhase};
 use velero_archive::RestoreFile;
@@ -21,16 +22,16 @@ use velero_engine::restore::ItemPreview;
 use crate::lifecycle::cancel::cancel_unfinished;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::operation::Operation;
-use crate::restore::kept_files::{claim_files, claims_files};
+use crate::restore::error::RunError;
+use crate::restore::kept_files::{keep_files, keeps_files};
 use crate::restore::prepare::{PreparedRestore, prepare_restore};
+use crate::restore::settle;
 use crate::restore::store::open;
-use crate::restore::{settle, transfer};
+use crate::restore::transfer::{self, Means};
 use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::driver::Next;
-use crate::runtime::error::{Result, describe};
-use crate::runtime::objects::name;
-use crate::runtime::store_message::explain;
+use crate::runtime::error::Result;
 
 /// How long a request is kept. Who asked removes it; this is for those who did not stay.
 const LIFETIME: GoDuration = GoDuration::from_hours(1);
@@ -80,7 +81,7 @@ pub(super) async fn answer(context: &SharedContext, request: Restore, slots: &Se
             }
             Err(reason) => {
                 status.phase = Some(RestorePhase::Failed);
-                status.failure_reason = reason;
+                status.failure_reason = reason.to_string();
             }
         }
     } else {
@@ -92,22 +93,22 @@ pub(super) async fn answer(context: &SharedContext, request: Restore, slots: &Se
     Ok(Next::After(clock::until(end, now)))
 }
 
-/// Tells who asked that somebody answers, and claims the files that will be stored.
+/// Tells who asked that somebody answers, and stays until the files that will be stored are gone.
 async fn take(context: &Context, request: Restore, prepared: &PreparedRestore) -> Result<Restore> {
-    if dry_run::taken_by(&request) == Some(&context.settings.server_version) && claims_files(&request) {
+    if dry_run::taken_by(&request) == Some(&context.settings.server_version) && keeps_files(&request) {
         return Ok(request);
     }
     let mut taken = request.clone();
     dry_run::take(&mut taken, &context.settings.server_version, &prepared.restore.spec.backup_name);
-    if !claims_files(&taken) {
-        claim_files(&mut taken);
+    if !keeps_files(&taken) {
+        keep_files(&mut taken);
     }
     context.objects.patch(&request, &taken).await
 }
 
 /// Finds out what the restore would do and stores it; how many warnings and errors it would have. Nothing when the
 /// server ends or nobody wants to know any more.
-async fn look(context: &Context, request: &Restore, prepared: PreparedRestore) -> Result<Option<Counts>, String> {
+async fn look(context: &Context, request: &Restore, prepared: PreparedRestore) -> Result<Option<Counts>, RunError> {
     tracing::info!(
         request = name(request),
         backup = prepared.restore.spec.backup_name,
@@ -116,10 +117,11 @@ async fn look(context: &Context, request: &Restore, prepared: PreparedRestore) -
     let store = open(context, &prepared).await?;
     let restore = prepared.restore.clone();
     let journal = restore.journal(context);
-    let tools = context.plugins.open_for_dry_run(&journal).await.map_err(|error| describe(&error))?;
+    let tools = context.plugins.open_for_dry_run(&journal).await.map_err(RunError::Needs)?;
     let started = Recorded::default();
+    let means = Means { tools: &tools, started: &started };
     let looked = tokio::select! {
-        looked = transfer::look(context, prepared, &journal, &store, (&tools, &started)) => Some(looked),
+        looked = transfer::look(context, prepared, &journal, &store, means) => Some(looked),
         () = context.stop.cancelled() => None,
         () = settle::deleted(context, request) => None,
     };
@@ -136,7 +138,7 @@ async fn look(context: &Context, request: &Restore, prepared: PreparedRestore) -
         errors: results.errors,
     };
     let stored = store.put_restore_json(name(request), RestoreFile::Results, &report).await;
-    stored.map_err(|error| format!("the report could not be stored: {}", explain(&error)))?;
+    stored.map_err(RunError::Report)?;
     Ok(Some(counts))
 }
 

@@ -1,9 +1,9 @@
 //! The end of a restore, and what is told about it.
 
+use velero_api::metadata::name;
 use velero_api::v1::Restore;
 
 use crate::runtime::context::Context;
-use crate::runtime::objects::name;
 
 /// Tells how a restore ended; the figures of the metrics come from the status alone.
 pub(crate) fn report(context: &Context, restore: &Restore) {

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::TypedLocalObjectReference;
 use velero_api::v1::{Backup, BackupStorageLocation, RestoreSpec};
 use velero_api::{FeatureFlags, labels};
+use velero_rules::Unusable;
 use velero_rules::api_versions::{VersionPriorities, parse_version_priorities};
 use velero_rules::resource_modifiers::ResourceModifiers;
 use velero_rules::resource_policies::ResourcePolicies;
@@ -25,9 +26,9 @@ pub(super) struct Facts {
     /// All locations.
     pub(super) locations: Vec<BackupStorageLocation>,
     /// The changes to make to objects, or why they cannot be made.
-    pub(super) modifiers: Result<Option<ResourceModifiers>, String>,
+    pub(super) modifiers: Result<Option<ResourceModifiers>, Unusable>,
     /// The policies of the restore, or why they cannot be used.
-    pub(super) policies: Result<Option<ResourcePolicies>, String>,
+    pub(super) policies: Result<Option<ResourcePolicies>, Unusable>,
 }
 
 /// Reads what a restore is prepared with.
@@ -55,7 +56,7 @@ pub(super) async fn gather(objects: &Objects, spec: &RestoreSpec) -> Result<Fact
 async fn modifiers(
     objects: &Objects,
     reference: Option<&TypedLocalObjectReference>,
-) -> Result<Option<ResourceModifiers>, String> {
+) -> Result<Option<ResourceModifiers>, Unusable> {
     let Some(reference) = reference else { return Ok(None) };
     if !is_config_map(reference) {
         return Ok(None);
@@ -63,17 +64,19 @@ async fn modifiers(
     let full_name = format!("{}/{}", objects.namespace(), reference.name);
     let missing = || format!("failed to get resource modifiers configmap {full_name}");
     let found = objects.config_map(&reference.name).await;
-    let found = found.map_err(|error| format!("{}: {}", missing(), describe(&error)))?.ok_or_else(missing)?;
+    let found = found
+        .map_err(|error| Unusable(format!("{}: {}", missing(), describe(&error))))?
+        .ok_or_else(|| Unusable(missing()))?;
     let modifiers = ResourceModifiers::from_config_map(&found.data.unwrap_or_default());
-    modifiers
-        .map(Some)
-        .map_err(|error| format!("Error in parsing resource modifiers provided in configmap {full_name}: {error}"))
+    modifiers.map(Some).map_err(|error| {
+        Unusable(format!("Error in parsing resource modifiers provided in configmap {full_name}: {error}"))
+    })
 }
 
 async fn policies(
     objects: &Objects,
     reference: Option<&TypedLocalObjectReference>,
-) -> Result<Option<ResourcePolicies>, String> {
+) -> Result<Option<ResourcePolicies>, Unusable> {
     match reference {
         Some(reference) if is_config_map(reference) => read_policies(objects, &reference.name).await.map(Some),
         _ => Ok(None),

@@ -1,6 +1,7 @@
 //! What becomes of a restore while its operations are followed. When all have ended it ends too, or waits for hooks that
 //! still run in restored pods.
 
+use velero_api::metadata::name;
 use velero_api::v1::{Restore, RestorePhase};
 use velero_engine::Journal;
 use velero_engine::journal::Counts;
@@ -20,7 +21,6 @@ use crate::runtime::clock;
 use crate::runtime::context::Context;
 use crate::runtime::driver::Next;
 use crate::runtime::error::Result;
-use crate::runtime::objects::name;
 use crate::runtime::ownership::End;
 
 impl Follow for Restore {
@@ -66,7 +66,7 @@ impl Follow for Restore {
 async fn leave(context: &Context, restore: &Restore, moved: Restore, store: &BackupStore) -> Result<()> {
     let mut ended = moved;
     if let Some(parked) = context.parked_hooks.take(name(restore)) {
-        ended = finish_hooks(context, restore, ended, store, (parked, None)).await?;
+        ended = finish_hooks(context, restore, ended, store, parked, None).await?;
     } else if ended.status.phase().is_terminal() {
         ended.status.completion_timestamp = Some(clock::now_time());
     }

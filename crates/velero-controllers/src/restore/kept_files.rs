@@ -7,17 +7,17 @@ use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result};
 
 /// Whether a restore stays until its files are gone.
-pub(crate) fn claims_files(restore: &Restore) -> bool {
+pub(crate) fn keeps_files(restore: &Restore) -> bool {
     restore.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == RESTORE_EXTERNAL_RESOURCES)
 }
 
 /// Makes a restore stay until its files are gone.
-pub(super) fn claim_files(restore: &mut Restore) {
+pub(super) fn keep_files(restore: &mut Restore) {
     restore.metadata.finalizers.get_or_insert_default().push(RESTORE_EXTERNAL_RESOURCES.to_owned());
 }
 
-/// Takes back the claim on a restore's files; one that is gone already is fine.
-pub(crate) async fn disclaim(context: &Context, restore: &Restore) -> Result<()> {
+/// Lets a restore go whose files are gone; one that is gone already is fine.
+pub(crate) async fn let_go_of_files(context: &Context, restore: &Restore) -> Result<()> {
     let mut released = restore.clone();
     if let Some(finalizers) = &mut released.metadata.finalizers {
         finalizers.retain(|finalizer| finalizer != RESTORE_EXTERNAL_RESOURCES);

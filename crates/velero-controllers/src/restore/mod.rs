@@ -16,6 +16,7 @@ pub(crate) mod debts;
 mod deletion;
 mod dry_run;
 mod ending;
+mod error;
 mod facts;
 mod finalizer;
 mod following;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use velero_api::metadata::name;
 use velero_api::records::BackupVolumeInfo;
 use velero_api::v1::{Backup, BackupStorageLocation, Restore, RestorePhase};
 use velero_cluster::{Cluster, Discovery};
@@ -20,7 +21,7 @@ use velero_rules::validation::StorageLocationFacts;
 use crate::lifecycle::phase::move_to;
 use crate::restore::facts::{self, Facts};
 use crate::runtime::error::{Error, Result};
-use crate::runtime::objects::{Objects, name};
+use crate::runtime::objects::Objects;
 use crate::runtime::plugins::built_in;
 use crate::runtime::settings::Settings;
 
@@ -128,7 +129,7 @@ impl PreparedRestore {
     ) -> Result<RestoreRequest> {
         let discovery = Arc::new(cluster.discover().await?);
         let actions = built_in(cluster, &discovery, settings, true)?;
-        self.request_with(cluster, settings, volumes, (actions, discovery)).await
+        self.request_with(cluster, settings, volumes, actions, discovery).await
     }
 
     /// The same with actions that are not built in too, and what the cluster serves.
@@ -137,7 +138,8 @@ impl PreparedRestore {
         cluster: &Cluster,
         settings: &Settings,
         volumes: Vec<BackupVolumeInfo>,
-        (actions, discovery): (Actions, Arc<Discovery>),
+        actions: Actions,
+        discovery: Arc<Discovery>,
     ) -> Result<RestoreRequest> {
         let objects = Objects::new(cluster.clone(), &settings.namespace);
         let missing = || Error::invalid("Restore", name(&self.restore), "it names no backup that exists");

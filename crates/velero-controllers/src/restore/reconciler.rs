@@ -12,7 +12,7 @@ use crate::lifecycle::debts::owes;
 use crate::lifecycle::follow::follow;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::refusal::write_refusal;
-use crate::restore::kept_files::{claim_files, claims_files};
+use crate::restore::kept_files::{keep_files, keeps_files};
 use crate::restore::{debts, deletion, dry_run as dry_runs, finalizer, run};
 use crate::runtime::context::SharedContext;
 use crate::runtime::controller::Controller;
@@ -52,10 +52,10 @@ impl Reconciler for RestoresReconciler {
         if dry_run::is_asked(&restore) {
             return dry_runs::answer(context, restore, &self.looks).await;
         }
-        if !claims_files(&restore) {
-            let mut claimed = restore.clone();
-            claim_files(&mut claimed);
-            context.objects.patch(&restore, &claimed).await?;
+        if !keeps_files(&restore) {
+            let mut keeping = restore.clone();
+            keep_files(&mut keeping);
+            context.objects.patch(&restore, &keeping).await?;
             return Ok(Next::Change);
         }
         match restore.status.phase() {

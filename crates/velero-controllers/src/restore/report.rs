@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use velero_api::metadata::name;
 use velero_api::v1::{HookStatus, Restore};
 use velero_engine::Journal;
 use velero_engine::restore::RestoreOutcome;
@@ -15,7 +16,6 @@ use crate::lifecycle::phase::move_to;
 use crate::restore::awaited::Awaited;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
-use crate::runtime::objects::name;
 
 /// How long the log of a failed restore may take to be stored.
 const EXPLANATION: Duration = Duration::from_secs(10);

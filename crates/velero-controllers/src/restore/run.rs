@@ -1,11 +1,12 @@
-//! Runs a restore: prepare and validate, claim, run the engine from the store into the cluster, report.
+//! Runs a restore: prepare and validate, take, run the engine from the store into the cluster, report.
 //!
-//! The status has one writer at any time: first the claim, then the progress, then the end. What the end says comes
+//! The status has one writer at any time: first who takes it, then the progress, then the end. What the end says comes
 //! from the journal alone, and so do the log and the results file. A restore whose actions started operations waits for
 //! them (`following`); one whose pods still run hooks passes through Finalizing; any other goes straight to its
 //! end.
 
 use tokio::sync::SemaphorePermit;
+use velero_api::metadata::name;
 use velero_api::v1::{Restore, RestorePhase};
 use velero_engine::Journal;
 use velero_engine::recorder::Recorded;
@@ -15,16 +16,17 @@ use crate::lifecycle::cancel::{cancel_owned, cancel_unfinished};
 use crate::lifecycle::ending::{LostTrack, lose_track};
 use crate::lifecycle::kind::Kind;
 use crate::restore::ending::report as report_end;
+use crate::restore::error::RunError;
 use crate::restore::prepare::{PreparedRestore, judge, prepare_restore};
 use crate::restore::report::Failure;
 use crate::restore::store::open;
-use crate::restore::{report, settle, transfer};
+use crate::restore::transfer::{self, Means};
+use crate::restore::{report, settle};
 use crate::runtime::busy::Hold;
 use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::error::{Result, describe};
 use crate::runtime::metrics::Counter;
-use crate::runtime::objects::name;
 use crate::runtime::ownership::End;
 
 /// Runs a new restore to its end. It has a place among those that run until its last object is restored; while it waits
@@ -37,13 +39,13 @@ pub(super) async fn run(context: &SharedContext, restore: Restore, place: Semaph
     if *prepared.restore.status.phase() == RestorePhase::InProgress {
         context.holder.sign(&mut prepared.restore);
     }
-    let claimed = context.claim(&restore, &prepared.restore).await?;
-    context.metrics.count(Counter::RestoreAttempt, &claimed.spec.schedule_name);
-    if *claimed.status.phase() != RestorePhase::InProgress {
-        report_end(context, &claimed);
+    let taken = context.take(&restore, &prepared.restore).await?;
+    context.metrics.count(Counter::RestoreAttempt, &taken.spec.schedule_name);
+    if *taken.status.phase() != RestorePhase::InProgress {
+        report_end(context, &taken);
         return Ok(());
     }
-    prepared.restore = claimed;
+    prepared.restore = taken;
     execute(context, prepared, &hold, place).await
 }
 
@@ -67,8 +69,8 @@ async fn execute(
     let opened = open(context, &prepared).await;
     let store = opened.as_ref().ok().cloned();
     let ended = match opened {
-        Err(reason) => Err(Failure { reason, store: None }),
-        Ok(store) => attempt(context, prepared, &journal, store, (hold, place)).await,
+        Err(error) => Err(Failure { reason: error.to_string(), store: None }),
+        Ok(store) => attempt(context, prepared, &journal, store, hold, place).await,
     };
     let ended = match ended {
         Ok(ended) => ended,
@@ -95,26 +97,28 @@ async fn attempt(
     prepared: PreparedRestore,
     journal: &Journal,
     store: BackupStore,
-    (hold, place): (&Hold<'_>, SemaphorePermit<'_>),
+    hold: &Hold<'_>,
+    place: SemaphorePermit<'_>,
 ) -> Result<Restore, Failure> {
     let restore = prepared.restore.clone();
     let failed = |reason| Failure { reason, store: Some(store.clone()) };
     let tools = context.plugins.open(Some(journal)).await.map_err(|error| failed(describe(&error)))?;
     let started = Recorded::default();
-    let interrupted = |reason: &str| Err(reason.to_owned());
+    let interrupted = |reason| Err(RunError::Interrupted(reason));
+    let means = Means { tools: &tools, started: &started };
     let restored = tokio::select! {
-        restored = transfer::contents(context, prepared, journal, &store, (&tools, &started)) => restored,
+        restored = transfer::contents(context, prepared, journal, &store, means) => restored,
         () = context.stop.cancelled() => interrupted("the server was stopped while the restore ran; create a new restore"),
         () = hold.interrupted() => interrupted("its backup was deleted while the restore ran"),
         () = settle::deleted(context, &restore) => interrupted("the restore was deleted while it ran"),
     };
     drop(place);
     let ended = match restored {
-        Err(reason) => Err(failed(reason)),
-        Ok((outcome, hooks)) => {
+        Err(error) => Err(failed(error.to_string())),
+        Ok(restored) => {
             report::note_end(journal);
-            let (restore, left) = (restore.clone(), (hooks, &tools.actions, hold));
-            let settled = settle::settle(context, restore, journal, &store, outcome, left).await;
+            let restore = restore.clone();
+            let settled = settle::settle(context, restore, journal, &store, restored, &tools.actions, hold).await;
             settled.map_err(|error| failed(describe(&error)))
         }
     };

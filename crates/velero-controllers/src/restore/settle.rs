@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use velero_api::metadata::{name, uid};
 use velero_api::v1::{HookStatus, Restore};
 use velero_engine::Journal;
-use velero_engine::restore::{RestoreOutcome, RunningHooks};
+use velero_engine::restore::RunningHooks;
 use velero_plugin::Actions;
 use velero_store::BackupStore;
 
@@ -16,15 +17,15 @@ use crate::lifecycle::operation::tally;
 use crate::lifecycle::phase::move_to;
 use crate::lifecycle::poll::{note_failures, poll};
 use crate::restore::awaited::Awaited;
-use crate::restore::{report, transfer};
+use crate::restore::error::NotStored;
+use crate::restore::report;
+use crate::restore::transfer::{self, Restored};
 use crate::runtime::busy::Hold;
 use crate::runtime::clock;
 use crate::runtime::context::Context;
 use crate::runtime::error::Result;
-use crate::runtime::objects::{name, uid};
 use crate::runtime::ownership::End;
 use crate::runtime::parked::Parked;
-use crate::runtime::store_message::explain;
 
 /// How long files may take to be stored once the server is told to end.
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -39,8 +40,9 @@ pub(super) async fn settle(
     restore: Restore,
     journal: &Journal,
     store: &BackupStore,
-    mut outcome: RestoreOutcome,
-    (hooks, actions, hold): (RunningHooks, &Actions, &Hold<'_>),
+    Restored { mut outcome, hooks }: Restored,
+    actions: &Actions,
+    hold: &Hold<'_>,
 ) -> Result<Restore> {
     let awaited = Awaited::of(&hooks);
     let operations = &mut outcome.operations;
@@ -62,7 +64,7 @@ pub(super) async fn settle(
     }
     if !awaited.is_nothing() {
         let parked = Parked { hooks, journal: journal.clone() };
-        return finish_hooks(context, &restore, ended, store, (parked, Some(hold))).await;
+        return finish_hooks(context, &restore, ended, store, parked, Some(hold)).await;
     }
     ended.status.completion_timestamp = Some(clock::now_time());
     Ok(ended)
@@ -76,12 +78,13 @@ pub(super) async fn finish_hooks(
     restore: &Restore,
     finalizing: Restore,
     store: &BackupStore,
-    (parked, hold): (Parked, Option<&Hold<'_>>),
+    parked: Parked,
+    hold: Option<&Hold<'_>>,
 ) -> Result<Restore> {
     let Parked { hooks, journal } = parked;
     let mut ended = finalizing;
     let End::Written(written) = context.write_end(restore, &ended).await? else { return Ok(ended) };
-    ended.status.hook_status = Some(wait_for_hooks(context, &written, &journal, (hooks, hold)).await);
+    ended.status.hook_status = Some(wait_for_hooks(context, &written, &journal, hooks, hold).await);
     Awaited::default().note(&mut ended);
     let stored = hurried(context, restore.files(store).put_journal(&journal)).await;
     let problem = note_storage(&journal, stored);
@@ -100,7 +103,8 @@ async fn wait_for_hooks(
     context: &Context,
     restore: &Restore,
     journal: &Journal,
-    (hooks, hold): (RunningHooks, Option<&Hold<'_>>),
+    hooks: RunningHooks,
+    hold: Option<&Hold<'_>>,
 ) -> HookStatus {
     let awaited = Awaited::of(&hooks);
     let interrupted = async {
@@ -148,19 +152,19 @@ pub(super) async fn deleted(context: &Context, restore: &Restore) {
 async fn hurried(
     context: &Context,
     storing: impl Future<Output = Result<(), velero_store::Error>>,
-) -> Result<(), String> {
+) -> Result<(), NotStored> {
     let out_of_time = async {
         context.stop.cancelled().await;
         tokio::time::sleep(LAST_WORDS).await;
     };
     tokio::select! {
-        stored = storing => stored.map_err(|error| explain(&error)),
-        () = out_of_time => Err("the server was stopped before the store had taken them".to_owned()),
+        stored = storing => stored.map_err(NotStored::Store),
+        () = out_of_time => Err(NotStored::Stopped),
     }
 }
 
 /// What to say when files could not be stored; nothing when they were. The objects are restored all the same.
-fn note_storage(journal: &Journal, stored: Result<(), String>) -> String {
+fn note_storage(journal: &Journal, stored: Result<(), NotStored>) -> String {
     let Err(problem) = stored else { return String::new() };
     journal.error().error(&problem).message("Error storing the files of the restore");
     format!("the log and results of the restore could not be stored: {problem}")

@@ -3,10 +3,10 @@
 use velero_api::v1::{Backup, BackupStorageLocation, Restore};
 use velero_store::BackupStore;
 
+use crate::restore::error::RunError;
 use crate::restore::prepare::PreparedRestore;
 use crate::runtime::context::Context;
 use crate::runtime::error::Result;
-use crate::runtime::store_message::explain;
 
 /// The store of a restore's files; none when the backup or the location is gone.
 pub(crate) async fn store_of(context: &Context, restore: &Restore) -> Result<Option<BackupStore>> {
@@ -17,7 +17,7 @@ pub(crate) async fn store_of(context: &Context, restore: &Restore) -> Result<Opt
 }
 
 /// Opens the store of the backup that a restore was prepared from, or says why that cannot be done.
-pub(super) async fn open(context: &Context, prepared: &PreparedRestore) -> Result<BackupStore, String> {
-    let location = prepared.location.as_ref().ok_or_else(|| "its backup has no location".to_owned())?;
-    context.locations.open(location).await.map_err(|error| explain(&error))
+pub(super) async fn open(context: &Context, prepared: &PreparedRestore) -> Result<BackupStore, RunError> {
+    let location = prepared.location.as_ref().ok_or(RunError::NoLocation)?;
+    context.locations.open(location).await.map_err(RunError::Location)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use velero_api::metadata::name;
 use velero_api::records::{BackupVolumeInfo, RestoreOperation};
 use velero_api::v1::{PodVolumeBackup, Restore, RestoreProgress};
 use velero_archive::{BackupFile, RestoreFile};
@@ -16,39 +17,50 @@ use velero_store::{BackupStore, ByteStream, Error as StoreError, blocking_reader
 
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::started::keep_stored;
+use crate::restore::error::RunError;
 use crate::restore::prepare::PreparedRestore;
 use crate::runtime::context::Context;
-use crate::runtime::error::{Result, describe};
-use crate::runtime::objects::name;
+use crate::runtime::error::Result;
 use crate::runtime::plugins::Tools;
 use crate::runtime::progress;
-use crate::runtime::store_message::explain;
 
 /// How long it is at least from one report of progress to the next. With the time a report takes, watchers hear of a
 /// running restore at least once a second.
 const PAUSE: Duration = Duration::from_millis(800);
+
+/// What a restore works with: plugins, and the record of the operations they start.
+#[derive(Clone, Copy)]
+pub(super) struct Means<'a> {
+    pub(super) tools: &'a Tools,
+    pub(super) started: &'a Recorded<RestoreOperation>,
+}
+
+/// What came of the work of the engine.
+pub(super) struct Restored {
+    pub(super) outcome: RestoreOutcome,
+    /// What still goes on.
+    pub(super) hooks: RunningHooks,
+}
 
 /// Puts together what the engine needs to restore, or to look: the same for both.
 pub(super) async fn request(
     context: &Context,
     prepared: PreparedRestore,
     store: &BackupStore,
-    (tools, started): (&Tools, &Recorded<RestoreOperation>),
-) -> Result<(RestoreRequest, ByteStream), String> {
+    means: Means<'_>,
+) -> Result<(RestoreRequest, ByteStream), RunError> {
     let restore = prepared.restore.clone();
     let backup = &restore.spec.backup_name;
-    let volumes = volumes(store, backup).await;
-    let volumes = volumes.map_err(|error| format!("error fetching volume information: {}", explain(&error)))?;
+    let failed = |doing| move |source| RunError::File { doing, source };
+    let volumes = volumes(store, backup).await.map_err(failed("fetching volume information"))?;
     let snapshots = store.get_json(backup, BackupFile::VolumeSnapshots).await;
-    let snapshots =
-        snapshots.map_err(|error| format!("error fetching volume snapshots metadata: {}", explain(&error)))?;
-    let archive = store.get_contents(backup).await;
-    let archive = archive.map_err(|error| format!("error downloading backup: {}", explain(&error)))?;
-    let (actions, discovery) = (tools.actions.clone(), Arc::clone(&tools.discovery));
+    let snapshots = snapshots.map_err(failed("fetching volume snapshots metadata"))?;
+    let archive = store.get_contents(backup).await.map_err(failed("downloading backup"))?;
+    let (actions, discovery) = (means.tools.actions.clone(), Arc::clone(&means.tools.discovery));
     let cluster = context.objects.cluster();
-    let request = prepared.request_with(cluster, &context.settings, volumes, (actions, discovery)).await;
-    let request = request.map_err(|error| describe(&error))?;
-    let request = RestoreRequest { snapshots, operations: started.clone(), ..request };
+    let request = prepared.request_with(cluster, &context.settings, volumes, actions, discovery).await;
+    let request = request.map_err(RunError::Needs)?;
+    let request = RestoreRequest { snapshots, operations: means.started.clone(), ..request };
     Ok((request, archive))
 }
 
@@ -58,10 +70,10 @@ pub(super) async fn contents(
     prepared: PreparedRestore,
     journal: &Journal,
     store: &BackupStore,
-    (tools, started): (&Tools, &Recorded<RestoreOperation>),
-) -> Result<(RestoreOutcome, RunningHooks), String> {
+    means: Means<'_>,
+) -> Result<Restored, RunError> {
     let restore = prepared.restore.clone();
-    let (request, archive) = request(context, prepared, store, (tools, started)).await?;
+    let (request, archive) = request(context, prepared, store, means).await?;
     journal.info().message("starting restore");
 
     let (sender, receiver) = watch::channel(RestoreProgress::default());
@@ -74,10 +86,10 @@ pub(super) async fn contents(
     };
     let report = progress::write(context, &restore, PAUSE, receiver, done.clone(), put_progress);
     let files = restore.files(store);
-    let put = || async { files.put_operations(&started.all()).await };
-    let record = keep_stored("Operations that were started", started.subscribe(), &done, put);
+    let put = || async { files.put_operations(&means.started.all()).await };
+    let record = keep_stored("Operations that were started", means.started.subscribe(), &done, put);
     let (restored, (), ()) = tokio::join!(work, report, record);
-    restored
+    restored.map(|(outcome, hooks)| Restored { outcome, hooks })
 }
 
 /// What is known of the volumes of a backup, from all files that tell of them.
@@ -100,16 +112,16 @@ pub(super) async fn look(
     prepared: PreparedRestore,
     journal: &Journal,
     store: &BackupStore,
-    (tools, started): (&Tools, &Recorded<RestoreOperation>),
-) -> Result<Preview, String> {
-    let (request, archive) = request(context, prepared, store, (tools, started)).await?;
+    means: Means<'_>,
+) -> Result<Preview, RunError> {
+    let (request, archive) = request(context, prepared, store, means).await?;
     let (archive, journal) = (blocking_reader(archive), journal.clone());
     on_a_thread(async move || restore::preview(request, archive, &journal).await).await
 }
 
 /// Works on a thread of its own, so that a large restore takes no turn from the controllers. Dropping the future gives
 /// the work up.
-async fn on_a_thread<T, W>(work: W) -> Result<T, String>
+async fn on_a_thread<T, W>(work: W) -> Result<T, RunError>
 where
     T: Send + 'static,
     W: AsyncFnOnce() -> Result<T, RestoreError> + Send + 'static,
@@ -120,9 +132,9 @@ where
     let runtime = tokio::runtime::Handle::current();
     let working = tokio::task::spawn_blocking(move || {
         let restored = runtime.block_on(dropped.run_until_cancelled(work()));
-        restored.ok_or("the restore was given up")?.map_err(|error| describe(&error))
+        restored.ok_or(RunError::GivenUp)?.map_err(RunError::Engine)
     });
-    working.await.map_err(|error| error.to_string())?
+    working.await?
 }
 
 /// Stores all files of a restore. What cannot be stored is told; the results and the log come last.

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+
+use crate::runtime::lock::lock;
 
 /// The backups, or the restores, that somebody in this process works on.
 #[derive(Default)]
@@ -51,7 +53,7 @@ impl Busy {
     }
 
     fn held(&self) -> MutexGuard<'_, HashMap<String, CancellationToken>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.held)
     }
 }
 

@@ -20,6 +20,7 @@ use velero_cluster::Error as ClusterError;
 
 use crate::runtime::controller::Controller;
 use crate::runtime::error::{Error, Result, describe};
+use crate::runtime::lock::lock;
 use crate::runtime::objects::Objects;
 
 /// The first pause after a failure; it doubles with each further one.
@@ -156,7 +157,7 @@ impl<R: Reconciler> Driver<R> {
     }
 
     fn failures(&self) -> std::sync::MutexGuard<'_, HashMap<String, u32>> {
-        self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        lock(&self.failures)
     }
 }
 

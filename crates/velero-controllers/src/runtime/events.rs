@@ -1,17 +1,18 @@
 //! Events: what people should hear of who look at an object.
 
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use velero_api::metadata::name;
 use velero_api::resource::VeleroResource;
 
 use crate::runtime::context::Context;
-use crate::runtime::objects::name;
 
 /// Writes a warning about an object; one that cannot be written is told in the log.
 pub(crate) async fn warn<K: VeleroResource>(
     context: &Context,
     object: &K,
     controller: &str,
-    (reason, action): (&str, &str),
+    reason: &str,
+    action: &str,
     note: String,
 ) {
     let reporter = Reporter { controller: controller.to_owned(), instance: None };

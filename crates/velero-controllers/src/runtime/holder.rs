@@ -2,8 +2,7 @@
 
 use kube::Resource;
 use velero_api::annotations::HOLDER_IDENTITY;
-
-use crate::runtime::objects::annotation;
+use velero_api::metadata::annotation;
 
 /// The identity of this process.
 pub(crate) struct Holder(String);

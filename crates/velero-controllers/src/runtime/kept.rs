@@ -4,10 +4,12 @@
 //! time, how far each one is, stays in memory until somebody asks for the file.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::time::Instant;
+
+use crate::runtime::lock::lock;
 
 /// The operations of those that wait, by name.
 pub(crate) struct Kept<O> {
@@ -65,7 +67,7 @@ impl<O: Clone> Kept<O> {
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<String, Entry<O>>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.entries)
     }
 }
 

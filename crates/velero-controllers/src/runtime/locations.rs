@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::SecretKeySelector;
+use velero_api::metadata::name;
 use velero_api::v1::BackupStorageLocation;
 use velero_plugin::host::PluginManager;
 use velero_store::{BackupStore, Credentials, CustomerKey, ObjectStoreHandle, StoreConfig, TransferSettings};
 
 use crate::runtime::credential_files::CredentialFiles;
 use crate::runtime::error::{Error, Result};
-use crate::runtime::objects::{Objects, name};
+use crate::runtime::objects::Objects;
 
 /// The config key that names a Secret with the customer's encryption key, as `name/key`.
 const CUSTOMER_KEY_SECRET: &str = "customerKeyEncryptionSecret";

@@ -3,8 +3,9 @@
 //! Lists tolerate objects that cannot be read: one malformed object must never hide the others.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, SecretKeySelector};
+use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, PostParams, Preconditions};
-use kube::{Resource, ResourceExt};
+use velero_api::metadata;
 use velero_api::resource::VeleroResource;
 use velero_cluster::{Cluster, Error as ClusterError};
 
@@ -74,9 +75,9 @@ impl Objects {
     }
 
     pub(crate) async fn create<K: VeleroResource>(&self, object: &K) -> Result<K> {
-        let name = object.meta().name.clone().unwrap_or_default();
+        let name = metadata::name(object);
         let created = self.api::<K>().create(&PostParams::default(), object).await;
-        Ok(created.map_err(|error| failed::<K>("create", &name, error))?)
+        Ok(created.map_err(|error| failed::<K>("create", name, error))?)
     }
 
     /// Sends what differs between two states of an object; a conflict if it changed in between.
@@ -97,11 +98,11 @@ impl Objects {
 
     /// Deletes an object, and never another one that has its name by now; one that is gone already is fine.
     pub(crate) async fn delete<K: VeleroResource>(&self, object: &K) -> Result<()> {
-        let own = Preconditions { uid: Some(uid(object).to_owned()), resource_version: None };
+        let own = Preconditions { uid: Some(metadata::uid(object).to_owned()), resource_version: None };
         let parameters = DeleteParams::default().preconditions(own);
-        match self.api::<K>().delete(name(object), &parameters).await {
+        match self.api::<K>().delete(metadata::name(object), &parameters).await {
             Ok(_) => Ok(()),
-            Err(error) => match failed::<K>("delete", name(object), error) {
+            Err(error) => match failed::<K>("delete", metadata::name(object), error) {
                 error if error.is_not_found() || error.is_conflict() => Ok(()),
                 error => Err(error.into()),
             },
@@ -130,7 +131,7 @@ impl Objects {
             let problem = format!(
                 "{field} refers to key {key:?} of secret {secret:?}, which does not exist in namespace {namespace:?}"
             );
-            Error::unmet(K::KIND, name(object), problem)
+            Error::unmet(K::KIND, metadata::name(object), problem)
         })
     }
 
@@ -144,24 +145,4 @@ impl Objects {
 
 fn failed<K: VeleroResource>(verb: &str, name: &str, error: kube::Error) -> ClusterError {
     ClusterError::from_kube(format!("{verb} {} {name}", K::PLURAL).trim_end(), error)
-}
-
-/// The name of an object, empty when it has none.
-pub(crate) fn name<K: Resource>(object: &K) -> &str {
-    object.meta().name.as_deref().unwrap_or_default()
-}
-
-/// The value of a label, empty when there is none.
-pub(crate) fn label<'a, K: Resource>(object: &'a K, key: &str) -> &'a str {
-    object.meta().labels.as_ref().and_then(|labels| labels.get(key)).map_or("", String::as_str)
-}
-
-/// The value of an annotation, empty when there is none.
-pub(crate) fn annotation<'a, K: Resource>(object: &'a K, key: &str) -> &'a str {
-    object.meta().annotations.as_ref().and_then(|all| all.get(key)).map_or("", String::as_str)
-}
-
-/// The UID of an object, empty when it has none.
-pub(crate) fn uid<K: Resource>(object: &K) -> &str {
-    object.meta().uid.as_deref().unwrap_or_default()
 }

@@ -6,12 +6,12 @@
 
 use serde_json::Value;
 use velero_api::annotations::HOLDER_IDENTITY;
+use velero_api::metadata::{annotation, name, uid};
 use velero_api::resource::VeleroResource;
 use velero_cluster::{holds_merge_patch, merge_patch_diff};
 
 use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result};
-use crate::runtime::objects::{annotation, name, uid};
 use crate::runtime::retry::until_answered;
 
 /// Whether an object is still what it was in the hands of its holder: the same one, in the same phase.
@@ -45,8 +45,8 @@ pub(crate) enum End<K> {
 
 impl Context {
     /// Takes an object into work: a conflict if it has changed since it was read. As long as no answer says whether it
-    /// is claimed, it is asked again: nobody else would work on it.
-    pub(crate) async fn claim<K: VeleroResource>(&self, before: &K, after: &K) -> Result<K> {
+    /// is taken, it is asked again: nobody else would work on it.
+    pub(crate) async fn take<K: VeleroResource>(&self, before: &K, after: &K) -> Result<K> {
         until_answered(&self.stop, name(before), || self.objects.patch(before, after)).await
     }
 

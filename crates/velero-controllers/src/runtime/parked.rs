@@ -1,10 +1,12 @@
 //! Hooks in restored pods that go on while their restore waits for operations.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use velero_engine::Journal;
 use velero_engine::restore::RunningHooks;
+
+use crate::runtime::lock::lock;
 
 /// The hooks of a restore that waits, and the journal they write to.
 pub(crate) struct Parked {
@@ -20,17 +22,17 @@ pub(crate) struct ParkedHooks {
 
 impl ParkedHooks {
     pub(crate) fn park(&self, restore: &str, parked: Parked) {
-        self.parked.lock().unwrap_or_else(PoisonError::into_inner).insert(restore.to_owned(), parked);
+        lock(&self.parked).insert(restore.to_owned(), parked);
     }
 
     /// Takes the hooks of a restore; who drops them ends them.
     pub(crate) fn take(&self, restore: &str) -> Option<Parked> {
-        self.parked.lock().unwrap_or_else(PoisonError::into_inner).remove(restore)
+        lock(&self.parked).remove(restore)
     }
 
     /// The journal of a restore whose hooks still run.
     pub(crate) fn journal(&self, restore: &str) -> Option<Journal> {
-        let parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner);
+        let parked = lock(&self.parked);
         parked.get(restore).map(|parked| parked.journal.clone())
     }
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use velero_api::metadata::name;
 use velero_api::resource::VeleroResource;
 
 use crate::runtime::context::Context;
 use crate::runtime::error::{Error, describe};
-use crate::runtime::objects::name;
 use crate::runtime::ownership::is_still;
 
 /// Writes the progress until the work is done, `pause` apart. `put` makes it part of the object. No report is on its way

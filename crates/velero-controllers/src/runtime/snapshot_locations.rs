@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use velero_api::metadata::name;
 use velero_api::v1::VolumeSnapshotLocation;
 use velero_plugin::host::PluginManager;
 use velero_plugin::{Error as PluginError, Result as PluginResult, SnapshotterSource, VolumeSnapshotter};
 
 use crate::runtime::credential_files::CredentialFiles;
 use crate::runtime::error::{Error, Result, describe};
-use crate::runtime::objects::{Objects, name};
+use crate::runtime::objects::Objects;
 
 /// Opens snapshot locations. Clones share the files of credentials.
 #[derive(Clone)]

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use velero_api::labels;
+use velero_api::metadata::label;
 use velero_api::v1::{Backup, BackupPhase, Restore};
 
 use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::error::{Result, describe};
-use crate::runtime::objects::label;
 
 /// Keeps the figures up to date that only a look at all objects gives.
 pub(crate) async fn count_all(context: SharedContext) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use velero_api::metadata::name;
 use velero_api::v1::{Backup, Restore};
 
 use crate::lifecycle::debts::owe;
@@ -10,7 +11,6 @@ use crate::lifecycle::kind::Kind;
 use crate::runtime::context::Context;
 use crate::runtime::driver::Next;
 use crate::runtime::error::{Result, describe};
-use crate::runtime::objects::name;
 use crate::runtime::ownership::End;
 use crate::{backup, restore};
 

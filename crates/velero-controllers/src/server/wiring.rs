@@ -141,8 +141,8 @@ async fn check_settings(context: &Context) -> Result<()> {
         tracing::warn!(flag, "The flag is accepted and has no effect");
     }
     let global = global_policies(&context.objects, &context.settings).await;
-    let global =
-        global.map_err(|problem| Error::Setting { flag: "global-backup-volume-policies-configmap", problem })?;
+    let global = global
+        .map_err(|unusable| Error::Setting { flag: "global-backup-volume-policies-configmap", problem: unusable.0 })?;
     if global.is_some_and(|policies| policies.has_other_policies()) {
         tracing::warn!(
             "Of --global-backup-volume-policies-configmap only volumePolicies are used, the rest is ignored"

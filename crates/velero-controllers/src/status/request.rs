@@ -4,6 +4,7 @@
 //! [`crate::status::kept`].
 
 use velero_api::GoDuration;
+use velero_api::metadata::name;
 use velero_api::v1::{SERVER_STATUS_NAME, ServerStatusRequest, ServerStatusRequestPhase};
 
 use crate::runtime::clock;
@@ -11,7 +12,6 @@ use crate::runtime::context::SharedContext;
 use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler};
 use crate::runtime::error::Result;
-use crate::runtime::objects::name;
 use crate::status::kept::answer;
 
 /// How long an answer is kept.

@@ -130,8 +130,8 @@ fn a_deletion_is_entered_again_wherever_it_was_left() {
         let server = Server::start(cluster.clone()).await;
         let workload = Workload::new(&cluster, 1).await;
         server.directory_location("default", directory.path()).await;
-        // Where the server died: after the claim, after the mark, when the files were gone, when all was gone.
-        let names = ["claimed", "marked", "emptied", "gone"];
+        // Where the server died: after the beginning, after the mark, when the files were gone, when all was gone.
+        let names = ["begun", "marked", "emptied", "gone"];
         let mut left = Vec::new();
         for name in names {
             let backup = server.backup(name, workload.spec()).await;

@@ -21,7 +21,7 @@ fn first(count: usize, plural: &'static str, phase: &str, fate: Fate) -> impl Fn
 }
 
 #[test]
-fn a_claim_whose_answer_is_lost_is_found_again_and_the_work_goes_on() {
+fn work_that_was_taken_without_an_answer_is_found_again_and_goes_on() {
     cluster_test(|cluster| async move {
         let (directory, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (of_backup, of_restore) =

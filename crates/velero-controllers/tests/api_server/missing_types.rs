@@ -124,7 +124,7 @@ impl<'a> Scene<'a> {
             "metadata": {"labels": {"kube-aggregator.kubernetes.io/automanaged": null}},
             "spec": {"service": nowhere, "insecureSkipTLSVerify": true},
         });
-        self.api.merge_patch(&api_services(), None, SEEN, &manual).await.unwrap();
+        self.api.merge_patch(api_services().item(None, SEEN), &manual).await.unwrap();
         let never = json!({
             "metadata": {"name": NEVER},
             "spec": {

@@ -104,8 +104,8 @@ fn of_two_clusters_with_one_bucket_and_one_name_the_first_wins_and_its_files_sta
 
         first.create(Backup::new(&cluster.namespace, "same", workload.spec())).await;
         first.until("same", runs).await;
-        let claim = directory.path().join("backups/same/velero-backup-claim.json");
-        while !claim.exists() {
+        let reservation = directory.path().join("backups/same/velero-backup-reservation.json");
+        while !reservation.exists() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
         let loser = second.backup("same", workload.spec()).await;
@@ -113,7 +113,7 @@ fn of_two_clusters_with_one_bucket_and_one_name_the_first_wins_and_its_files_sta
         assert_says(&[&loser.status.failure_reason], "another cluster is writing a backup \"same\"");
         let winner = first.until("same", ended).await;
         assert_phase(&winner, &BackupPhase::Completed);
-        assert!(!claim.exists(), "a complete backup needs no claim");
+        assert!(!reservation.exists(), "a complete backup needs no reservation");
         assert_eq!(stored(directory.path(), "same").unwrap().metadata.uid, winner.metadata.uid);
 
         // The loser owns nothing of it, whatever becomes of the loser.

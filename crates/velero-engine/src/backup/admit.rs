@@ -1,6 +1,7 @@
 //! Whether an item belongs into the backup.
 
 use velero_api::labels;
+use velero_cluster::ItemRef;
 use velero_rules::resource_policies::NamespaceVerdict;
 
 use super::plan::{NAMESPACES, PlannedType};
@@ -11,14 +12,13 @@ impl Run {
     /// Whether an item belongs into the backup, also when an action asked for it. Items that must be included pass all
     /// filters; what is being deleted never passes.
     pub(super) fn admits(&self, item: &Item, must_include: bool) -> bool {
-        let (namespace, name) = (item.raw.namespace(), item.raw.name());
-        let entry = || self.journal.info().object(&item.planned.name, namespace, name);
+        let entry = || self.journal.info().item(item.reference());
         let metadata = match item.raw.metadata() {
             Ok(metadata) => metadata,
             Err(error) => {
-                let entry = self.journal.error().object(&item.planned.name, namespace, name);
+                let entry = self.journal.error().item(item.reference());
                 entry.error(&error).message("Error backing up item");
-                self.ledger.fail(&item.planned, namespace, name);
+                self.ledger.fail(item.reference());
                 return false;
             }
         };
@@ -26,7 +26,7 @@ impl Run {
             entry().message("Excluding item because it has label velero.io/exclude-from-backup=true");
             return false;
         }
-        if !must_include && !self.filters_admit(&item.planned, namespace, name) {
+        if !must_include && !self.filters_admit(item.reference()) {
             entry().message("Excluding item because its namespace or resource type is excluded");
             return false;
         }
@@ -40,24 +40,25 @@ impl Run {
     /// Whether the filters let an item in, as far as its type, namespace and name can tell.
     ///
     /// They are milder with cluster-scoped items, which get here by way of actions: only an explicit exclude counts.
-    pub(super) fn filters_admit(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> bool {
-        let by_type = match namespace {
+    pub(super) fn filters_admit(&self, item: ItemRef<'_, PlannedType>) -> bool {
+        let planned = item.resource_type;
+        let by_type = match item.namespace {
             Some(namespace) => planned.included && self.plan.namespaces.includes(namespace),
             None => planned.name == NAMESPACES || !planned.barred,
         };
-        by_type && (self.plan.filters.is_empty() || self.policies_admit(planned, namespace, name))
+        by_type && (self.plan.filters.is_empty() || self.policies_admit(item))
     }
 
-    fn policies_admit(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> bool {
-        let filters = &self.plan.filters;
-        let filter = match namespace {
-            None => filters.cluster_scoped(&planned.name),
-            Some(namespace) => match filters.namespaced(namespace, &planned.name) {
+    fn policies_admit(&self, item: ItemRef<'_, PlannedType>) -> bool {
+        let (filters, type_name) = (&self.plan.filters, &item.resource_type.name);
+        let filter = match item.namespace {
+            None => filters.cluster_scoped(type_name),
+            Some(namespace) => match filters.namespaced(namespace, type_name) {
                 NamespaceVerdict::Filtered(filter) => Some(filter),
                 // Types that a policy does not name are left out of lists; here they come from an action.
                 NamespaceVerdict::NotGoverned | NamespaceVerdict::LeftOut => None,
             },
         };
-        filter.is_none_or(|filter| filter.names.should_include(name))
+        filter.is_none_or(|filter| filter.names.should_include(item.name))
     }
 }

@@ -29,9 +29,8 @@ impl Run {
         }
         let mut batch = Vec::with_capacity(items.len());
         for item in items {
-            let (namespace, name) = (item.raw.namespace(), item.raw.name());
-            if self.admits(&item, false) && self.ledger.claim(&item.planned, namespace, name) {
-                self.log_item(&item.planned, namespace, name);
+            if self.admits(&item, false) && self.ledger.take(item.reference()) {
+                self.log_item(item.reference());
                 batch.push(Record::unchanged(item.planned, item.raw));
             }
         }
@@ -125,10 +124,9 @@ impl Run {
                 Ok(()) => hooked.push(pod),
                 Err(error) => {
                     self.owed_hooks.run_post_if_owed(&self.hooks, &pod).await;
-                    let (namespace, name) = (item.raw.namespace(), item.raw.name());
-                    let entry = self.journal.error().object(PODS, namespace, name).error(&error);
+                    let entry = self.journal.error().item(item.reference()).error(&error);
                     entry.message("Error running pre hooks for pod");
-                    self.ledger.fail(&item.planned, namespace, name);
+                    self.ledger.fail(item.reference());
                 }
             }
         }

@@ -91,7 +91,7 @@ pub(super) async fn volumes_of_claims(lister: Lister<'_>, pool: &Mutex<Pool>) {
     while let Some(Ok(page)) = pages.next().await {
         let mut pool = lock(pool);
         for raw in &page.items {
-            let claim = claim_of(raw).filter(|claim| pool.contains(claims, Some(&claim.namespace), &claim.name));
+            let claim = claim_of(raw).filter(|claim| pool.contains(claims.item(Some(&claim.namespace), &claim.name)));
             if claim.is_some() {
                 pool.insert(Item::new(volumes, raw.detach()));
             }

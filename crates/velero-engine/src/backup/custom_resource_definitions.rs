@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures::{FutureExt, StreamExt, stream};
-use velero_cluster::Cluster;
+use velero_cluster::{Cluster, ItemRef};
 
 use super::ledger::Ledger;
 use super::plan::Plan;
@@ -33,7 +33,7 @@ pub(super) async fn of_custom_resources(
         in_archive.filter(|found| found.resource_type.group.contains('.')).map(|found| found.name.as_str()).collect();
     let requests = names
         .into_iter()
-        .map(|name| async move { (name, cluster.get_raw(&planned.resource_type, None, name).await) }.boxed());
+        .map(|name| async move { (name, cluster.get_raw(planned.resource_type.item(None, name)).await) }.boxed());
     let mut answers = stream::iter(requests.collect::<Vec<_>>()).buffered(REQUESTS_AT_A_TIME).boxed();
     let mut items = Vec::new();
     while let Some((name, answer)) = answers.next().await {
@@ -45,7 +45,7 @@ pub(super) async fn of_custom_resources(
             // Not a custom resource.
             Ok(None) => {}
             Err(error) => {
-                let entry = journal.error().object(DEFINITIONS, None, name).error(&error);
+                let entry = journal.error().item(ItemRef::new(DEFINITIONS, None, name)).error(&error);
                 entry.message("Error getting CRD");
             }
         }

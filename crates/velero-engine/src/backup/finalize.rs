@@ -10,8 +10,10 @@ use velero_api::records::{BackupOperation, ResourceIdentifier, ResourceList};
 use velero_api::v1::BackupProgress;
 use velero_archive::layout::VERSION_PATH;
 use velero_archive::{ArchiveReader, Error as ArchiveError, Limits};
+use velero_cluster::ItemRef;
 
 use super::collect::LISTS_AHEAD;
+use super::error::ItemError;
 use super::group::ItemBlock;
 use super::pool::Item;
 use super::run::Run;
@@ -81,28 +83,26 @@ impl Run {
         let Some(planned) = self.plan.preferred(&item.group_resource()) else {
             return;
         };
-        let namespace = Some(item.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-        let found = self.request.cluster.get_raw(&planned.resource_type, namespace, &item.name).await;
+        let found = self.request.cluster.get_raw(planned.resource_type.item(item.namespace(), &item.name)).await;
         if let Ok(Some(raw)) = found {
             self.pool().insert(Item::new(planned, raw));
         }
     }
 
     async fn back_up_again(&self, item: &ResourceIdentifier) -> Result<(), BackupError> {
-        let (resource, name) = (item.group_resource(), item.name.as_str());
-        let namespace = Some(item.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        let (resource, namespace, name) = (item.group_resource(), item.namespace(), item.name.as_str());
         let mut batch = Batch::default();
         let mut done = self.back_up_additional_item(item, true, &mut ItemBlock::default(), &mut batch).await;
         if done.is_ok() && self.has_operation_on(item) {
-            done = Err("an action started an operation while the backup was finalized".to_owned());
+            done = Err(ItemError::LateOperation);
             if let Some(planned) = self.plan.preferred(&resource) {
-                self.ledger.fail(planned, namespace, name);
+                self.ledger.fail(planned.item(namespace, name));
             }
         }
         match done {
             Ok(()) => self.records.send(batch.records).await,
             Err(error) => {
-                let entry = self.journal.error().object(&resource, namespace, name).error(&error);
+                let entry = self.journal.error().item(ItemRef::new(resource.as_str(), namespace, name)).error(&error);
                 entry.message("Error updating item after its operations");
                 Ok(())
             }

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 use velero_api::records::ResourceIdentifier;
+use velero_cluster::ItemRef;
 use velero_rules::ordering::put_in_order;
 
 use super::plan::PlannedType;
-use super::pool::{Item, key};
+use super::pool::Item;
 use super::run::Run;
 use crate::Journal;
 
@@ -40,10 +41,11 @@ impl ItemBlock {
     }
 
     /// Takes an item by what it is.
-    pub(super) fn find(&mut self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> Option<BlockItem> {
+    pub(super) fn find(&mut self, wanted: ItemRef<'_, PlannedType>) -> Option<BlockItem> {
         let is_it = |block_item: &BlockItem| {
-            let Item { planned: own, raw, .. } = &block_item.item;
-            own.index == planned.index && raw.name() == name && raw.namespace() == namespace
+            let own = block_item.item.reference();
+            own.resource_type.index == wanted.resource_type.index
+                && (own.name, own.namespace) == (wanted.name, wanted.namespace)
         };
         self.items.iter_mut().find(|slot| slot.as_ref().is_some_and(is_it))?.take()
     }
@@ -64,7 +66,7 @@ pub(super) fn seeds(journal: &Journal, items: Vec<Item>) -> Vec<Vec<Item>> {
             of_type.push(next);
         }
         let order: Vec<&str> = planned.order.iter().map(String::as_str).collect();
-        let ordered = put_in_order(of_type, &order, |item| key(item.raw.namespace(), item.raw.name()));
+        let ordered = put_in_order(of_type, &order, |item| item.reference().key());
         for name in &ordered.missing {
             journal.warning().message(&format!("Cannot find resource '{name}'."));
         }
@@ -97,19 +99,17 @@ pub(super) async fn block(run: &Run, seeds: Vec<Item>) -> ItemBlock {
 
 /// Adds an item unless the filters leave it out or another block has it.
 fn enqueue(run: &Run, waiting: &mut VecDeque<Item>, item: Item) {
-    let (namespace, name) = (item.raw.namespace(), item.raw.name());
-    if run.admits(&item, false) && run.ledger.group(&item.planned, namespace, name) {
+    if run.admits(&item, false) && run.ledger.group(item.reference()) {
         waiting.push_back(item);
     }
 }
 
 async fn related_items(run: &Run, block_item: &mut BlockItem) -> Vec<ResourceIdentifier> {
     let item = &block_item.item;
-    let (planned, namespace, name) = (&item.planned, item.raw.namespace(), item.raw.name());
     let mut related = Vec::new();
-    for index in &planned.block_actions {
+    for index in &item.planned.block_actions {
         let resolved = &run.plan.block_actions[*index];
-        if !resolved.applies_to_item(namespace, || item.labels()) {
+        if !resolved.applies_to_item(item.raw.namespace(), || item.labels()) {
             continue;
         }
         let value = match &mut block_item.value {
@@ -125,7 +125,7 @@ async fn related_items(run: &Run, block_item: &mut BlockItem) -> Vec<ResourceIde
             Err(error) => run
                 .journal
                 .error()
-                .object(&planned.name, namespace, name)
+                .item(item.reference())
                 .error(&error)
                 .message(&format!("Error executing ItemBlock action {}", resolved.action.name())),
         }
@@ -136,31 +136,32 @@ async fn related_items(run: &Run, block_item: &mut BlockItem) -> Vec<ResourceIde
 /// Finds a related item among those collected, or else in the cluster.
 async fn find_related(run: &Run, related: &ResourceIdentifier) -> Option<Item> {
     let resource = related.group_resource();
-    let namespace = Some(related.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+    let (namespace, name) = (related.namespace(), related.name.as_str());
     let Some(planned) = run.plan.preferred(&resource) else {
-        let entry = run.journal.error().object(&resource, namespace, &related.name);
+        let entry = run.journal.error().item(ItemRef::new(resource.as_str(), namespace, name));
         entry.message("Unable to add related item, the cluster does not serve its type");
         return None;
     };
-    if run.ledger.is_known(planned, namespace, &related.name) {
+    let wanted = planned.item(namespace, name);
+    if run.ledger.is_known(wanted) {
         return None;
     }
-    if let Some(item) = run.pool().take(planned, namespace, &related.name) {
+    if let Some(item) = run.pool().take(wanted) {
         return Some(item);
     }
-    if !run.filters_admit(planned, namespace, &related.name) || run.comes_later(planned) {
+    if !run.filters_admit(wanted) || run.comes_later(planned) {
         return None;
     }
-    let found = run.request.cluster.get_raw(&planned.resource_type, namespace, &related.name).await;
+    let found = run.request.cluster.get_raw(planned.resource_type.item(namespace, name)).await;
     match found {
         Ok(Some(raw)) => Some(Item::new(planned, raw)),
         Ok(None) => {
-            let entry = run.journal.warning().object(&resource, namespace, &related.name);
+            let entry = run.journal.warning().item(wanted);
             entry.message("Related item was not found in Kubernetes API, can't add to item block");
             None
         }
         Err(error) => {
-            let entry = run.journal.error().object(&resource, namespace, &related.name).error(&error);
+            let entry = run.journal.error().item(wanted).error(&error);
             entry.message("Error while trying to get related item from cluster");
             None
         }

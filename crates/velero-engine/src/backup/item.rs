@@ -7,18 +7,21 @@ use serde_json::Value;
 use velero_api::annotations;
 use velero_api::records::{BackupOperationSpec, ResourceIdentifier, VolumeMethod};
 use velero_archive::go_json;
+use velero_cluster::ItemRef;
 use velero_plugin::BackupItemOutcome;
+use velero_plugin::item::{annotation, filled, name, object_mut};
 
+use super::error::ItemError;
 use super::group::{BlockItem, ItemBlock};
-use super::plan::PODS;
+use super::plan::{PODS, PlannedType};
 use super::pool::{Item, VOLUMES};
 use super::run::Run;
 use super::waiting::{Batch, PendingItem, PendingVolume};
 use super::write::{Body, Record};
 use crate::volumes::SavedClaim;
 
-/// Why an item is not in the archive, in words.
-pub(super) type ItemResult<T> = Result<T, String>;
+/// What is done with an item, or why it is not in the archive.
+pub(super) type ItemResult<T> = Result<T, ItemError>;
 
 /// What an item became under its actions.
 enum Acted {
@@ -39,42 +42,40 @@ impl Run {
     ) -> BoxFuture<'b, ItemResult<()>> {
         Box::pin(async move {
             let BlockItem { item, value } = block_item;
-            let planned = Arc::clone(&item.planned);
-            let (namespace, name) = (item.raw.namespace(), item.raw.name());
-            if !self.admits(&item, must_include) || !self.ledger.claim(&planned, namespace, name) {
+            if !self.admits(&item, must_include) || !self.ledger.take(item.reference()) {
                 return Ok(());
             }
             let acted = self.act_on(&item, value, block, batch).await;
             let added = acted.and_then(|acted| self.add(&item, acted, batch));
             if let Ok(true) = added
-                && planned.name == PODS
+                && item.planned.name == PODS
                 && self.saves_volumes
             {
                 self.volume_context().save_pod(&item.raw).await;
             }
-            added.map(|_| ()).inspect_err(|_| self.ledger.fail(&planned, namespace, name))
+            added.map(|_| ()).inspect_err(|_| self.ledger.fail(item.reference()))
         })
     }
 
     /// Adds an item to those that go into the archive, unless an action keeps it out; the data of a volume comes first.
     fn add(&self, item: &Item, acted: Acted, batch: &mut Batch) -> ItemResult<bool> {
-        let (planned, namespace, name) = (Arc::clone(&item.planned), item.raw.namespace(), item.raw.name());
         let (record, value) = match acted {
-            Acted::Unchanged => (Record::unchanged(Arc::clone(&planned), item.raw.clone()), None),
+            Acted::Unchanged => (Record::unchanged(Arc::clone(&item.planned), item.raw.clone()), None),
             Acted::Changed(value) => (changed(item, &value)?, Some(value)),
             Acted::Skipped => {
-                self.ledger.skip(&planned, namespace, name);
+                self.ledger.skip(item.reference());
                 return Ok(false);
             }
         };
-        if planned.name == VOLUMES && self.saves_volumes {
-            let value = value.map_or_else(|| item.raw.to_value().map_err(|error| error.to_string()), Ok)?;
+        if item.planned.name == VOLUMES && self.saves_volumes {
+            let value = value.map_or_else(|| item.raw.to_value(), Ok)?;
             let value = Arc::new(value);
-            self.volumes.meet(name, &value);
-            batch.volumes.push(PendingVolume { record, name: name.to_owned(), value });
+            let name = item.raw.name().to_owned();
+            self.volumes.meet(&name, &value);
+            batch.volumes.push(PendingVolume { record, name, value });
             return Ok(true);
         }
-        self.log_item(&planned, namespace, name);
+        self.log_item(item.reference());
         batch.records.push(record);
         Ok(true)
     }
@@ -97,7 +98,7 @@ impl Run {
             }
             let current = match &mut value {
                 Some(value) => value,
-                empty => empty.insert(item.raw.to_value().map_err(|error| error.to_string())?),
+                empty => empty.insert(item.raw.to_value()?),
             };
             let mut saved_claim = None;
             if let Some(method) = action.saves_volume() {
@@ -106,10 +107,8 @@ impl Run {
                     continue;
                 }
             }
-            let mut outcome = action.execute(current, &self.request.backup).await.map_err(|error| {
-                let (resource, namespace) = (&planned.name, namespace.unwrap_or_default());
-                format!("error executing custom action {} (groupResource={resource}, namespace={namespace}, name={name}): {error}", action.name())
-            })?;
+            let done = action.execute(current, &self.request.backup).await;
+            let mut outcome = done.map_err(|source| failed(action.name(), item.reference(), source))?;
             if let Some(updated) = outcome.updated_item.take() {
                 *current = updated;
                 changed = true;
@@ -119,7 +118,7 @@ impl Run {
                 if let Some(operation_id) = &outcome.operation_id {
                     self.request.recorder.disregard(action.name(), operation_id);
                 }
-                let entry = self.journal.info().object(&planned.name, namespace, name);
+                let entry = self.journal.info().item(item.reference());
                 entry.message(&format!("Resource is skipped from backup by action {}.", action.name()));
                 return Ok(Acted::Skipped);
             }
@@ -131,7 +130,7 @@ impl Run {
                 self.back_up_additional_item(additional, must_include, block, batch).await?;
             }
             if let Some(claim) = saved_claim {
-                self.volume_context().end_claim(&claim).map_err(|error| error.to_string())?;
+                self.volume_context().end_claim(&claim)?;
             }
         }
         Ok(value.filter(|_| changed).map_or(Acted::Unchanged, Acted::Changed))
@@ -142,7 +141,7 @@ impl Run {
         if !self.saves_volumes {
             return Ok(None);
         }
-        self.volume_context().begin_claim(method, claim).await.map_err(|error| error.to_string())
+        Ok(self.volume_context().begin_claim(method, claim).await?)
     }
 
     /// Backs up an item that an action asked for: from the block, from the pool, or else from the cluster.
@@ -154,26 +153,26 @@ impl Run {
         batch: &mut Batch,
     ) -> ItemResult<()> {
         let resource = additional.group_resource();
-        let namespace = Some(additional.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-        let name = additional.name.as_str();
+        let (namespace, name) = (additional.namespace(), additional.name.as_str());
         let Some(planned) = self.plan.preferred(&resource) else {
-            return Err(format!("additional item {resource} {name}: the cluster does not serve its type"));
+            return Err(ItemError::NotServed { resource, name: name.to_owned() });
         };
-        let not_now = !self.filters_admit(planned, namespace, name) || self.comes_later(planned);
-        if (not_now && !must_include) || self.ledger.is_settled(planned, namespace, name) {
+        let wanted = planned.item(namespace, name);
+        let not_now = !self.filters_admit(wanted) || self.comes_later(planned);
+        if (not_now && !must_include) || self.ledger.is_settled(wanted) {
             return Ok(());
         }
-        let waiting = block.find(planned, namespace, name);
+        let waiting = block.find(wanted);
         let waiting = waiting.or_else(|| {
-            let item = self.pool().take(planned, namespace, name)?;
+            let item = self.pool().take(wanted)?;
             Some(BlockItem { item, value: None })
         });
         let found = match waiting {
             Some(found) => found,
             None => {
-                let got = self.request.cluster.get_raw(&planned.resource_type, namespace, name).await;
-                let Some(raw) = got.map_err(|error| error.to_string())? else {
-                    let entry = self.journal.warning().object(&resource, namespace, name);
+                let got = self.request.cluster.get_raw(planned.resource_type.item(namespace, name)).await;
+                let Some(raw) = got? else {
+                    let entry = self.journal.warning().item(wanted);
                     entry.message("Additional item was not found in Kubernetes API, can't back it up");
                     return Ok(());
                 };
@@ -206,14 +205,21 @@ pub(super) fn identity(item: &Item) -> (Option<String>, String) {
     (item.raw.namespace().map(str::to_owned), item.raw.name().to_owned())
 }
 
-fn annotation<'v>(item: &'v Value, key: &str) -> Option<&'v str> {
-    item.pointer("/metadata/annotations")?.get(key)?.as_str()
+/// An action that failed on an item.
+fn failed(action: &str, item: ItemRef<'_, PlannedType>, source: velero_plugin::Error) -> ItemError {
+    ItemError::Action {
+        action: action.to_owned(),
+        resource: item.resource_type.name.clone(),
+        namespace: item.namespace.unwrap_or_default().to_owned(),
+        name: item.name.to_owned(),
+        source: Box::new(source),
+    }
 }
 
 /// Whether an action asks for its additional items whatever the filters say. The annotation is a message to the
 /// engine and does not belong into the archive.
 fn take_must_include(item: &mut Value, changed: &mut bool) -> bool {
-    let annotations = item.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+    let annotations = object_mut(item, "/metadata/annotations");
     let found = annotations.and_then(|all| all.remove(annotations::MUST_INCLUDE_ADDITIONAL_ITEMS));
     *changed |= found.is_some();
     found.is_some_and(|value| value == "true")
@@ -221,17 +227,16 @@ fn take_must_include(item: &mut Value, changed: &mut bool) -> bool {
 
 /// An item that an action changed. Its name and namespace may have changed too.
 fn changed(item: &Item, value: &Value) -> ItemResult<Record> {
-    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let name = text("/metadata/name");
+    let name = name(value).to_owned();
     if name.is_empty() {
-        return Err("an action returned an item without a name".to_owned());
+        return Err(ItemError::Nameless);
     }
-    let namespace = Some(text("/metadata/namespace")).filter(|namespace| !namespace.is_empty());
+    let namespace = filled(value, "/metadata/namespace").map(str::to_owned);
     let before = identity(item);
     Ok(Record {
         planned: Arc::clone(&item.planned),
         renamed_from: (before.0 != namespace || before.1 != name).then_some(before),
-        body: Body::Changed { namespace, name, json: go_json::to_vec(value).map_err(|error| error.to_string())? },
+        body: Body::Changed { namespace, name, json: go_json::to_vec(value)? },
     })
 }
 

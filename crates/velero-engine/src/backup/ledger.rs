@@ -1,14 +1,15 @@
 //! Which items are done, and how many there are to do.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::watch;
 use velero_api::records::{ResourceIdentifier, ResourceList};
 use velero_api::v1::BackupProgress;
+use velero_cluster::ItemRef;
 
 use super::plan::{Plan, PlannedType};
-use super::pool::key;
+use crate::lock;
 
 /// What became of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +17,7 @@ enum State {
     /// It is part of a group that is being worked on.
     Grouped,
     /// It is on its way into the archive.
-    Claimed,
+    Taken,
     /// It is in the archive.
     Written,
     /// It is in the archive, under the name that an action gave it.
@@ -54,10 +55,10 @@ impl Ledger {
     }
 
     /// Reserves an item for a group; false when it has been seen before.
-    pub(super) fn group(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> bool {
+    pub(super) fn group(&self, item: ItemRef<'_, PlannedType>) -> bool {
         let mut state = self.lock();
-        let items = &mut state.items[planned.index];
-        let key = key(namespace, name);
+        let items = &mut state.items[item.resource_type.index];
+        let key = item.key();
         if items.contains_key(key.as_str()) {
             return false;
         }
@@ -65,16 +66,16 @@ impl Ledger {
         true
     }
 
-    /// Claims an item for the archive; false when that happened before.
-    pub(super) fn claim(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> bool {
+    /// Takes an item for the archive; false when that happened before.
+    pub(super) fn take(&self, item: ItemRef<'_, PlannedType>) -> bool {
         let mut state = self.lock();
-        let items = &mut state.items[planned.index];
-        let key = key(namespace, name);
+        let items = &mut state.items[item.resource_type.index];
+        let key = item.key();
         match items.get_mut(key.as_str()) {
-            Some(item @ State::Grouped) => *item = State::Claimed,
+            Some(state @ State::Grouped) => *state = State::Taken,
             Some(_) => return false,
             None => {
-                items.insert(key.into_boxed_str(), State::Claimed);
+                items.insert(key.into_boxed_str(), State::Taken);
             }
         }
         true
@@ -105,29 +106,29 @@ impl Ledger {
     }
 
     /// Whether an item is in a group or settled.
-    pub(super) fn is_known(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> bool {
-        self.lock().items[planned.index].contains_key(key(namespace, name).as_str())
+    pub(super) fn is_known(&self, item: ItemRef<'_, PlannedType>) -> bool {
+        self.lock().items[item.resource_type.index].contains_key(item.key().as_str())
     }
 
-    /// Whether an item was claimed before.
-    pub(super) fn is_settled(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> bool {
+    /// Whether an item was taken before.
+    pub(super) fn is_settled(&self, item: ItemRef<'_, PlannedType>) -> bool {
         let state = self.lock();
-        let found = state.items[planned.index].get(key(namespace, name).as_str());
+        let found = state.items[item.resource_type.index].get(item.key().as_str());
         found.is_some_and(|state| *state != State::Grouped)
     }
 
     /// Records that an item that should be in the archive is not.
-    pub(super) fn fail(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) {
-        self.settle(planned, namespace, name, State::Failed);
+    pub(super) fn fail(&self, item: ItemRef<'_, PlannedType>) {
+        self.settle(item, State::Failed);
     }
 
     /// Records that an action kept an item out.
-    pub(super) fn skip(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) {
-        self.settle(planned, namespace, name, State::Skipped);
+    pub(super) fn skip(&self, item: ItemRef<'_, PlannedType>) {
+        self.settle(item, State::Skipped);
     }
 
-    fn settle(&self, planned: &PlannedType, namespace: Option<&str>, name: &str, settled: State) {
-        self.lock().items[planned.index].insert(key(namespace, name).into_boxed_str(), settled);
+    fn settle(&self, item: ItemRef<'_, PlannedType>, settled: State) {
+        self.lock().items[item.resource_type.index].insert(item.key().into_boxed_str(), settled);
     }
 
     /// Adds items that are known to come.
@@ -154,7 +155,7 @@ impl Ledger {
 
     /// Whether any item of a type is in the archive or on its way.
     pub(super) fn has_any(&self, planned: &PlannedType) -> bool {
-        let is_taken = |state: &State| matches!(state, State::Claimed | State::Written | State::Renamed);
+        let is_taken = |state: &State| matches!(state, State::Taken | State::Written | State::Renamed);
         self.lock().items[planned.index].values().any(is_taken)
     }
 
@@ -171,7 +172,7 @@ impl Ledger {
                     State::Written => done.push(key.into_string()),
                     State::Failed => closing.failed.push(identifier(planned, &key)),
                     State::Skipped => closing.skipped.push(identifier(planned, &key)),
-                    State::Claimed => closing.lost.push(identifier(planned, &key)),
+                    State::Taken => closing.lost.push(identifier(planned, &key)),
                     State::Grouped | State::Renamed => {}
                 }
             }
@@ -187,7 +188,7 @@ impl Ledger {
     }
 
     fn lock(&self) -> MutexGuard<'_, LedgerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -211,12 +212,12 @@ fn identifier(planned: &PlannedType, key: &str) -> ResourceIdentifier {
 
 #[cfg(test)]
 mod tests {
-    use velero_cluster::ResourceType;
+    use velero_cluster::types;
 
     use super::*;
 
     fn pods() -> PlannedType {
-        PlannedType::for_test(0, ResourceType::new("v1", "Pod", "pods", true))
+        PlannedType::for_test(0, types::PODS.clone())
     }
 
     fn ledger() -> (Ledger, watch::Receiver<BackupProgress>) {
@@ -225,16 +226,16 @@ mod tests {
     }
 
     #[test]
-    fn an_item_is_claimed_once_whether_it_was_grouped_or_not() {
+    fn an_item_is_taken_once_whether_it_was_grouped_or_not() {
         let (ledger, _) = ledger();
         let pods = pods();
-        assert!(ledger.group(&pods, Some("shop"), "web"));
-        assert!(!ledger.group(&pods, Some("shop"), "web"));
-        assert!(ledger.is_known(&pods, Some("shop"), "web") && !ledger.is_settled(&pods, Some("shop"), "web"));
-        assert!(ledger.claim(&pods, Some("shop"), "web"));
-        assert!(!ledger.claim(&pods, Some("shop"), "web"));
-        assert!(ledger.claim(&pods, Some("bank"), "web"));
-        assert!(ledger.is_settled(&pods, Some("shop"), "web"));
+        assert!(ledger.group(pods.item(Some("shop"), "web")));
+        assert!(!ledger.group(pods.item(Some("shop"), "web")));
+        assert!(ledger.is_known(pods.item(Some("shop"), "web")) && !ledger.is_settled(pods.item(Some("shop"), "web")));
+        assert!(ledger.take(pods.item(Some("shop"), "web")));
+        assert!(!ledger.take(pods.item(Some("shop"), "web")));
+        assert!(ledger.take(pods.item(Some("bank"), "web")));
+        assert!(ledger.is_settled(pods.item(Some("shop"), "web")));
     }
 
     #[test]
@@ -242,14 +243,14 @@ mod tests {
         let (ledger, receiver) = ledger();
         let pods = pods();
         for name in ["good", "failed", "skipped"] {
-            assert!(ledger.claim(&pods, Some("shop"), name));
+            assert!(ledger.take(pods.item(Some("shop"), name)));
         }
         ledger.publish();
         assert_eq!(receiver.borrow().items_backed_up, 0, "nothing is in the archive yet");
         ledger.written(&pods, "shop/good", "shop/good");
-        ledger.fail(&pods, Some("shop"), "failed");
-        ledger.skip(&pods, Some("shop"), "skipped");
-        assert!(!ledger.claim(&pods, Some("shop"), "failed") && !ledger.claim(&pods, Some("shop"), "skipped"));
+        ledger.fail(pods.item(Some("shop"), "failed"));
+        ledger.skip(pods.item(Some("shop"), "skipped"));
+        assert!(!ledger.take(pods.item(Some("shop"), "failed")) && !ledger.take(pods.item(Some("shop"), "skipped")));
         ledger.publish();
         assert_eq!(receiver.borrow().items_backed_up, 1);
     }
@@ -268,7 +269,7 @@ mod tests {
         ledger.forget(1);
         assert_eq!(totals(), (0, 2));
         for name in ["a", "b", "c"] {
-            ledger.claim(&pods, None, name);
+            ledger.take(pods.item(None, name));
             ledger.written(&pods, name, name);
         }
         assert_eq!(totals(), (3, 3));
@@ -279,7 +280,7 @@ mod tests {
         let (ledger, _) = ledger();
         let pods = pods();
         for name in ["a", "b", "c"] {
-            ledger.claim(&pods, None, name);
+            ledger.take(pods.item(None, name));
         }
         assert_eq!(ledger.occupant(&pods, "a", "a"), None);
         ledger.written(&pods, "a", "a");

@@ -51,7 +51,7 @@ use velero_rules::resource_policies::ResourcePolicies;
 pub use error::BackupError;
 pub use finalize::{Finalized, finalize};
 
-pub use crate::hooks::{OwedHooks, OwedPod, run_owed_hooks};
+pub use crate::hooks::{NotWritten, OwedHooks, OwedPod, run_owed_hooks};
 
 use crate::Journal;
 use crate::backup::run::Run;

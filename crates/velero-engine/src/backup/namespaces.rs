@@ -1,10 +1,10 @@
 //! Which namespaces a backup covers, and which namespace objects it holds.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use futures::{StreamExt, TryStreamExt};
-use velero_cluster::{RawItem, ResourceType};
+use velero_cluster::{RawItem, types};
 use velero_rules::includes_excludes::{NamespaceFilter, NamespacesToList};
 use velero_rules::selector::SelectorSet;
 
@@ -12,6 +12,7 @@ use super::plan::{NAMESPACES, Plan};
 use super::pool::Item;
 use super::{BackupError, BackupRequest};
 use crate::Journal;
+use crate::lock;
 
 const MANAGED_BY_ARGO_CD: &str = "argocd.argoproj.io/managed-by";
 
@@ -73,8 +74,7 @@ fn filter(request: &BackupRequest, existing: &[String]) -> Result<NamespaceFilte
 }
 
 async fn list(request: &BackupRequest) -> velero_cluster::Result<Vec<RawItem>> {
-    let known = ResourceType::new("v1", "Namespace", NAMESPACES, false);
-    let mut pages = request.cluster.list_pages(&known, None, None, request.page_size).boxed();
+    let mut pages = request.cluster.list_pages(&types::NAMESPACES, None, None, request.page_size).boxed();
     let mut items: Vec<RawItem> = Vec::new();
     while let Some(page) = pages.try_next().await? {
         if page.restarted {
@@ -112,7 +112,7 @@ impl Namespaces {
 
     /// Remembers that a selected item lives in a namespace.
     pub(super) fn saw_item_in(&self, namespace: &str) {
-        let mut with_items = self.with_items.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut with_items = lock(&self.with_items);
         if !with_items.contains(namespace) {
             with_items.insert(namespace.to_owned());
         }
@@ -159,7 +159,7 @@ pub(super) fn selected(plan: &Plan) -> Vec<Item> {
     let Some(planned) = plan.preferred(NAMESPACES).filter(|_| namespaces.listed) else {
         return Vec::new();
     };
-    let with_items = namespaces.with_items.lock().unwrap_or_else(PoisonError::into_inner);
+    let with_items = lock(&namespaces.with_items);
     namespaces
         .existing
         .iter()

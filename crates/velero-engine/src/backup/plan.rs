@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use velero_api::records::ResourceIdentifier;
-use velero_cluster::{Discovery, ResourceType};
+use velero_cluster::{Discovery, ItemRef, ResourceType};
 use velero_plugin::{BackupItemAction, ItemBlockAction, Resolved, resolve};
 use velero_rules::hooks::HookRules;
 use velero_rules::ordering::{Cohabitation, ordered_names, sort_for_collection};
@@ -15,6 +15,7 @@ use velero_rules::selector::SelectorSet;
 use super::namespaces::{self, Namespaces};
 use super::{BackupError, BackupRequest, missing_types};
 use crate::Journal;
+use crate::journal::TypeName;
 pub(super) use crate::volumes::PODS;
 
 pub(super) const NAMESPACES: &str = "namespaces";
@@ -50,14 +51,20 @@ impl PlannedType {
         self.backup_actions.is_empty() && self.block_actions.is_empty() && self.name != PODS
     }
 
+    /// One of its items.
+    pub(super) fn item<'a>(&'a self, namespace: Option<&'a str>, name: &'a str) -> ItemRef<'a, Self> {
+        ItemRef::new(self, namespace, name)
+    }
+
     /// One of its items, as others refer to it.
     pub(super) fn identifier(&self, namespace: Option<&str>, name: &str) -> ResourceIdentifier {
-        ResourceIdentifier {
-            group: self.resource_type.group.clone(),
-            resource: self.resource_type.plural.clone(),
-            namespace: namespace.unwrap_or_default().to_owned(),
-            name: name.to_owned(),
-        }
+        self.resource_type.identifier(namespace.unwrap_or_default(), name)
+    }
+}
+
+impl TypeName for PlannedType {
+    fn type_name(&self) -> &str {
+        &self.name
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use velero_cluster::RawItem;
+use velero_cluster::{ItemRef, RawItem};
 
 use super::plan::PlannedType;
 pub(super) use crate::volumes::{CLAIMS, VOLUMES};
@@ -18,6 +18,11 @@ pub(super) struct Item {
 impl Item {
     pub(super) fn new(planned: &Arc<PlannedType>, raw: RawItem) -> Self {
         Self { planned: Arc::clone(planned), raw, labels: OnceLock::new() }
+    }
+
+    /// Its type, namespace and name.
+    pub(super) fn reference(&self) -> ItemRef<'_, PlannedType> {
+        self.planned.item(self.raw.namespace(), self.raw.name())
     }
 
     /// Its labels, read once; none when its metadata cannot be read.
@@ -43,7 +48,7 @@ pub(super) struct Pool {
 impl Pool {
     /// Adds an item; one that is there already is replaced.
     pub(super) fn insert(&mut self, item: Item) {
-        let key = (item.planned.index, key(item.raw.namespace(), item.raw.name()).into());
+        let key = key(item.reference());
         match self.places.get(&key) {
             Some(place) => self.items[*place] = Some(item),
             None => {
@@ -54,17 +59,17 @@ impl Pool {
     }
 
     /// Takes an item out.
-    pub(super) fn take(&mut self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> Option<Item> {
+    pub(super) fn take(&mut self, item: ItemRef<'_, PlannedType>) -> Option<Item> {
         if self.places.is_empty() {
             return None;
         }
-        let place = self.places.remove(&(planned.index, key(namespace, name).into()))?;
+        let place = self.places.remove(&key(item))?;
         self.items[place].take()
     }
 
     /// Whether an item waits here.
-    pub(super) fn contains(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) -> bool {
-        self.places.contains_key(&(planned.index, key(namespace, name).into()))
+    pub(super) fn contains(&self, item: ItemRef<'_, PlannedType>) -> bool {
+        self.places.contains_key(&key(item))
     }
 
     /// How many items wait here.
@@ -80,17 +85,13 @@ impl Pool {
     }
 }
 
-/// `namespace/name`, or `name` for a cluster-scoped item.
-pub(super) fn key(namespace: Option<&str>, name: &str) -> String {
-    match namespace {
-        Some(namespace) => format!("{namespace}/{name}"),
-        None => name.to_owned(),
-    }
+fn key(item: ItemRef<'_, PlannedType>) -> (usize, Box<str>) {
+    (item.resource_type.index, item.key().into())
 }
 
 #[cfg(test)]
 mod tests {
-    use velero_cluster::ResourceType;
+    use velero_cluster::types;
 
     use super::*;
 
@@ -102,16 +103,15 @@ mod tests {
 
     #[test]
     fn what_is_taken_does_not_come_again_and_the_rest_keeps_its_order() {
-        let claims = ResourceType::new("v1", "PersistentVolumeClaim", CLAIMS, true);
-        let planned = Arc::new(PlannedType::for_test(3, claims));
+        let planned = Arc::new(PlannedType::for_test(3, types::PERSISTENT_VOLUME_CLAIMS.clone()));
         let mut pool = Pool::default();
         for name in ["c", "a", "b", "a"] {
             pool.insert(item(&planned, "shop", name));
         }
         assert_eq!(pool.len(), 3);
-        assert!(pool.take(&planned, Some("bank"), "a").is_none());
-        assert!(pool.take(&planned, Some("shop"), "a").is_some());
-        assert!(pool.take(&planned, Some("shop"), "a").is_none());
+        assert!(pool.take(planned.item(Some("bank"), "a")).is_none());
+        assert!(pool.take(planned.item(Some("shop"), "a")).is_some());
+        assert!(pool.take(planned.item(Some("shop"), "a")).is_none());
         let rest: Vec<String> = pool.drain().iter().map(|item| item.raw.name().to_owned()).collect();
         assert_eq!(rest, ["c", "b"]);
         assert!(pool.drain().is_empty());

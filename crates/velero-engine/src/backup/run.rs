@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
 use velero_api::v1::BackupProgress;
+use velero_cluster::ItemRef;
 
 use super::collect::{self, LISTS_AHEAD, Lister};
 use super::custom_resource_definitions::of_custom_resources;
@@ -149,17 +150,16 @@ impl Run {
         Ok(())
     }
 
-    pub(super) fn log_item(&self, planned: &PlannedType, namespace: Option<&str>, name: &str) {
-        self.journal.info().object(&planned.name, namespace, name).message("Backed up item");
+    pub(super) fn log_item(&self, item: ItemRef<'_, PlannedType>) {
+        self.journal.info().item(item).message("Backed up item");
     }
 
     /// Closes the books.
     pub(super) fn finish(self) -> BackupOutcome {
         let mut closing = self.ledger.close(&self.plan);
         for item in &closing.lost {
-            let namespace = Some(item.namespace.as_str()).filter(|namespace| !namespace.is_empty());
             let resource = item.group_resource();
-            let entry = self.journal.error().object(&resource, namespace, &item.name);
+            let entry = self.journal.error().item(ItemRef::new(resource.as_str(), item.namespace(), &item.name));
             entry.message("Error backing up item: it did not get into the archive");
         }
         closing.failed.append(&mut closing.lost);

@@ -14,7 +14,7 @@ use velero_plugin::BackupItemAction;
 
 use super::group::{BlockItem, ItemBlock};
 use super::item::identity;
-use super::pool::{Item, VOLUMES};
+use super::pool::Item;
 use super::run::Run;
 use super::write::Record;
 use crate::lock;
@@ -117,7 +117,7 @@ impl Run {
         let planned = Arc::clone(&block_item.item.planned);
         let (namespace, name) = identity(&block_item.item);
         if let Err(error) = self.back_up_item(block_item, must_include, block, batch).await {
-            let entry = self.journal.error().object(&planned.name, namespace.as_deref(), &name);
+            let entry = self.journal.error().item(planned.item(namespace.as_deref(), &name));
             entry.error(&error).message("Error backing up item");
         }
     }
@@ -134,11 +134,11 @@ impl Run {
 
     async fn save_volume(&self, PendingVolume { record, name, value }: PendingVolume) -> Option<Record> {
         let Err(error) = self.volume_context().save(&value).await else {
-            self.log_item(&record.planned, None, &name);
+            self.log_item(record.planned.item(None, &name));
             return Some(record);
         };
-        self.ledger.fail(&record.planned, None, &name);
-        self.journal.error().object(VOLUMES, None, &name).error(&error).message("Error backing up item");
+        self.ledger.fail(record.planned.item(None, &name));
+        self.journal.error().item(record.planned.item(None, &name)).error(&error).message("Error backing up item");
         None
     }
 }

@@ -4,19 +4,20 @@
 //! it is in the archive, and not before: this thread enters it into the ledger.
 
 use std::io::Write;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use velero_archive::{ArchiveWriter, Error, ItemPath, Limits};
-use velero_cluster::RawItem;
+use velero_cluster::{ItemRef, RawItem};
 
 use super::BackupError;
+use super::error::ItemError;
 use super::ledger::Ledger;
 use super::plan::PlannedType;
-use super::pool::key;
 use crate::Journal;
+use crate::lock;
 
 /// How many batches may wait. Each may hold a page of a list in memory.
 const WAITING_BATCHES: usize = 3;
@@ -39,18 +40,18 @@ impl Record {
         Self { planned, renamed_from: None, body: Body::Raw(raw) }
     }
 
-    /// Where the item goes: its namespace and name in the archive.
-    fn place(&self) -> (Option<&str>, &str) {
+    /// Where the item goes: what it is called in the archive.
+    fn place(&self) -> ItemRef<'_, PlannedType> {
         match &self.body {
-            Body::Raw(raw) => (raw.namespace(), raw.name()),
-            Body::Changed { namespace, name, .. } => (namespace.as_deref(), name),
+            Body::Raw(raw) => self.planned.item(raw.namespace(), raw.name()),
+            Body::Changed { namespace, name, .. } => self.planned.item(namespace.as_deref(), name),
         }
     }
 
-    /// What the item is: its namespace and name in the cluster.
-    fn identity(&self) -> (Option<&str>, &str) {
+    /// What the item is called in the cluster.
+    fn identity(&self) -> ItemRef<'_, PlannedType> {
         match &self.renamed_from {
-            Some((namespace, name)) => (namespace.as_deref(), name),
+            Some((namespace, name)) => self.planned.item(namespace.as_deref(), name),
             None => self.place(),
         }
     }
@@ -111,7 +112,7 @@ impl Records {
     }
 
     fn gathered(&self) -> MutexGuard<'_, Gathered> {
-        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.gathered)
     }
 }
 
@@ -177,7 +178,7 @@ struct Writer<W: Write> {
 /// Why an item is not written.
 enum Refused {
     /// For a reason of its own: all others go on.
-    Item(String),
+    Item(ItemError),
     /// Nothing more can be written.
     Archive(Error),
 }
@@ -204,10 +205,9 @@ impl<W: Write> Writer<W> {
             Ok(()) => Ok(()),
             Err(Refused::Archive(error)) => Err(BackupError::Archive(error)),
             Err(Refused::Item(problem)) => {
-                let (namespace, name) = record.identity();
-                let entry = self.journal.error().object(&record.planned.name, namespace, name);
+                let entry = self.journal.error().item(record.identity());
                 entry.error(&problem).message("Error backing up item");
-                self.ledger.fail(&record.planned, namespace, name);
+                self.ledger.fail(record.identity());
                 Ok(())
             }
         }
@@ -216,27 +216,27 @@ impl<W: Write> Writer<W> {
     /// Writes all copies of an item or none.
     fn write(&mut self, record: &Record) -> Result<(), Refused> {
         let planned = &record.planned;
-        let identity = record.identity();
-        let (namespace, name) = record.place();
-        let (from, to) = (key(identity.0, identity.1), key(namespace, name));
+        let place = record.place();
+        let (from, to) = (record.identity().key(), place.key());
         if let Some(other) = self.ledger.occupant(planned, &from, &to) {
-            return Err(Refused::Item(taken(&planned.name, &from, &to, &other)));
+            return Err(Refused::Item(taken(&planned.name, &from, to, other)));
         }
         let body = match &record.body {
             Body::Raw(raw) => {
                 self.body.clear();
-                raw.write_to(&mut self.body).map_err(|error| Refused::Item(error.to_string()))?;
+                raw.write_to(&mut self.body).map_err(|error| Refused::Item(error.into()))?;
                 self.body.as_slice()
             }
             Body::Changed { json, .. } => json.as_slice(),
         };
-        let path = ItemPath { group_resource: &planned.name, version: None, namespace, name };
+        let path =
+            ItemPath { group_resource: &planned.name, version: None, namespace: place.namespace, name: place.name };
         let resource_type = &planned.resource_type;
         let copies = path.copies(&resource_type.version, resource_type.preferred);
         self.paths.clear();
         self.paths.extend(copies.map(|copy| copy.to_string()));
         for path in &self.paths {
-            self.archive.check(path, body).map_err(|error| Refused::Item(error.to_string()))?;
+            self.archive.check(path, body).map_err(|error| Refused::Item(ItemError::Refused(error)))?;
         }
         for path in &self.paths {
             self.archive.append(path, body).map_err(Refused::Archive)?;
@@ -247,10 +247,11 @@ impl<W: Write> Writer<W> {
 }
 
 /// Why an item has no place: an action has renamed it, or the one that has its place.
-fn taken(resource: &str, from: &str, to: &str, other: &str) -> String {
-    match from == to {
-        true => format!("an action has renamed {resource} {other} to {to}, whose place in the archive is taken by it"),
-        false => format!("an action has renamed it to {to}, which is in the archive already (as {resource} {other})"),
+fn taken(resource: &str, from: &str, place: String, other: String) -> ItemError {
+    let resource = resource.to_owned();
+    match from == place {
+        true => ItemError::TakenBy { resource, other, place },
+        false => ItemError::RenamedOnto { resource, other, place },
     }
 }
 

@@ -1,7 +1,7 @@
 use tokio::sync::watch;
 use velero_api::v1::BackupProgress;
 use velero_archive::ArchiveReader;
-use velero_cluster::ResourceType;
+use velero_cluster::types;
 
 use super::*;
 use crate::journal::{Level, LogFormat};
@@ -9,7 +9,7 @@ use crate::journal::{Level, LogFormat};
 const VERSION: usize = 1;
 
 fn planned() -> Arc<PlannedType> {
-    let mut resource_type = ResourceType::new("v1", "ConfigMap", "configmaps", true);
+    let mut resource_type = types::CONFIG_MAPS.clone();
     resource_type.preferred = true;
     Arc::new(PlannedType::for_test(0, resource_type))
 }
@@ -42,8 +42,7 @@ async fn write(records: Vec<Record>, limits: Limits) -> Result<Written, BackupEr
     let journal = Journal::for_backup("velero", "b", LogFormat::Text, Level::Info);
     let (archive, channel) = start(Vec::new(), limits, &journal, &ledger);
     for record in &records {
-        let (namespace, name) = record.identity();
-        assert!(ledger.claim(&record.planned, namespace, name));
+        assert!(ledger.take(record.identity()));
     }
     channel.send(records).await?;
     let flushed = channel.flush().await;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use velero_api::v1::Backup;
 use velero_archive::{ArchiveReader, ItemPath, Limits};
-use velero_cluster::Discovery;
+use velero_cluster::{Discovery, ItemRef};
 use velero_plugin::{Actions, DeleteItemAction, Resolved, resolve};
 
 use crate::Journal;
@@ -36,7 +36,8 @@ type Action = Resolved<Arc<dyn DeleteItemAction>>;
 /// not keep others from running. Without actions the archive is not read.
 pub async fn run<R: Read + Send + 'static>(
     backup: &Backup,
-    (archive, limits): (R, Limits),
+    archive: R,
+    limits: Limits,
     actions: &Actions,
     discovery: &Discovery,
     journal: &Journal,
@@ -81,7 +82,8 @@ impl ArchivedItem {
                 continue;
             }
             if let Err(error) = resolved.action.execute(&self.value, backup).await {
-                let entry = journal.error().object(&self.resource, self.namespace.as_deref(), &self.name);
+                let entry =
+                    journal.error().item(ItemRef::new(self.resource.as_str(), self.namespace.as_deref(), &self.name));
                 let message = format!("Error executing delete item action {}", resolved.action.name());
                 entry.error(&error).message(&message);
             }

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use serde_json::Value;
 use velero_api::GoDuration;
 use velero_api::v1::HookStatus;
-use velero_cluster::{Cluster, Error, ExecOutput, ExecReason, ExecRequest, RawItem};
+use velero_cluster::{Cluster, Error, ExecOutput, ExecReason, ExecRequest, ItemRef, RawItem};
 use velero_rules::hooks::{HookPhase, HookRules, HookSource, PodHook, PodHooks, has_ended};
 
-pub use owed::{OwedHooks, OwedPod, run_owed_hooks};
+pub use owed::{NotWritten, OwedHooks, OwedPod, run_owed_hooks};
 
 use crate::Journal;
 use crate::journal::Entry;
@@ -48,10 +48,19 @@ impl HookedPod {
 }
 
 /// Why a hook failed.
-struct HookFailure {
-    reason: String,
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{reason}")]
+pub(crate) struct HookFailure {
+    pub(crate) reason: String,
     /// Whether its command was not run to an end, so that another try may help.
     may_pass: bool,
+}
+
+impl HookFailure {
+    /// One that stays a failure.
+    pub(crate) fn lasting(reason: String) -> Self {
+        Self { reason, may_pass: false }
+    }
 }
 
 /// How the hooks of a pod went.
@@ -63,16 +72,16 @@ struct Ran {
 }
 
 impl Ran {
-    fn outcome(mut self) -> Result<(), String> {
+    fn outcome(mut self) -> Result<(), HookFailure> {
         match self.failures.pop() {
-            Some(failure) if self.is_final => Err(failure.reason),
+            Some(failure) if self.is_final => Err(failure),
             _ => Ok(()),
         }
     }
 
     /// Why a command was not run to an end, if one was not.
-    fn unreached(&self) -> Option<String> {
-        self.failures.iter().find(|failure| failure.may_pass).map(|failure| failure.reason.clone())
+    fn unreached(&self) -> Option<HookFailure> {
+        self.failures.iter().find(|failure| failure.may_pass).cloned()
     }
 }
 
@@ -132,7 +141,7 @@ impl HookRunner {
 
     async fn run_one(&self, pod: &HookedPod, hook: &PodHook) -> Result<(), HookFailure> {
         if let Some(refusal) = &hook.refusal {
-            return Err(HookFailure { reason: refusal.to_string(), may_pass: false });
+            return Err(HookFailure::lasting(refusal.to_string()));
         }
         let about = || {
             let entry = self.entry_about(pod, self.journal.info()).field("hookName", hook.name.as_str());
@@ -150,24 +159,19 @@ impl HookRunner {
             command: hook.command.clone(),
             timeout: (hook.timeout > GoDuration::ZERO).then(|| hook.timeout.to_std()),
         };
-        let (output, outcome) = attempt(&self.cluster, &request).await;
+        let (output, outcome) = execute(&self.cluster, &request).await;
         about().message(&format!("stdout: {}", output.stdout));
         about().message(&format!("stderr: {}", output.stderr));
         outcome
     }
 
     fn entry_about<'e>(&self, pod: &'e HookedPod, entry: Entry<'e>) -> Entry<'e> {
-        entry.object("pods", Some(&pod.namespace), &pod.name)
+        entry.item(ItemRef::new("pods", Some(&pod.namespace), &pod.name))
     }
 }
 
 /// Runs a command in a pod; gives what it wrote, and why it failed if it did.
-pub(crate) async fn execute(cluster: &Cluster, request: &ExecRequest) -> (ExecOutput, Result<(), String>) {
-    let (output, outcome) = attempt(cluster, request).await;
-    (output, outcome.map_err(|failure| failure.reason))
-}
-
-async fn attempt(cluster: &Cluster, request: &ExecRequest) -> (ExecOutput, Result<(), HookFailure>) {
+pub(crate) async fn execute(cluster: &Cluster, request: &ExecRequest) -> (ExecOutput, Result<(), HookFailure>) {
     match cluster.exec(request).await {
         Ok(output) => (output, Ok(())),
         Err(Error::Exec(failure)) => {

@@ -6,19 +6,21 @@
 //! server was killed the next one does, from what was written down.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::fmt::Display;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use velero_api::v1::BackupHooks;
-use velero_cluster::{Cluster, ResourceType};
+use velero_cluster::{Cluster, ItemRef, types};
 use velero_rules::hooks::{HookPhase, HookRules};
 
 use super::{HookFailure, HookRunner, HookedPod};
 use crate::Journal;
 use crate::journal::{Entry, Level, LogFormat};
+use crate::lock;
 
 /// How long until a hook is tried again that could not be run.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -42,7 +44,32 @@ impl OwedPod {
     }
 }
 
-type Write = dyn Fn(Vec<OwedPod>) -> BoxFuture<'static, Result<(), String>> + Send + Sync;
+/// Why it could not be written down what hooks owe.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NotWritten(pub String);
+
+/// Why hooks of a pod did not run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HookError {
+    /// One of them failed.
+    #[error(transparent)]
+    Failed(#[from] HookFailure),
+    /// It would not be known that they owe others.
+    #[error("the hooks are not run, for it cannot be written down that they owe others: {0}")]
+    NotWritten(#[source] NotWritten),
+    /// The task that ran them is gone.
+    #[error(transparent)]
+    Lost(#[from] tokio::task::JoinError),
+    /// The pod cannot be read.
+    #[error(transparent)]
+    Pod(#[from] velero_cluster::Error),
+    /// The time is over.
+    #[error("they did not end in time")]
+    Late,
+}
+
+type Write = dyn Fn(Vec<OwedPod>) -> BoxFuture<'static, Result<(), NotWritten>> + Send + Sync;
 
 /// The pods of a backup whose post hooks are owed. Clones share them.
 #[derive(Clone, Default)]
@@ -63,7 +90,7 @@ struct Debt {
 impl OwedHooks {
     /// Writes down all that is owed with `write`, whenever that changes.
     pub fn written_by(
-        write: impl Fn(Vec<OwedPod>) -> BoxFuture<'static, Result<(), String>> + Send + Sync + 'static,
+        write: impl Fn(Vec<OwedPod>) -> BoxFuture<'static, Result<(), NotWritten>> + Send + Sync + 'static,
     ) -> Self {
         Self { write: Some(Arc::new(write)), ..Self::default() }
     }
@@ -74,18 +101,16 @@ impl OwedHooks {
     }
 
     /// Runs the pre hooks of a pod, once it is written down that they owe something.
-    pub(crate) async fn run_pre(&self, runner: &HookRunner, pod: &Arc<HookedPod>) -> Result<(), String> {
+    pub(crate) async fn run_pre(&self, runner: &HookRunner, pod: &Arc<HookedPod>) -> Result<(), HookError> {
         if !owes(pod) {
-            return runner.run(pod, HookPhase::Pre).await.outcome();
+            return Ok(runner.run(pod, HookPhase::Pre).await.outcome()?);
         }
         let debt = Debt { pod: Arc::clone(pod), at_work: Arc::default() };
         let at_work = Arc::clone(&debt.at_work).lock_owned().await;
         self.pods().insert(OwedPod::of(pod), debt);
         if let Err(problem) = self.write_down().await {
             self.pods().remove(&OwedPod::of(pod));
-            return Err(format!(
-                "the hooks are not run, for it cannot be written down that they owe others: {problem}"
-            ));
+            return Err(HookError::NotWritten(problem));
         }
         let (runner, pod) = (runner.clone(), Arc::clone(pod));
         let run = tokio::spawn(async move {
@@ -93,7 +118,7 @@ impl OwedHooks {
             drop(at_work);
             ran.outcome()
         });
-        run.await.map_err(|error| error.to_string())?
+        Ok(run.await??)
     }
 
     /// Runs the post hooks of a pod. A failure is in the journal; nothing more can be done about it.
@@ -128,7 +153,7 @@ impl OwedHooks {
 
     /// Runs the post hooks of a pod and strikes it off; gives those that failed. A pod in which one could not be run at
     /// all stays.
-    async fn settle(&self, runner: &HookRunner, pod: &OwedPod) -> Result<Vec<HookFailure>, String> {
+    async fn settle(&self, runner: &HookRunner, pod: &OwedPod) -> Result<Vec<HookFailure>, HookError> {
         let Some(debt) = self.pods().get(pod).cloned() else { return Ok(Vec::new()) };
         let _at_work = debt.at_work.lock().await;
         // Whoever was at work until now may have paid.
@@ -136,25 +161,25 @@ impl OwedHooks {
             return Ok(Vec::new());
         }
         let ran = runner.run(&debt.pod, HookPhase::Post).await;
-        if let Some(problem) = ran.unreached() {
-            return Err(problem);
+        if let Some(failure) = ran.unreached() {
+            return Err(failure.into());
         }
         self.pods().remove(pod);
         if let Err(problem) = self.write_down().await {
             // The worst that follows is that the hooks run once more.
-            tracing::warn!(problem, "It could not be written down that hooks are paid");
+            tracing::warn!(%problem, "It could not be written down that hooks are paid");
         }
         Ok(ran.failures)
     }
 
-    async fn write_down(&self) -> Result<(), String> {
+    async fn write_down(&self) -> Result<(), NotWritten> {
         let Some(write) = &self.write else { return Ok(()) };
         let _one_at_a_time = self.writing.lock().await;
         write(self.all()).await
     }
 
     fn pods(&self) -> MutexGuard<'_, BTreeMap<OwedPod, Debt>> {
-        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pods)
     }
 }
 
@@ -165,16 +190,16 @@ fn owes(pod: &HookedPod) -> bool {
 }
 
 /// Tries until the hooks of a pod have run, or the time is over.
-async fn until<T, F: Future<Output = Result<T, String>>>(
+async fn until<T, F: Future<Output = Result<T, HookError>>>(
     patience: Duration,
     attempt: impl Fn() -> F,
-) -> Result<T, String> {
+) -> Result<T, HookError> {
     let deadline = Instant::now() + patience;
     loop {
         let problem = match tokio::time::timeout_at(deadline, attempt()).await {
             Ok(Ok(done)) => return Ok(done),
             Ok(Err(problem)) => problem,
-            Err(_) => "they did not end in time".to_owned(),
+            Err(_) => HookError::Late,
         };
         if Instant::now() + PAUSE > deadline {
             return Err(problem);
@@ -183,18 +208,18 @@ async fn until<T, F: Future<Output = Result<T, String>>>(
     }
 }
 
-fn tell(journal: &Journal, pod: &OwedPod, paid: &Result<Vec<HookFailure>, String>) {
-    let about = |entry: Entry<'_>, reason: &str, message: &str| {
-        entry.object(PODS, Some(&pod.namespace), &pod.name).error(&reason).message(message);
+fn tell(journal: &Journal, pod: &OwedPod, paid: &Result<Vec<HookFailure>, HookError>) {
+    let about = |entry: Entry<'_>, reason: &dyn Display, message: &str| {
+        entry.item(ItemRef::new(PODS, Some(&pod.namespace), &pod.name)).error(reason).message(message);
     };
     match paid {
         Ok(failures) if failures.is_empty() => {
-            let entry = journal.info().object(PODS, Some(&pod.namespace), &pod.name);
+            let entry = journal.info().item(ItemRef::new(PODS, Some(&pod.namespace), &pod.name));
             entry.message("Hooks that were owed have run");
         }
         Ok(failures) => {
             for failure in failures {
-                about(journal.error(), &failure.reason, "Error executing hook");
+                about(journal.error(), failure, "Error executing hook");
             }
         }
         Err(problem) => {
@@ -233,11 +258,10 @@ pub async fn run_owed_hooks(
     join_all(runs).await.into_iter().flatten().collect()
 }
 
-async fn run_owed(cluster: &Cluster, rules: &HookRules, owed: &OwedPod) -> Result<Vec<HookFailure>, String> {
-    let kind = ResourceType::new("v1", "Pod", PODS, true);
-    let found = cluster.get_raw(&kind, Some(&owed.namespace), &owed.name).await.map_err(|error| error.to_string())?;
+async fn run_owed(cluster: &Cluster, rules: &HookRules, owed: &OwedPod) -> Result<Vec<HookFailure>, HookError> {
+    let found = cluster.get_raw(types::PODS.item(Some(&owed.namespace), &owed.name)).await?;
     let pod = found.and_then(|raw| HookedPod::new(rules, &raw, None)).filter(|pod| pod.uid == owed.uid);
     let Some(pod) = pod else { return Ok(Vec::new()) };
     let ran = HookRunner::new(cluster.clone(), unheard()).run(&pod, HookPhase::Post).await;
-    ran.unreached().map_or(Ok(ran.failures), Err)
+    ran.unreached().map_or(Ok(ran.failures), |failure| Err(failure.into()))
 }

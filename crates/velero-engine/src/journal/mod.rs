@@ -9,12 +9,15 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::Write;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use velero_api::records::{Results, ResultsFile};
+use velero_cluster::ItemRef;
+
+use crate::lock;
 
 const RESTORE: &str = "restore";
 
@@ -155,7 +158,19 @@ impl Journal {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.state)
+    }
+}
+
+/// A type that has a name for people, as in `deployments.apps`.
+pub trait TypeName {
+    /// The name.
+    fn type_name(&self) -> &str;
+}
+
+impl TypeName for str {
+    fn type_name(&self) -> &str {
+        self
     }
 }
 
@@ -190,9 +205,9 @@ impl<'a> Entry<'a> {
         self.field("namespace", namespace.unwrap_or_default())
     }
 
-    /// The object the entry is about.
-    pub fn object(self, resource: &'a str, namespace: Option<&'a str>, name: &'a str) -> Self {
-        self.resource(resource).namespace(namespace).name(name)
+    /// The item the entry is about.
+    pub fn item<T: TypeName + ?Sized>(self, item: ItemRef<'a, T>) -> Self {
+        self.resource(item.resource_type.type_name()).namespace(item.namespace).name(item.name)
     }
 
     /// What went wrong.

@@ -1,6 +1,7 @@
 use std::io::Read;
 
 use flate2::read::MultiGzDecoder;
+use velero_cluster::ItemRef;
 
 use super::*;
 
@@ -17,8 +18,8 @@ fn without_time(line: &str) -> &str {
 #[test]
 fn lines_have_the_form_of_logrus() {
     let journal = Journal::for_backup("velero", "b1", LogFormat::Text, Level::Info);
-    journal.info().object("pods", Some("shop"), "web-0").message("Backed up item");
-    journal.error().object("clusterroles", None, "a:b").error(&"no \"way\"\n").message("Error");
+    journal.info().item(ItemRef::new("pods", Some("shop"), "web-0")).message("Backed up item");
+    journal.error().item(ItemRef::new("clusterroles", None, "a:b")).error(&"no \"way\"\n").message("Error");
     let lines = log_of(&journal);
     assert!(lines[0].starts_with("time=\"20"), "{}", lines[0]);
     let source = |line: &str| {
@@ -39,7 +40,7 @@ fn lines_have_the_form_of_logrus() {
 #[test]
 fn json_lines_hold_the_same_fields() {
     let journal = Journal::for_backup("velero", "b1", LogFormat::Json, Level::Info);
-    journal.warning().object("pods", Some("shop"), "web-0").error(&"gone").message("Not found");
+    journal.warning().item(ItemRef::new("pods", Some("shop"), "web-0")).error(&"gone").message("Not found");
     let line: serde_json::Value = serde_json::from_str(&log_of(&journal)[0]).unwrap();
     assert_eq!(line["level"], "warning");
     assert_eq!(line["error.message"], "gone");
@@ -50,8 +51,8 @@ fn json_lines_hold_the_same_fields() {
 #[test]
 fn results_are_keyed_by_namespace_and_counted() {
     let journal = Journal::for_backup("velero", "b1", LogFormat::Text, Level::Info);
-    journal.error().object("pods", Some("shop"), "web-0").error(&"boom").message("Error backing up item");
-    journal.error().object("clusterroles", None, "r").message("Error backing up item");
+    journal.error().item(ItemRef::new("pods", Some("shop"), "web-0")).error(&"boom").message("Error backing up item");
+    journal.error().item(ItemRef::new("clusterroles", None, "r")).message("Error backing up item");
     journal.warning().message("careful");
     journal.info().message("nothing");
     assert_eq!(journal.counts(), Counts { warnings: 1, errors: 2 });

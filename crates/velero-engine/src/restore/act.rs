@@ -8,10 +8,12 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use velero_api::annotations;
 use velero_api::records::ResourceIdentifier;
+use velero_cluster::ItemRef;
+use velero_plugin::item::{take_annotation, text};
 use velero_plugin::{RestoreItemAction, RestoreItemInput, RestoreItemOutcome};
 
 use super::contents::Stored;
-use super::ledger::{Claim, Done, ItemKey, Row};
+use super::ledger::{Done, ItemKey, Row, Turn};
 use super::object;
 use super::plan::{NAMESPACES, PlannedItem};
 use super::run::Run;
@@ -39,6 +41,11 @@ impl Item {
         }
     }
 
+    /// Its type, and the namespace and name it will have.
+    pub(crate) fn reference(&self) -> ItemRef<'_, str> {
+        ItemRef::new(&*self.resource, self.target.as_deref(), &self.name)
+    }
+
     pub(super) fn key(&self) -> ItemKey {
         ItemKey { resource: Arc::clone(&self.resource), namespace: self.target.clone(), name: self.name.clone() }
     }
@@ -64,7 +71,7 @@ impl Run {
     fn restore_item(&self, item: Item, row: Row) -> BoxFuture<'_, bool> {
         async move {
             let key = item.key();
-            if let Claim::Handled { exists } = self.ledger.claim(&key, row).await {
+            if let Turn::Handled { exists } = self.ledger.take(&key, row).await {
                 return exists;
             }
             let result = self.handle(&item, row).await;
@@ -96,8 +103,8 @@ impl Run {
             .read(item.stored)
             .map_err(|error| Trouble::error(format!("error decoding \"{}\": {error}", self.path_of(item))))?;
         let namespace = item.original.as_deref().unwrap_or_default();
-        let belongs = object::text(&object, "/metadata/name") == &*item.name
-            && object::text(&object, "/metadata/namespace") == namespace;
+        let belongs =
+            text(&object, "/metadata/name") == &*item.name && text(&object, "/metadata/namespace") == namespace;
         if belongs {
             return Ok(object);
         }
@@ -179,7 +186,7 @@ impl Run {
         if let Some(updated) = outcome.updated_item.take() {
             *object = updated;
         }
-        let must_include = object::take_annotation(object, annotations::MUST_INCLUDE_ADDITIONAL_ITEMS_RESTORE);
+        let must_include = take_annotation(object, annotations::MUST_INCLUDE_ADDITIONAL_ITEMS_RESTORE);
         let existing = self.restore_additional(item, &outcome, must_include.as_deref() == Some("true"), row).await;
         self.wait_for_additional(action, item, &outcome, &existing).await;
         Ok(Act::GoOn)
@@ -197,7 +204,7 @@ impl Run {
         for additional in &outcome.additional_items {
             let resource = additional.group_resource();
             let original = Some(additional.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-            let Some(stored) = self.contents.find(&resource, original, &additional.name) else {
+            let Some(stored) = self.contents.find(ItemRef::new(resource.as_str(), original, &additional.name)) else {
                 let place = original.map(|namespace| format!("{namespace}/")).unwrap_or_default();
                 let entry = self.journal.warning().namespace(original);
                 entry.message(&format!(
@@ -267,7 +274,7 @@ enum Act {
 
 /// `<apiVersion>/<Kind>`, as the list of restored items has it.
 pub(super) fn kind_key(object: &Value) -> String {
-    format!("{}/{}", object::text(object, "/apiVersion"), object::text(object, "/kind"))
+    format!("{}/{}", text(object, "/apiVersion"), text(object, "/kind"))
 }
 
 fn labels_of(object: &Value) -> BTreeMap<String, String> {

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use velero_api::v1::ExistingResourcePolicy;
 use velero_api::{dry_run, labels};
 use velero_archive::go_json;
-use velero_cluster::{Error, RawItem};
+use velero_cluster::{Error, ItemRef, RawItem};
+use velero_plugin::item::text;
 
 use super::act::{Item, Wanted};
 use super::again::{Sent, misses_webhook, passing};
@@ -29,6 +30,11 @@ pub(crate) struct Target<'a> {
 }
 
 impl Target<'_> {
+    /// The object in the cluster.
+    pub(crate) fn reference(&self) -> ItemRef<'_> {
+        self.served.resource_type.item(self.namespace(), &self.name)
+    }
+
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
@@ -41,7 +47,7 @@ impl Run {
             let why = self.types.unserved(&wanted.object);
             return Err(Trouble::error(format!("error restoring {}: {why}", item.id())));
         };
-        let name = object::text(&wanted.object, "/metadata/name").to_owned();
+        let name = text(&wanted.object, "/metadata/name").to_owned();
         let target = Target { item, served, name, namespace: item.target.as_deref().map(str::to_owned) };
         let ended = match self.mode {
             Mode::Write => self.create(&target, wanted).await?,
@@ -85,8 +91,8 @@ impl Run {
         };
         // As Go writes it: a ControllerRevision is compared byte for byte with what its controller would write.
         let body = go_json::to_vec(object).unwrap_or_default();
-        let (cluster, kind) = (&self.request.cluster, &target.served.resource_type);
-        let create = || cluster.create_raw(kind, target.namespace(), &target.name, body.clone(), manager);
+        let cluster = &self.request.cluster;
+        let create = || cluster.create_raw(target.reference(), body.clone(), manager);
         self.send(&target.item.resource, target.served.is_new, create).await
     }
 
@@ -98,14 +104,14 @@ impl Run {
             value(&found).is_some() && value(&found) == value(sent)
         };
         let begin = self.request.restore.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        let made: Option<Timestamp> = object::text(&found, "/metadata/creationTimestamp").parse().ok();
+        let made: Option<Timestamp> = text(&found, "/metadata/creationTimestamp").parse().ok();
         same(labels::RESTORE_NAME) && same(labels::BACKUP_NAME) && begin.is_none_or(|begin| made >= Some(begin))
     }
 
     /// The object in the cluster.
     async fn find(&self, target: &Target<'_>) -> Result<Option<RawItem>, Error> {
-        let (cluster, kind) = (&self.request.cluster, &target.served.resource_type);
-        self.pace.send(cluster, cluster.get_raw(kind, target.namespace(), &target.name)).await
+        let cluster = &self.request.cluster;
+        self.pace.send(cluster, cluster.get_raw(target.reference())).await
     }
 
     /// Deals with an object that is there already.
@@ -134,8 +140,8 @@ impl Run {
     }
 
     pub(super) async fn patch(&self, target: &Target<'_>, patch: &Value) -> Result<(), Error> {
-        let (cluster, kind) = (&self.request.cluster, &target.served.resource_type);
-        let change = || cluster.merge_patch(kind, target.namespace(), &target.name, patch);
+        let cluster = &self.request.cluster;
+        let change = || cluster.merge_patch(target.reference(), patch);
         self.send(&target.item.resource, false, change).await.result.map(drop)
     }
 
@@ -164,7 +170,7 @@ impl Run {
     /// Says what writing an item would do; the server itself is asked whether it would take it.
     async fn look(&self, target: &Target<'_>, wanted: &Wanted) -> ItemResult {
         let item = target.item;
-        let (cluster, kind) = (&self.request.cluster, &target.served.resource_type);
+        let cluster = &self.request.cluster;
         let live = match target.served.is_new {
             true => None,
             false => self.find(target).await.map_err(|error| failed(target, &error))?,
@@ -182,7 +188,7 @@ impl Run {
             }
             Verdict::Differs => (PreviewAction::Conflict, "it exists, differs, and would stay as it is".to_owned()),
             Verdict::Patch { patch, .. } => {
-                let answer = cluster.try_merge_patch(kind, target.namespace(), &target.name, &patch).await;
+                let answer = cluster.try_merge_patch(target.reference(), &patch).await;
                 match answer.err().as_ref().and_then(|error| self.refusal_of_object(error)) {
                     None => (PreviewAction::Update, "it exists and differs".to_owned()),
                     Some(refusal) => (PreviewAction::Conflict, format!("it differs, and cannot be updated: {refusal}")),
@@ -240,7 +246,7 @@ fn stripped(found: &RawItem) -> Value {
 }
 
 fn differs(wanted: &Wanted, policy: Option<&ExistingResourcePolicy>) -> String {
-    let (kind, name) = (object::text(&wanted.object, "/kind"), object::text(&wanted.object, "/metadata/name"));
+    let (kind, name) = (text(&wanted.object, "/kind"), text(&wanted.object, "/metadata/name"));
     let object = if policy.is_some() { format!("{kind} {name:?}") } else { format!("{kind}:{name}") };
     format!(
         "could not restore, {object} already exists. Warning: the in-cluster version is different than the backed-up version"
@@ -258,8 +264,7 @@ fn message(error: &Error) -> String {
 
 /// Whether a create was refused because the object is there. A service whose node port is taken may be taken by itself.
 fn is_taken(error: &Error, object: &Value) -> bool {
-    let own_port = || {
-        object::text(object, "/kind") == "Service" && error.refusal().is_some_and(|it| it.message.contains(PORT_TAKEN))
-    };
+    let own_port =
+        || text(object, "/kind") == "Service" && error.refusal().is_some_and(|it| it.message.contains(PORT_TAKEN));
     matches!(error, Error::AlreadyExists(_)) || own_port()
 }

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use serde_json::Value;
 use velero_archive::Error;
+use velero_cluster::ItemRef;
+
+use crate::lock;
 
 /// Items are compressed together until a chunk has this size: large enough to compress well, small enough to unpack for
 /// the sake of one item.
@@ -65,32 +68,32 @@ impl Contents {
     }
 
     /// Finds an item in the version that is restored.
-    pub(super) fn find(&self, resource: &str, namespace: Option<&str>, name: &str) -> Option<Stored> {
-        let key = (namespace.unwrap_or_default().into(), name.into());
-        self.types.get(resource)?.get(&None)?.get(&key).copied()
+    pub(super) fn find(&self, item: ItemRef<'_, str>) -> Option<Stored> {
+        let key = (item.namespace.unwrap_or_default().into(), item.name.into());
+        self.types.get(item.resource_type)?.get(&None)?.get(&key).copied()
     }
 
     /// Reads an item.
-    pub(super) fn read(&self, stored: Stored) -> Result<Value, String> {
+    pub(super) fn read(&self, stored: Stored) -> Result<Value, Unreadable> {
         let chunk = self.chunk(stored.chunk)?;
         let range = stored.offset as usize..(stored.offset + stored.length) as usize;
-        let bytes = chunk.get(range).ok_or("the item lies outside of its chunk")?;
-        let item: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        let bytes = chunk.get(range).ok_or(Unreadable::OutsideOfChunk)?;
+        let item: Value = serde_json::from_slice(bytes)?;
         let complete = item.is_object() && item["metadata"].is_object();
-        if complete { Ok(item) } else { Err("it is not a Kubernetes object: it has no metadata".to_owned()) }
+        if complete { Ok(item) } else { Err(Unreadable::NoObject) }
     }
 
-    fn chunk(&self, index: u32) -> Result<Arc<Vec<u8>>, String> {
-        let mut at_hand = self.at_hand.lock().unwrap_or_else(PoisonError::into_inner);
+    fn chunk(&self, index: u32) -> Result<Arc<Vec<u8>>, Unreadable> {
+        let mut at_hand = lock(&self.at_hand);
         if let Some(position) = at_hand.iter().position(|(found, _)| *found == index) {
             let entry = at_hand.remove(position);
             let chunk = Arc::clone(&entry.1);
             at_hand.push(entry);
             return Ok(chunk);
         }
-        let packed = self.chunks.get(index as usize).ok_or("the item lies in no chunk")?;
+        let packed = self.chunks.get(index as usize).ok_or(Unreadable::NoChunk)?;
         let mut chunk = Vec::with_capacity(CHUNK_SIZE);
-        DeflateDecoder::new(&packed[..]).read_to_end(&mut chunk).map_err(|error| error.to_string())?;
+        DeflateDecoder::new(&packed[..]).read_to_end(&mut chunk).map_err(Unreadable::Damaged)?;
         let chunk = Arc::new(chunk);
         if at_hand.len() >= CHUNKS_AT_HAND {
             at_hand.remove(0);
@@ -98,6 +101,21 @@ impl Contents {
         at_hand.push((index, Arc::clone(&chunk)));
         Ok(chunk)
     }
+}
+
+/// Why an item of the archive cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unreadable {
+    #[error("the item lies outside of its chunk")]
+    OutsideOfChunk,
+    #[error("the item lies in no chunk")]
+    NoChunk,
+    #[error(transparent)]
+    Damaged(std::io::Error),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("it is not a Kubernetes object: it has no metadata")]
+    NoObject,
 }
 
 /// Fills [`Contents`] from an archive that is being read.
@@ -189,15 +207,15 @@ mod tests {
         let contents = collector.finish().unwrap();
         assert!(contents.chunks.len() > CHUNKS_AT_HAND);
         for index in [449, 0, 150, 7, 449] {
-            let stored = contents.find("pods", Some("shop"), &format!("p{index}")).unwrap();
+            let stored = contents.find(ItemRef::new("pods", Some("shop"), &format!("p{index}"))).unwrap();
             let item = contents.read(stored).unwrap();
             assert_eq!(item["metadata"]["name"], format!("p{index}"));
             assert_eq!(item["data"].as_str().unwrap().len(), index * 20);
         }
-        let huge = contents.read(contents.find("pods", None, "huge").unwrap()).unwrap();
+        let huge = contents.read(contents.find(ItemRef::new("pods", None, "huge")).unwrap()).unwrap();
         assert_eq!(huge["data"].as_str().unwrap().len(), 3 * CHUNK_SIZE);
-        assert!(contents.find("pods", Some("shop"), "absent").is_none());
-        assert!(contents.find("services", Some("shop"), "p1").is_none());
+        assert!(contents.find(ItemRef::new("pods", Some("shop"), "absent")).is_none());
+        assert!(contents.find(ItemRef::new("services", Some("shop"), "p1")).is_none());
     }
 
     #[test]
@@ -229,7 +247,7 @@ mod tests {
         add(&mut collector, None, "broken", None, b"{");
         add(&mut collector, None, "good", None, &object("good", 0));
         let contents = collector.finish().unwrap();
-        let read = |name| contents.read(contents.find("pods", None, name).unwrap());
+        let read = |name| contents.read(contents.find(ItemRef::new("pods", None, name)).unwrap());
         assert!(read("list").is_err() && read("broken").is_err());
         assert!(read("good").is_ok());
     }
@@ -241,7 +259,7 @@ mod tests {
         add(&mut collector, None, "a", Some("v2"), &object("chosen", 0));
         let mut contents = collector.finish().unwrap();
         contents.choose_versions(|_, versions| versions.keys().flatten().next().cloned());
-        let item = contents.read(contents.find("pods", None, "a").unwrap()).unwrap();
+        let item = contents.read(contents.find(ItemRef::new("pods", None, "a")).unwrap()).unwrap();
         assert_eq!(item["metadata"]["name"], "chosen");
     }
 }

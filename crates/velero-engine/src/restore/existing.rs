@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 use velero_api::labels;
 use velero_api::v1::ExistingResourcePolicy;
 use velero_cluster::merge_patch_diff;
+use velero_plugin::item::text;
 
-use super::object;
 use super::outcome::Change;
 
 /// What to do about an object that exists.
@@ -31,7 +31,7 @@ pub(super) fn decide(live: &Value, wanted: &Value, policy: Option<&ExistingResou
     if marked == *wanted {
         return relabel.map_or(Verdict::Equal, Verdict::Relabel);
     }
-    if object::text(wanted, "/kind") == "ServiceAccount" && object::text(wanted, "/apiVersion") == "v1" {
+    if text(wanted, "/kind") == "ServiceAccount" && text(wanted, "/apiVersion") == "v1" {
         let merged = merged_service_account(&marked, wanted);
         let patch = merge_patch_diff(&marked, &merged);
         return match patch == json!({}) {

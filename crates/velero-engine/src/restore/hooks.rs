@@ -6,16 +6,29 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use velero_api::GoDuration;
 use velero_api::v1::HookStatus;
-use velero_cluster::{Cluster, Error, ExecRequest, ResourceType};
+use velero_cluster::{Cluster, Error, ExecRequest, ItemRef, types};
 use velero_rules::hooks::has_ended;
 use velero_rules::restore_hooks::{ContainerHooks, PodRestoreHook, PodRestoreHooks};
 
 use crate::Journal;
-use crate::hooks::execute;
+use crate::hooks::{HookFailure, execute};
 use crate::journal::Entry;
 
 /// A hook that asks to wait for ever waits this long.
 const LONGEST_WAIT: Duration = Duration::from_secs(4 * 3600);
+
+/// Why no container of a pod is up.
+#[derive(Debug, thiserror::Error)]
+enum NotUp {
+    #[error("the pod has ended before its container was up")]
+    Ended,
+    #[error("the pod was deleted before its hooks were run")]
+    Deleted,
+    #[error("its container was not up within {0:?}")]
+    Late(Duration),
+    #[error(transparent)]
+    Unknown(Error),
+}
 
 /// A pod whose hooks are due.
 pub(super) struct RestoredPod {
@@ -43,7 +56,7 @@ impl RestoredPod {
             let pod = match self.wait_for_any(&waiting, time_left).await {
                 Ok(pod) => pod,
                 Err(reason) => {
-                    status.hooks_failed += self.fail_all(&waiting, &reason);
+                    status.hooks_failed += self.fail_all(&waiting, &reason.to_string());
                     break;
                 }
             };
@@ -63,19 +76,18 @@ impl RestoredPod {
         status
     }
 
-    async fn wait_for_any(&self, waiting: &[ContainerHooks], timeout: Duration) -> Result<Value, String> {
-        let pods = ResourceType::new("v1", "Pod", "pods", true);
+    async fn wait_for_any(&self, waiting: &[ContainerHooks], timeout: Duration) -> Result<Value, NotUp> {
         let is_news = |pod: Option<&Value>| match pod {
             None => true,
             Some(pod) => has_ended(pod) || waiting.iter().any(|container| container.is_up(pod)),
         };
-        let pod = self.cluster.wait_until(&pods, Some(&self.namespace), &self.name, timeout, is_news).await;
+        let pod = self.cluster.wait_until(types::PODS.item(Some(&self.namespace), &self.name), timeout, is_news).await;
         match pod {
             Ok(Some(pod)) if waiting.iter().any(|container| container.is_up(&pod)) => Ok(pod),
-            Ok(Some(_)) => Err("the pod has ended before its container was up".to_owned()),
-            Ok(None) => Err("the pod was deleted before its hooks were run".to_owned()),
-            Err(Error::TimedOut { .. }) => Err(format!("its container was not up within {timeout:?}")),
-            Err(error) => Err(error.to_string()),
+            Ok(Some(_)) => Err(NotUp::Ended),
+            Ok(None) => Err(NotUp::Deleted),
+            Err(Error::TimedOut { .. }) => Err(NotUp::Late(timeout)),
+            Err(error) => Err(NotUp::Unknown(error)),
         }
     }
 
@@ -85,17 +97,17 @@ impl RestoredPod {
         for (position, hook) in container.hooks.iter().enumerate() {
             let late = hook.longest_wait().is_some_and(|longest| self.created.elapsed() > longest);
             let outcome = match late {
-                true => Err(format!("its container was not up within {}", hook.wait_timeout)),
+                true => Err(HookFailure::lasting(format!("its container was not up within {}", hook.wait_timeout))),
                 false => Ok(()),
             };
             // A hook that is late has failed, but it is still run unless failure is final.
             let outcome = match outcome {
-                Err(reason) if hook.stops_on_failure() => Err(reason),
+                Err(failure) if hook.stops_on_failure() => Err(failure),
                 late => self.run_one(hook).await.and(late),
             };
-            if let Err(reason) = outcome {
+            if let Err(failure) = outcome {
                 failed += 1;
-                self.fail(hook, &reason);
+                self.fail(hook, &failure.reason);
                 if hook.stops_on_failure() {
                     for left in &container.hooks[position + 1..] {
                         self.about(left, self.journal.info()).message("Hook is not run: a hook before it failed");
@@ -107,7 +119,7 @@ impl RestoredPod {
         (failed, false)
     }
 
-    async fn run_one(&self, hook: &PodRestoreHook) -> Result<(), String> {
+    async fn run_one(&self, hook: &PodRestoreHook) -> Result<(), HookFailure> {
         let request = ExecRequest {
             namespace: self.namespace.clone(),
             pod: self.name.clone(),
@@ -144,7 +156,7 @@ impl RestoredPod {
     }
 
     fn about<'e>(&'e self, hook: &'e PodRestoreHook, entry: Entry<'e>) -> Entry<'e> {
-        let entry = entry.object("pods", Some(&self.namespace), &self.name);
+        let entry = entry.item(ItemRef::new("pods", Some(&self.namespace), &self.name));
         entry.field("hookName", hook.name.as_str()).field("hookContainer", hook.container.as_str())
     }
 }

@@ -1,11 +1,13 @@
 //! What became of each item: who works on it, whether it exists now, and how many are done.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Notify, watch};
 use velero_api::records::ResourceList;
 use velero_api::v1::RestoreProgress;
+
+use crate::lock;
 
 /// An item by its type and the place it is restored to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -40,7 +42,7 @@ impl Done {
 
 /// What one who wants to restore an item is told.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Claim {
+pub(super) enum Turn {
     /// It is yours.
     Yours,
     /// It was handled before; whether it exists now.
@@ -80,25 +82,25 @@ impl Ledger {
         ledger
     }
 
-    /// Claims an item for a row. Waits while another row works on it, unless that row waits for this one.
-    pub(super) async fn claim(&self, key: &ItemKey, row: Row) -> Claim {
+    /// Takes an item for a row. Waits while another row works on it, unless that row waits for this one.
+    pub(super) async fn take(&self, key: &ItemKey, row: Row) -> Turn {
         loop {
             let handled = self.handled.notified();
             tokio::pin!(handled);
             // From here on no wake-up is missed.
             handled.as_mut().enable();
-            match self.try_claim(key, row) {
-                Some(claim) => return claim,
+            match self.try_take(key, row) {
+                Some(turn) => return turn,
                 None => handled.await,
             }
         }
     }
 
-    fn try_claim(&self, key: &ItemKey, row: Row) -> Option<Claim> {
+    fn try_take(&self, key: &ItemKey, row: Row) -> Option<Turn> {
         let mut books = self.books();
         books.waits.remove(&row);
         let busy = match books.items.get(key) {
-            Some(State::Handled { exists }) => return Some(Claim::Handled { exists: *exists }),
+            Some(State::Handled { exists }) => return Some(Turn::Handled { exists: *exists }),
             Some(State::Running(other)) => Some(*other),
             Some(State::Planned) => None,
             None => {
@@ -110,10 +112,10 @@ impl Ledger {
             None => {
                 books.items.insert(key.clone(), State::Running(row));
                 self.publish(&books);
-                Some(Claim::Yours)
+                Some(Turn::Yours)
             }
             // In a circle nobody can be first: the one that closes it goes on as if the item were handled.
-            Some(other) if leads_to(&books.waits, other, row) => Some(Claim::Handled { exists: false }),
+            Some(other) if leads_to(&books.waits, other, row) => Some(Turn::Handled { exists: false }),
             Some(other) => {
                 books.waits.insert(row, other);
                 None
@@ -162,7 +164,7 @@ impl Ledger {
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.books)
     }
 }
 
@@ -201,10 +203,10 @@ mod tests {
     async fn the_total_is_there_at_once_and_grows_by_items_that_were_not_planned() {
         let (ledger, receiver) = ledger(&["a", "b"]);
         assert_eq!(counts(&receiver), (0, 2));
-        assert_eq!(ledger.claim(&key("a"), 1).await, Claim::Yours);
-        assert_eq!(ledger.claim(&key("b"), 1).await, Claim::Yours);
+        assert_eq!(ledger.take(&key("a"), 1).await, Turn::Yours);
+        assert_eq!(ledger.take(&key("b"), 1).await, Turn::Yours);
         assert_eq!(counts(&receiver), (0, 2));
-        assert_eq!(ledger.claim(&key("c"), 1).await, Claim::Yours);
+        assert_eq!(ledger.take(&key("c"), 1).await, Turn::Yours);
         assert_eq!(counts(&receiver), (0, 3));
         for name in ["a", "b", "c"] {
             ledger.close(&key(name), Some("v1/Pod"), name, Done::Created, true);
@@ -217,30 +219,30 @@ mod tests {
     #[tokio::test]
     async fn an_item_is_restored_once_and_others_wait_for_it() {
         let (ledger, _receiver) = ledger(&["a"]);
-        assert_eq!(ledger.claim(&key("a"), 1).await, Claim::Yours);
+        assert_eq!(ledger.take(&key("a"), 1).await, Turn::Yours);
         let second = tokio::spawn({
             let ledger = Arc::clone(&ledger);
-            async move { ledger.claim(&key("a"), 2).await }
+            async move { ledger.take(&key("a"), 2).await }
         });
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert!(!second.is_finished());
         ledger.close(&key("a"), None, "a", Done::Created, true);
-        assert_eq!(second.await.unwrap(), Claim::Handled { exists: true });
+        assert_eq!(second.await.unwrap(), Turn::Handled { exists: true });
     }
 
     #[tokio::test]
     async fn items_that_ask_for_each_other_do_not_wait_for_ever() {
         let (ledger, _receiver) = ledger(&["a", "b"]);
-        assert_eq!(ledger.claim(&key("a"), 1).await, Claim::Yours);
-        assert_eq!(ledger.claim(&key("b"), 2).await, Claim::Yours);
+        assert_eq!(ledger.take(&key("a"), 1).await, Turn::Yours);
+        assert_eq!(ledger.take(&key("b"), 2).await, Turn::Yours);
         let first = tokio::spawn({
             let ledger = Arc::clone(&ledger);
-            async move { ledger.claim(&key("b"), 1).await }
+            async move { ledger.take(&key("b"), 1).await }
         });
         tokio::time::sleep(Duration::from_millis(20)).await;
-        assert_eq!(ledger.claim(&key("a"), 2).await, Claim::Handled { exists: false });
+        assert_eq!(ledger.take(&key("a"), 2).await, Turn::Handled { exists: false });
         ledger.close(&key("b"), None, "b", Done::Skipped, false);
-        assert_eq!(first.await.unwrap(), Claim::Handled { exists: false });
-        assert_eq!(ledger.claim(&key("a"), 1).await, Claim::Handled { exists: false });
+        assert_eq!(first.await.unwrap(), Turn::Handled { exists: false });
+        assert_eq!(ledger.take(&key("a"), 1).await, Turn::Handled { exists: false });
     }
 }

@@ -61,7 +61,7 @@ fn problem(discovery: &Discovery, types: &[&str], selection: &Selection, named: 
 #[cfg(test)]
 mod tests {
     use velero_api::v1::RestoreSpec;
-    use velero_cluster::{ResourceType, UnansweredGroup};
+    use velero_cluster::{ResourceType, UnansweredGroup, types};
 
     use super::*;
 
@@ -74,7 +74,7 @@ mod tests {
         ];
         let nodes =
             ResourceType { short_names: vec!["no".to_owned()], ..ResourceType::new("v1", "Node", "nodes", false) };
-        let discovery = Discovery::new(vec![ResourceType::new("v1", "Pod", "pods", true), nodes], unanswered);
+        let discovery = Discovery::new(vec![types::PODS.clone(), nodes], unanswered);
         let spec = RestoreSpec { excluded_resources: vec!["nodes".to_owned()], ..RestoreSpec::default() };
         let selection = Selection::new(&spec, None, &discovery).unwrap();
         let types = ["pods", "boxes.seen.example.com", "things.never.example.com", "widgets.example.com"];

@@ -145,5 +145,5 @@ async fn prepare<R: Read + Send + 'static>(
     }
     let plan = Plan::new(&contents, &selection, spec, &request.priorities, discovery)?;
     missing_types::report(&request, &contents, &selection, journal);
-    Run::new(request, mode, (plan, contents, selection), journal.clone(), progress).await
+    Run::new(request, mode, plan, contents, selection, journal.clone(), progress).await
 }

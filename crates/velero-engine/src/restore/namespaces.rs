@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
-use velero_cluster::{Error, ResourceType};
+use velero_cluster::{Error, ItemRef, types};
+use velero_plugin::item::text;
 
 use super::ledger::Done;
-use super::object::text;
 use super::outcome::{ItemPreview, PreviewAction};
 use super::plan::NAMESPACES;
 use super::run::{Mode, Run, lock, namespace_key};
@@ -19,7 +19,13 @@ const AT_ONCE: usize = 32;
 const GOING_AWAY: &str = "its namespace is being deleted; the restore would wait for the end of that";
 
 /// Whether a namespace can be used. What may pass is not kept: the next item asks again.
-type Readiness = Arc<OnceCell<Result<(), Trouble>>>;
+type Readiness = Arc<OnceCell<Usable>>;
+
+/// Whether a namespace can be used, once that is settled.
+enum Usable {
+    Yes,
+    Never(Trouble),
+}
 
 /// The namespaces that were asked for so far.
 #[derive(Default)]
@@ -57,21 +63,23 @@ impl Run {
     /// Makes sure that a namespace exists and is not going away.
     pub(super) async fn ensure_namespace(&self, original: &str, target: &str) -> Result<(), Trouble> {
         let ready = Arc::clone(lock(&self.namespaces.ready).entry(target.to_owned()).or_default());
-        ready.get_or_try_init(|| self.prepare_namespace(original, target)).await?.clone()
+        match ready.get_or_try_init(|| self.prepare_namespace(original, target)).await? {
+            Usable::Yes => Ok(()),
+            Usable::Never(trouble) => Err(trouble.clone()),
+        }
     }
 
-    /// Makes a namespace. The outer error may pass; the inner one is how it ended.
-    async fn prepare_namespace(&self, original: &str, target: &str) -> Result<Result<(), Trouble>, Trouble> {
-        let kind = ResourceType::new("v1", "Namespace", NAMESPACES, false);
+    /// Makes a namespace. An error is a trouble that may pass.
+    async fn prepare_namespace(&self, original: &str, target: &str) -> Result<Usable, Trouble> {
         let found = match self.mode {
-            Mode::Write => self.make_namespace(&kind, original, target).await,
-            Mode::Preview => self.look_at_namespace(&kind, target).await,
+            Mode::Write => self.make_namespace(original, target).await,
+            Mode::Preview => self.look_at_namespace(target).await,
         };
         match found {
             Ok(found) => {
                 lock(&self.namespaces.missing).remove(target);
                 self.close_namespace(target, Some(found)).await;
-                Ok(Ok(()))
+                Ok(Usable::Yes)
             }
             Err(trouble) if trouble.may_pass() => {
                 lock(&self.namespaces.missing).insert(target.to_owned(), trouble.message.clone());
@@ -79,7 +87,7 @@ impl Run {
             }
             Err(trouble) => {
                 self.fail_namespace(target, &trouble.message).await;
-                Ok(Err(trouble))
+                Ok(Usable::Never(trouble))
             }
         }
     }
@@ -107,15 +115,15 @@ impl Run {
             None => (Some("v1/Namespace"), Done::Failed),
         };
         // Nobody else works on it: each namespace is made sure of by one at a time.
-        self.ledger.claim(&key, self.next_row()).await;
+        self.ledger.take(&key, self.next_row()).await;
         self.ledger.close(&key, listed, target, done, found.is_some());
     }
 
-    async fn make_namespace(&self, kind: &ResourceType, original: &str, target: &str) -> Result<Found, Trouble> {
+    async fn make_namespace(&self, original: &str, target: &str) -> Result<Found, Trouble> {
         let object = self.namespace_object(original, target);
         let cluster = &self.request.cluster;
         for _ in 0..2 {
-            let sent = self.send(NAMESPACES, false, || cluster.create(kind, None, &object)).await;
+            let sent = self.send(NAMESPACES, false, || cluster.create(&types::NAMESPACES, None, &object)).await;
             match sent.result {
                 Ok(_) => {
                     self.journal.info().resource(NAMESPACES).name(target).message("Created namespace");
@@ -124,8 +132,12 @@ impl Run {
                 Err(Error::AlreadyExists(_)) => {}
                 Err(error) => return Err(unmade("creating", target, &error)),
             }
-            match cluster.get(kind, None, target).await.map_err(|error| unmade("getting", target, &error))? {
-                Some(live) if is_going_away(&live) => self.wait_for_end(kind, target).await?,
+            match cluster
+                .get(types::NAMESPACES.item(None, target))
+                .await
+                .map_err(|error| unmade("getting", target, &error))?
+            {
+                Some(live) if is_going_away(&live) => self.wait_for_end(target).await?,
                 // An earlier try was carried out, and only its answer was lost.
                 Some(live) if sent.unsure && carries(&live, &object) => return Ok(Found::Created),
                 Some(_) => return Ok(Found::Existing),
@@ -137,10 +149,11 @@ impl Run {
         )))
     }
 
-    async fn wait_for_end(&self, kind: &ResourceType, target: &str) -> Result<(), Trouble> {
+    async fn wait_for_end(&self, target: &str) -> Result<(), Trouble> {
         let timeout = self.request.terminating_timeout;
         self.journal.info().resource(NAMESPACES).name(target).message("The namespace is being deleted, waiting");
-        let gone = self.request.cluster.wait_until(kind, None, target, timeout, |live| live.is_none()).await;
+        let gone =
+            self.request.cluster.wait_until(types::NAMESPACES.item(None, target), timeout, |live| live.is_none()).await;
         match gone {
             Ok(_) => Ok(()),
             Err(Error::TimedOut { .. }) => Err(Trouble::velero(format!(
@@ -151,8 +164,8 @@ impl Run {
         }
     }
 
-    async fn look_at_namespace(&self, kind: &ResourceType, target: &str) -> Result<Found, Trouble> {
-        let live = self.request.cluster.get(kind, None, target).await;
+    async fn look_at_namespace(&self, target: &str) -> Result<Found, Trouble> {
+        let live = self.request.cluster.get(types::NAMESPACES.item(None, target)).await;
         let live = live.map_err(|error| Trouble::velero(error.to_string()))?;
         let (action, reason) = match &live {
             None => (PreviewAction::Create, ""),
@@ -188,7 +201,7 @@ impl Run {
 
     /// The namespace as the backup has it, under its new name; a bare one if the backup has none.
     fn namespace_object(&self, original: &str, target: &str) -> Value {
-        let stored = self.contents.find(NAMESPACES, None, original);
+        let stored = self.contents.find(ItemRef::new(NAMESPACES, None, original));
         let kept = stored.and_then(|stored| self.contents.read(stored).ok()).unwrap_or_default();
         let mut object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": target}});
         for field in ["labels", "annotations"] {

@@ -1,7 +1,8 @@
 //! What is taken off an object on its way out of the backup, and what is put on.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use velero_api::{annotations, labels};
+use velero_plugin::item::{annotation, object_mut, remove, remove_annotation, set_label, text};
 use velero_rules::includes_excludes::IncludesExcludes;
 
 /// What the old cluster gave an object. Finalizers, labels, annotations and the owners of fields stay.
@@ -22,7 +23,7 @@ const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
 /// Takes off what belongs to one cluster; gives the status.
 pub(super) fn strip(object: &mut Value) -> Option<Value> {
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+    if let Some(metadata) = object_mut(object, "/metadata") {
         metadata.retain(|key, _| !GIVEN_BY_CLUSTER.contains(&key.as_str()));
     }
     object.as_object_mut()?.remove("status")
@@ -30,56 +31,21 @@ pub(super) fn strip(object: &mut Value) -> Option<Value> {
 
 /// Takes off the owners of fields.
 pub(super) fn take_managed_fields(object: &mut Value) -> Vec<Value> {
-    let taken = object.get_mut("metadata").and_then(Value::as_object_mut).and_then(|it| it.remove("managedFields"));
-    match taken {
+    match object_mut(object, "/metadata").and_then(|metadata| metadata.remove("managedFields")) {
         Some(Value::Array(entries)) => entries,
         _ => Vec::new(),
     }
 }
 
-/// A text inside an object; empty when it is missing or no text.
-pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// An annotation of an object.
-pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
-    object.pointer("/metadata/annotations")?.get(key)?.as_str()
-}
-
-fn map_of<'a>(object: &'a mut Value, key: &str) -> Option<&'a mut Map<String, Value>> {
-    let metadata = object.get_mut("metadata")?.as_object_mut()?;
-    let map = metadata.entry(key).or_insert_with(|| Value::Object(Map::new()));
-    if map.is_null() {
-        *map = Value::Object(Map::new());
-    }
-    map.as_object_mut()
-}
-
-/// Removes an annotation and gives its value.
-pub(super) fn take_annotation(object: &mut Value, key: &str) -> Option<String> {
-    let annotations = object.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()?;
-    annotations.remove(key)?.as_str().map(str::to_owned)
-}
-
-/// Puts an annotation on an object.
-pub(crate) fn annotate(object: &mut Value, key: &str, value: &str) {
-    if let Some(map) = map_of(object, "annotations") {
-        map.insert(key.to_owned(), value.into());
-    }
-}
-
 /// Marks an object with the restore and the backup it comes from.
 pub(super) fn add_labels(object: &mut Value, restore: &str, backup: &str) {
-    if let Some(map) = map_of(object, "labels") {
-        map.insert(labels::BACKUP_NAME.to_owned(), labels::valid_value(backup).into());
-        map.insert(labels::RESTORE_NAME.to_owned(), labels::valid_value(restore).into());
-    }
+    set_label(object, labels::BACKUP_NAME, &labels::valid_value(backup));
+    set_label(object, labels::RESTORE_NAME, &labels::valid_value(restore));
 }
 
 /// Puts an object into a namespace.
 pub(super) fn set_namespace(object: &mut Value, namespace: &str) {
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+    if let Some(metadata) = object_mut(object, "/metadata") {
         metadata.insert("namespace".to_owned(), namespace.into());
     }
 }
@@ -91,12 +57,10 @@ pub(super) fn is_mirror_pod(resource: &str, object: &Value) -> bool {
 
 /// Takes off what ties a volume and a claim together, so that they can be bound anew.
 pub(crate) fn reset_binding(object: &mut Value) {
-    if let Some(claim) = object.pointer_mut("/spec/claimRef").and_then(Value::as_object_mut) {
-        claim.remove("uid");
-        claim.remove("resourceVersion");
-    }
-    take_annotation(object, BIND_COMPLETED);
-    take_annotation(object, BOUND_BY_CONTROLLER);
+    remove(object, "/spec/claimRef", "uid");
+    remove(object, "/spec/claimRef", "resourceVersion");
+    remove_annotation(object, BIND_COMPLETED);
+    remove_annotation(object, BOUND_BY_CONTROLLER);
 }
 
 /// Whether the status of an object is restored: what its own annotation says, else what the restore says.

@@ -3,11 +3,13 @@
 //! The number grows while answers come fast and shrinks when the server asks for patience (status 429) or slows down.
 
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use velero_cluster::Cluster;
+
+use crate::lock;
 
 const FIRST: usize = 16;
 const FEWEST: usize = 2;
@@ -58,7 +60,7 @@ impl Pace {
 
     /// Takes an answer into account; whether its permit is to be swallowed.
     fn learn(&self, took: Duration, throttled: bool) -> bool {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         state.best = state.best.min(took);
         let slow = took > FAST && took > state.best * SLOW;
         let settled = state.changed.elapsed() > PAUSE;

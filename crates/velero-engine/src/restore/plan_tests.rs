@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use velero_cluster::ResourceType;
+use velero_cluster::{ResourceType, types};
 
 use super::super::contents::{Collector, NewItem};
 use super::*;
@@ -18,12 +18,12 @@ fn contents(items: &[(&str, &str, &str)]) -> Contents {
 
 fn discovery() -> Discovery {
     let types = vec![
-        ResourceType::new("v1", "Pod", "pods", true),
-        ResourceType::new("v1", "ConfigMap", "configmaps", true),
-        ResourceType::new("v1", "Namespace", "namespaces", false),
+        types::PODS.clone(),
+        types::CONFIG_MAPS.clone(),
+        types::NAMESPACES.clone(),
         ResourceType::new("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", false),
         ResourceType::new("apps/v1", "Deployment", "deployments", true),
-        ResourceType::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", false),
+        types::CUSTOM_RESOURCE_DEFINITIONS.clone(),
     ];
     Discovery::new(types, Vec::new())
 }

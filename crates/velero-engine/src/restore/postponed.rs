@@ -50,7 +50,7 @@ impl Run {
             return Some((item, trouble));
         }
         self.ledger.postpone(&item.key());
-        let entry = self.journal.info().object(&item.resource, item.target.as_deref(), &item.name);
+        let entry = self.journal.info().item(item.reference());
         entry.message(&format!("Item is tried again at the end: {}", trouble.message));
         all.push(Postponed { item, row, trouble });
         None

@@ -7,8 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::{StreamExt, stream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use velero_api::metadata;
 use velero_api::records::{ResourceIdentifier, RestoreOperation, RestoreOperationSpec};
 use velero_api::v1::{HookStatus, RestoreProgress};
+use velero_cluster::ItemRef;
+use velero_plugin::item::text;
 use velero_plugin::{Resolved, RestoreItemAction};
 use velero_rules::includes_excludes::IncludesExcludes;
 use velero_rules::restore_hooks::RestoreHookRules;
@@ -76,7 +79,9 @@ impl Run {
     pub(super) async fn new(
         mut request: RestoreRequest,
         mode: Mode,
-        (plan, contents, selection): (Plan, Contents, Selection),
+        plan: Plan,
+        contents: Contents,
+        selection: Selection,
         journal: Journal,
         progress: watch::Sender<RestoreProgress>,
     ) -> Result<Self, RestoreError> {
@@ -97,7 +102,7 @@ impl Run {
             hook_rules: hook_rules.map_err(|error| RestoreError::Request(format!("hooks of the restore: {error}")))?,
             status_types,
             actions,
-            restore_name: request.restore.metadata.name.clone().unwrap_or_default(),
+            restore_name: metadata::name(&request.restore).to_owned(),
             ledger: Ledger::new(keys(&plan), progress),
             types: Types::new(discovery),
             volumes: RestoreVolumes::new(
@@ -178,7 +183,7 @@ impl Run {
         let total = self.plan.total();
         self.journal.info().message(&format!("Restoring {total} items of {} types", self.plan.steps.len()));
         for (resource, (namespace, name)) in &self.plan.completed {
-            let entry = self.journal.info().object(resource, Some(namespace), name);
+            let entry = self.journal.info().item(ItemRef::new(&**resource, Some(namespace), name));
             entry.message(&format!("{namespace}/{name} is complete - skipping"));
         }
         if self.contents.types().is_empty() {
@@ -217,7 +222,7 @@ impl Run {
             (Done::Skipped, Some(reason)) => &format!("Skipped item: {reason}"),
             (Done::Skipped, None) => "Skipped item",
         };
-        self.journal.info().object(&item.resource, item.target.as_deref(), &item.name).message(message);
+        self.journal.info().item(item.reference()).message(message);
     }
 
     pub(super) fn record_operation(&self, item: &Item, action: &str, operation_id: Option<String>) {
@@ -225,17 +230,16 @@ impl Run {
             return;
         };
         let (resource, group) = item.resource.split_once('.').unwrap_or((&item.resource, ""));
-        let metadata = &self.request.restore.metadata;
         let spec = RestoreOperationSpec {
             restore_name: self.restore_name.clone(),
-            restore_uid: metadata.uid.clone().unwrap_or_default(),
+            restore_uid: metadata::uid(&self.request.restore).to_owned(),
             restore_item_action: action.to_owned(),
-            resource_identifier: ResourceIdentifier {
-                group: group.to_owned(),
-                resource: resource.to_owned(),
-                namespace: item.target.as_deref().unwrap_or_default().to_owned(),
-                name: item.name.to_string(),
-            },
+            resource_identifier: ResourceIdentifier::new(
+                group,
+                resource,
+                item.target.as_deref().unwrap_or_default(),
+                &item.name,
+            ),
             operation_id,
             ..RestoreOperationSpec::default()
         };
@@ -256,8 +260,8 @@ impl Run {
         };
         let mut preview = ItemPreview {
             action,
-            api_version: super::object::text(&kind, "/apiVersion").to_owned(),
-            kind: super::object::text(&kind, "/kind").to_owned(),
+            api_version: text(&kind, "/apiVersion").to_owned(),
+            kind: text(&kind, "/kind").to_owned(),
             resource: item.resource.to_string(),
             namespace: item.target.as_deref().map(str::to_owned),
             original_namespace: item.original.as_deref().filter(|_| item.original != item.target).map(str::to_owned),

@@ -139,13 +139,12 @@ fn is_completed(resource: &str, status: &HeadStatus) -> bool {
 mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
     use serde_json::json;
-    use velero_cluster::ResourceType;
+    use velero_cluster::{ResourceType, types};
 
     use super::*;
 
     fn selection(spec: &RestoreSpec) -> Selection {
-        let types =
-            vec![ResourceType::new("v1", "Pod", "pods", true), ResourceType::new("batch/v1", "Job", "jobs", true)];
+        let types = vec![types::PODS.clone(), ResourceType::new("batch/v1", "Job", "jobs", true)];
         Selection::new(spec, None, &Discovery::new(types, Vec::new())).unwrap()
     }
 

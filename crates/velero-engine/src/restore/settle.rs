@@ -58,7 +58,7 @@ impl Run {
                 Ok(_) => return,
                 Err(error @ Error::Conflict(_)) => {
                     refused = Some(error);
-                    let live = cluster.get(kind, target.namespace(), &target.name).await.ok().flatten();
+                    let live = cluster.get(target.reference()).await.ok().flatten();
                     version = live.unwrap_or_default()["metadata"]["resourceVersion"].take();
                 }
                 Err(error) => {
@@ -94,7 +94,7 @@ impl Run {
         let (cluster, timeout) = (&self.request.cluster, self.request.resource_timeout);
         let kind = &target.served.resource_type;
         let ready =
-            cluster.wait_until(kind, None, &target.name, timeout, |live| live.is_some_and(is_established)).await;
+            cluster.wait_until(kind.item(None, &target.name), timeout, |live| live.is_some_and(is_established)).await;
         if let Err(error) = ready {
             self.journal
                 .error()

@@ -4,8 +4,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
 use velero_cluster::{Discovery, ResourceType};
+use velero_plugin::item::text;
 
-use super::object::text;
 use super::run::{Mode, Run};
 
 /// A type to write an object as.

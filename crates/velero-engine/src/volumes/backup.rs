@@ -8,8 +8,9 @@ use tokio::sync::OnceCell;
 use velero_api::FeatureFlags;
 use velero_api::records::{BackupVolumeInfo, PvInfo, VolumeMethod};
 use velero_api::v1::{Backup, BackupSpec};
-use velero_cluster::{Cluster, RawItem, ResourceType};
+use velero_cluster::{Cluster, ItemRef, RawItem, ResourceType};
 use velero_plugin::Actions;
+use velero_plugin::item;
 use velero_rules::resource_policies::{ResourcePolicies, VolumeData};
 use velero_rules::volume_decision::{VolumeDecision, VolumeRules};
 
@@ -111,7 +112,7 @@ impl<'a> BackupContext<'a> {
     pub(crate) async fn save(&self, volume: &Value) -> Result<(), VolumeError> {
         let decision = self.decide(volume).await?;
         if let VolumeDecision::Skip(reason) = decision {
-            let entry = self.journal.info().object(VOLUMES, None, name_of(volume));
+            let entry = self.journal.info().item(ItemRef::new(VOLUMES, None, item::name(volume)));
             entry.message(&format!("The data of the volume is not backed up: {}", reason.as_str()));
             self.volumes.note_skipped(volume, BY_SNAPSHOT, reason.as_str());
         }
@@ -178,7 +179,7 @@ impl<'a> BackupContext<'a> {
         let Some(volumes) = self.types.volumes else {
             return Ok(None);
         };
-        let found = self.cluster.get(volumes, None, name).await?.map(Arc::new);
+        let found = self.cluster.get(volumes.item(None, name)).await?.map(Arc::new);
         if let Some(volume) = &found {
             self.volumes.meet(name, volume);
         }
@@ -204,7 +205,7 @@ impl<'a> BackupContext<'a> {
 
     /// Decides about a volume, once: by its claim, by whoever mounts that, and by the policies of the backup.
     async fn decide(&self, volume: &Value) -> Result<VolumeDecision, VolumeError> {
-        let decision = Arc::clone(lock(&self.volumes.decisions).entry(name_of(volume).to_owned()).or_default());
+        let decision = Arc::clone(lock(&self.volumes.decisions).entry(item::name(volume).to_owned()).or_default());
         decision.get_or_try_init(|| self.decide_on(volume)).await.copied()
     }
 
@@ -217,7 +218,7 @@ impl<'a> BackupContext<'a> {
         if let Some(claims) = self.types.claims.filter(|_| rules.ask_for_claims()) {
             let failed =
                 |source| VolumeError::Claim { namespace: namespace.to_owned(), claim: claim.to_owned(), source };
-            if let Some(claim) = self.cluster.get(claims, Some(namespace), claim).await.map_err(failed)? {
+            if let Some(claim) = self.cluster.get(claims.item(Some(namespace), claim)).await.map_err(failed)? {
                 data = data.with_claim(&claim);
             }
         }
@@ -238,14 +239,9 @@ impl<'a> BackupContext<'a> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (namespace, name) = (text(&claim["metadata"]["namespace"]), text(&claim["metadata"]["name"]));
         let phase = text(&claim["status"]["phase"]);
-        let entry = self.journal.warning().object(CLAIMS, Some(&namespace), &name);
+        let entry = self.journal.warning().item(ItemRef::new(CLAIMS, Some(&namespace), &name));
         entry.message(&format!("The claim has no volume (it is {phase}), so the backup has no data of it"));
     }
-}
-
-/// The name of an object.
-pub(super) fn name_of(object: &Value) -> &str {
-    object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
 /// The claim of a volume: its namespace and name.
@@ -262,7 +258,7 @@ pub(super) fn info_of(volume: &Value) -> BackupVolumeInfo {
     BackupVolumeInfo {
         pvc_name: pvc_name.to_owned(),
         pvc_namespace: pvc_namespace.to_owned(),
-        pv_name: name_of(volume).to_owned(),
+        pv_name: item::name(volume).to_owned(),
         pv_info: Some(PvInfo {
             reclaim_policy: text(&volume["spec"]["persistentVolumeReclaimPolicy"]),
             labels: labels.map(|(key, value)| (key.clone(), text(value))).collect(),

@@ -4,14 +4,15 @@
 use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::records::{BackupVolumeInfo, VolumeMethod};
+use velero_cluster::ItemRef;
+use velero_plugin::item::{self, text};
 use velero_rules::volume_decision::VolumeDecision;
 
 use super::VOLUMES;
-use super::backup::{BackupContext, claim_of, name_of};
+use super::backup::{BackupContext, claim_of};
 use super::error::VolumeError;
 use super::method::Method;
 use super::restore::{LeftData, VolumeVerdict, Wishes};
-use crate::restore::object::text;
 
 /// Snapshots whose data is in a repository.
 pub(super) struct DataMovement;
@@ -51,13 +52,13 @@ impl Method for DataMovement {
 impl BackupContext<'_> {
     /// Says that the data of a volume is not moved, which the backup asks for.
     pub(super) fn tell_of_unmoved(&self, volume: &Value, where_it_is: &str) {
-        let name = name_of(volume);
+        let name = item::name(volume);
         let of_claim = claim_of(volume).map(|(namespace, claim)| format!(" (claim {namespace}/{claim})"));
         let message = format!(
             "The data of volume {name}{} is not moved, which snapshotMoveData of the backup asks for and this server cannot do \
              yet; {where_it_is}. Back it up without snapshotMoveData, or leave it out with a volume policy",
             of_claim.unwrap_or_default()
         );
-        self.journal.error().object(VOLUMES, None, name).message(&message);
+        self.journal.error().item(ItemRef::new(VOLUMES, None, name)).message(&message);
     }
 }

@@ -7,12 +7,13 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::records::{BackupVolumeInfo, VolumeMethod, VolumeResult};
-use velero_cluster::RawItem;
+use velero_cluster::{ItemRef, RawItem};
+use velero_plugin::item;
 use velero_rules::resource_policies::VolumeData;
 use velero_rules::volume_decision::VolumeDecision;
 use velero_rules::volume_decision::pods::{PodVolume, PodVolumeDecision, PodVolumes};
 
-use super::backup::{BackupContext, claim_of, name_of};
+use super::backup::{BackupContext, claim_of};
 use super::error::VolumeError;
 use super::method::Method;
 use super::restore::{VolumeVerdict, Wishes};
@@ -64,7 +65,7 @@ impl Method for FileSystem {
 
     async fn save_volume(&self, backup: &BackupContext<'_>, volume: &Value) -> Result<(), VolumeError> {
         backup.volumes.note_skipped(volume, BY_POD, NOT_YET);
-        self.note_asked(name_of(volume), claim_of(volume));
+        self.note_asked(item::name(volume), claim_of(volume));
         Ok(())
     }
 
@@ -74,12 +75,12 @@ impl Method for FileSystem {
         let pod = match PodVolumes::read(item.as_bytes()) {
             Ok(pod) => pod,
             Err(error) => {
-                let entry = backup.journal.error().object(PODS, Some(namespace), name);
+                let entry = backup.journal.error().item(ItemRef::new(PODS, Some(namespace), name));
                 return entry.error(&error).message("Error reading the volumes of the pod");
             }
         };
         for volume in &pod.unknown {
-            let entry = backup.journal.warning().object(PODS, Some(namespace), name);
+            let entry = backup.journal.warning().item(ItemRef::new(PODS, Some(namespace), name));
             entry.message(&format!(
                 "The annotation backup.velero.io/backup-volumes of pod {namespace}/{name} names volume {volume}, which the pod \
                  does not have"
@@ -89,7 +90,7 @@ impl Method for FileSystem {
             match decide(backup, namespace, &pod, volume).await {
                 Ok(decision) => self.tell_of_pod_volume(backup, (namespace, name), volume, decision),
                 Err(error) => {
-                    let entry = backup.journal.error().object(PODS, Some(namespace), name).error(&error);
+                    let entry = backup.journal.error().item(ItemRef::new(PODS, Some(namespace), name)).error(&error);
                     entry.message(&format!("Error finding out what is asked for volume {}", volume.name));
                 }
             }
@@ -100,7 +101,7 @@ impl Method for FileSystem {
     fn close(&self, backup: &BackupContext<'_>) {
         for (volume, claim) in self.left() {
             let of_claim = claim.map(|(namespace, claim)| format!(" (claim {namespace}/{claim})")).unwrap_or_default();
-            backup.journal.error().object(VOLUMES, None, &volume).message(&format!(
+            backup.journal.error().item(ItemRef::new(VOLUMES, None, &volume)).message(&format!(
                 "The data of volume {volume}{of_claim} is not backed up: a copy through the file system of a pod is asked for, \
                  and {NOT_YET}. Let a volume policy say snapshot or skip for it"
             ));
@@ -130,7 +131,11 @@ impl FileSystem {
         match decision {
             PodVolumeDecision::NotAsked => {}
             PodVolumeDecision::CannotCopy(obstacle) => {
-                let entry = backup.journal.warning().object(PODS, Some(namespace), pod).field("volume", name.clone());
+                let entry = backup
+                    .journal
+                    .warning()
+                    .item(ItemRef::new(PODS, Some(namespace), pod))
+                    .field("volume", name.clone());
                 entry.message(&format!(
                     "The data of volume {name} of pod {namespace}/{pod} is asked for, but it cannot be copied: {}",
                     obstacle.as_str()
@@ -141,7 +146,8 @@ impl FileSystem {
                 if claim.is_some_and(|claim| !lock(&self.claims).insert(claim)) {
                     return;
                 }
-                let entry = backup.journal.error().object(PODS, Some(namespace), pod).field("volume", name.clone());
+                let entry =
+                    backup.journal.error().item(ItemRef::new(PODS, Some(namespace), pod)).field("volume", name.clone());
                 entry.message(&format!(
                     "The data of volume {name} of pod {namespace}/{pod} is not backed up, though {} asks for it: {NOT_YET}. Back it \
                      up by a snapshot, or {}",
@@ -177,7 +183,7 @@ async fn data_behind(backup: &BackupContext<'_>, namespace: &str, claim: &str) -
     let Some(claims) = backup.types.claims else {
         return Ok(VolumeData::default());
     };
-    let found = backup.cluster.get(claims, Some(namespace), claim).await;
+    let found = backup.cluster.get(claims.item(Some(namespace), claim)).await;
     let failed = |resource, name: &str, source| VolumeError::Object { resource, name: name.to_owned(), source };
     let Some(claim) = found.map_err(|error| failed(CLAIMS, claim, error))? else {
         return Ok(VolumeData::default());

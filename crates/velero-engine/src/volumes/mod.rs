@@ -28,6 +28,7 @@ mod restore;
 mod saved;
 
 pub(crate) use backup::{BackupContext, BackupVolumes, SavedClaim, VolumeTypes};
+pub(crate) use error::VolumeError;
 pub use saved::{AfterRun, SavedVolumes};
 
 pub(crate) use restore::{LeftData, RestoreContext, RestoreVolumes, VolumeVerdict};

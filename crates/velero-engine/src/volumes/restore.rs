@@ -11,10 +11,11 @@ use velero_api::records::{BackupVolumeInfo, RestoreVolumeInfo, Snapshot};
 use velero_api::v1::RestoreSpec;
 use velero_cluster::{Cluster, RawItem};
 use velero_plugin::Actions;
+use velero_plugin::item::{object_mut, text};
 
 use super::infos::Infos;
 use super::method::{Given, Method, methods};
-use crate::restore::object::{reset_binding, text};
+use crate::restore::object::reset_binding;
 use crate::restore::{Item, Pace, Target, Trouble};
 use crate::{Journal, lock};
 
@@ -244,9 +245,7 @@ impl RestoreVolumes {
     /// Lets a volume wait for its claim in the namespace where that goes.
     pub(super) fn map_claim(&self, volume: &mut Value) {
         let target = self.mapping.get(text(volume, "/spec/claimRef/namespace")).cloned();
-        if let (Some(target), Some(claim)) =
-            (target, volume.pointer_mut("/spec/claimRef").and_then(Value::as_object_mut))
-        {
+        if let (Some(target), Some(claim)) = (target, object_mut(volume, "/spec/claimRef")) {
             claim.insert("namespace".to_owned(), target.into());
         }
     }

@@ -90,7 +90,7 @@ async fn webhooks_of_the_backup_refuse_nothing_of_it(test: &TestCluster) {
     assert_eq!(restored.journal.counts(), Default::default(), "{:?}", restored.journal.results());
     assert_eq!(restored.list("networking.k8s.io/v1/NetworkPolicy"), [format!("{}/closed(created)", scene.namespace)]);
     until_guarded(&scene, &network_policies(), &network_policy()).await;
-    scene.cluster.delete(&webhooks(), None, &guard, &Default::default()).await.unwrap();
+    scene.cluster.delete(webhooks().item(None, &guard), &Default::default()).await.unwrap();
 }
 
 /// A webhook is there before the restore and out of reach, until what it needs has been restored.
@@ -127,8 +127,12 @@ async fn what_an_unreachable_webhook_refuses_is_tried_again(test: &TestCluster) 
     let freeing = async {
         let minute = Duration::from_secs(60);
         let policy = |live: Option<&Value>| live.is_some();
-        scene.cluster.wait_until(&network_policies(), Some(&scene.namespace), "closed", minute, policy).await.unwrap();
-        scene.cluster.delete(&webhooks(), None, &guard, &Default::default()).await.unwrap();
+        scene
+            .cluster
+            .wait_until(network_policies().item(Some(&scene.namespace), "closed"), minute, policy)
+            .await
+            .unwrap();
+        scene.cluster.delete(webhooks().item(None, &guard), &Default::default()).await.unwrap();
     };
     let (restored, ()) = tokio::join!(restoring, freeing);
     let restored = restored.unwrap();

@@ -64,13 +64,13 @@ async fn assert_whole(scene: &Scene, restored: &Restored, target: &str, case: &s
     assert_eq!(restored.list("v1/ConfigMap"), [format!("{target}/settings(created)")], "{case}");
     assert_eq!(restored.list("networking.k8s.io/v1/Ingress"), [format!("{target}/web(created)")], "{case}");
     assert_eq!(restored.seen.last(), Some(&(3, 3)), "{case}");
-    let settings = scene.cluster.get(&config_maps(), Some(target), "settings").await.unwrap().unwrap();
+    let settings = scene.cluster.get(config_maps().item(Some(target), "settings")).await.unwrap().unwrap();
     let owners = settings["metadata"]["managedFields"].as_array().unwrap();
     let mut managers: Vec<_> = owners.iter().map(|entry| entry["manager"].as_str().unwrap()).collect();
     managers.sort_unstable();
     assert_eq!(managers, ["argo", "kubectl-create"], "{case}: {settings}");
     let ingresses = ResourceType::new("networking.k8s.io/v1", "Ingress", "ingresses", true);
-    let web = scene.cluster.get(&ingresses, Some(target), "web").await.unwrap().unwrap();
+    let web = scene.cluster.get(ingresses.item(Some(target), "web")).await.unwrap().unwrap();
     assert_eq!(web["status"], status(), "{case}: {web}");
 }
 
@@ -122,7 +122,7 @@ fn an_object_of_somebody_else_is_not_taken_for_ours_after_a_lost_answer() {
         let restored = restore(&api, &scene.namespace).await;
         assert_eq!(restored.list("v1/ConfigMap"), [format!("{}/settings(failed)", scene.namespace)]);
         assert_eq!(restored.journal.counts().warnings, 1, "{:?}", restored.journal.results());
-        let live = scene.cluster.get(&config_maps(), Some(&scene.namespace), "settings").await.unwrap().unwrap();
+        let live = scene.cluster.get(config_maps().item(Some(&scene.namespace), "settings")).await.unwrap().unwrap();
         assert_eq!(live["data"], json!({"k": "theirs"}));
     });
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use velero_api::records::ResourceIdentifier;
 use velero_api::v1::{Backup, BackupSpec};
-use velero_cluster::ResourceType;
+use velero_cluster::{ResourceType, types};
 use velero_plugin::{ActionSource, Actions, BackupItemAction, BackupItemOutcome, Error, ResourceSelector, Result};
 use velero_testkit::cluster_test;
 
@@ -46,8 +46,8 @@ async fn bound_claim_of(scene: &Scene, name: &str, (kind, source): (&str, Value)
 }
 
 async fn remove_volume(scene: &Scene, claim: &str, volume: &str) {
-    scene.cluster.delete(&claims(), Some(&scene.namespace), claim, &Default::default()).await.unwrap();
-    scene.cluster.delete(&volumes(), None, volume, &Default::default()).await.unwrap();
+    scene.cluster.delete(claims().item(Some(&scene.namespace), claim), &Default::default()).await.unwrap();
+    scene.cluster.delete(volumes().item(None, volume), &Default::default()).await.unwrap();
 }
 
 #[test]
@@ -115,8 +115,8 @@ fn a_service_account_brings_its_cluster_wide_rights() {
         let taken = scene.back_up(scene.own_namespace()).await;
         assert!(taken.has(&format!("resources/clusterrolebindings.rbac.authorization.k8s.io/cluster/{name}.json")));
         assert!(taken.has(&format!("resources/clusterroles.rbac.authorization.k8s.io/cluster/{name}.json")));
-        scene.cluster.delete(&bindings, None, name, &Default::default()).await.unwrap();
-        scene.cluster.delete(&roles, None, name, &Default::default()).await.unwrap();
+        scene.cluster.delete(bindings.item(None, name), &Default::default()).await.unwrap();
+        scene.cluster.delete(roles.item(None, name), &Default::default()).await.unwrap();
     });
 }
 
@@ -144,7 +144,7 @@ fn a_custom_resource_brings_its_definition_and_may_be_large() {
             conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Established" && one["status"] == "True"))
         };
         let limit = std::time::Duration::from_secs(30);
-        scene.cluster.wait_until(&definitions, None, &name, limit, established).await.unwrap();
+        scene.cluster.wait_until(definitions.item(None, &name), limit, established).await.unwrap();
         let widgets = ResourceType::new(&format!("{group}/v1"), "Widget", "widgets", true);
         let large = json!({"apiVersion": format!("{group}/v1"), "kind": "Widget", "metadata": {"name": "large"}, "blob": "x".repeat(1_400_000)});
         while scene.cluster.create(&widgets, Some(&scene.namespace), &large).await.is_err() {
@@ -161,7 +161,7 @@ fn a_custom_resource_brings_its_definition_and_may_be_large() {
         let path = format!("resources/widgets.{group}/namespaces/{}/large.json", scene.namespace);
         assert_eq!(taken.body(&path)["blob"].as_str().unwrap().len(), 1_400_000);
         assert!(taken.has(&format!("resources/customresourcedefinitions.apiextensions.k8s.io/cluster/{name}.json")));
-        scene.cluster.delete(&definitions, None, &name, &Default::default()).await.unwrap();
+        scene.cluster.delete(definitions.item(None, &name), &Default::default()).await.unwrap();
     });
 }
 
@@ -220,9 +220,8 @@ fn actions_change_skip_and_fail_items_and_bring_others() {
         for name in ["broken", "skipped", "changed", "plain"] {
             scene.config_map(name, json!({})).await;
         }
-        let secrets = ResourceType::new("v1", "Secret", "secrets", true);
-        scene.create(&secrets, json!({"metadata": {"name": "needed"}})).await;
-        scene.create(&secrets, json!({"metadata": {"name": "not-needed"}})).await;
+        scene.create(&types::SECRETS, json!({"metadata": {"name": "needed"}})).await;
+        scene.create(&types::SECRETS, json!({"metadata": {"name": "not-needed"}})).await;
         let spec = BackupSpec { included_resources: vec!["configmaps".to_owned()], ..scene.own_namespace() };
         let taken = scene.back_up(spec).await;
         let names = taken.names("configmaps", &scene.namespace);

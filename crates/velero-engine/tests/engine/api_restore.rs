@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use velero_api::records::{BackupVolumeInfo, PodVolumeInfo, ResourceIdentifier, VolumeMethod};
 use velero_api::v1::{ExistingResourcePolicy, RestoreSpec};
-use velero_cluster::{Discovery, ResourceType, UnansweredGroup};
+use velero_cluster::{Discovery, ResourceType, UnansweredGroup, types};
 use velero_engine::restore::{PreviewAction, RestoreError};
 use velero_plugin::{
     ActionSource, Actions, ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result,
@@ -60,7 +60,7 @@ fn items_get_into_their_new_namespace_and_the_total_is_there_from_the_start() {
         assert!(restored.seen.iter().all(|(_, total)| *total == 201), "{:?}", restored.seen);
         assert!(restored.seen.is_sorted());
         assert_eq!(restored.seen.last(), Some(&(201, 201)));
-        let live = scene.cluster.get(&config_maps(), Some(&target), "c7").await.unwrap().unwrap();
+        let live = scene.cluster.get(config_maps().item(Some(&target), "c7")).await.unwrap().unwrap();
         assert_eq!(live["data"], json!({"k": "v"}));
         let labels = json!({"name": "c7", "velero.io/backup-name": "b1", "velero.io/restore-name": "r1"});
         assert_eq!(live["metadata"]["labels"], labels);
@@ -103,7 +103,7 @@ fn more_owners_than_one_are_written_back() {
         let request = request(&scene.cluster, into(&scene.namespace), Actions::default()).await;
         let restored = try_restore(request, archive(&[item], plural)).await.unwrap();
         assert_eq!(restored.journal.counts(), Default::default(), "{:?}", restored.journal.results());
-        let live = scene.cluster.get(&config_maps(), Some(&scene.namespace), "c").await.unwrap().unwrap();
+        let live = scene.cluster.get(config_maps().item(Some(&scene.namespace), "c")).await.unwrap().unwrap();
         let owners = live["metadata"]["managedFields"].as_array().unwrap();
         let mut managers: Vec<_> = owners.iter().map(|entry| entry["manager"].as_str().unwrap()).collect();
         managers.sort_unstable();
@@ -196,7 +196,7 @@ fn a_definition_and_its_objects_come_back_together() {
         let restored = try_restore(request, archive(&items, plural)).await.unwrap();
         assert_eq!(restored.journal.counts(), Default::default(), "{:?}", restored.journal.results());
         let gizmos = ResourceType::new("restore.example.com/v1", "Gizmo", "gizmos", true);
-        let live = scene.cluster.get(&gizmos, Some(&scene.namespace), "one").await.unwrap().unwrap();
+        let live = scene.cluster.get(gizmos.item(Some(&scene.namespace), "one")).await.unwrap().unwrap();
         assert_eq!(live["spec"], json!({"size": 3}));
         forget_definition(&scene).await;
     });
@@ -205,11 +205,10 @@ fn a_definition_and_its_objects_come_back_together() {
 /// The API server is shared with later runs, which must not find the definition.
 async fn forget_definition(scene: &Scene) {
     let name = "gizmos.restore.example.com";
-    let definitions =
-        ResourceType::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", false);
-    scene.cluster.delete(&definitions, None, name, &Default::default()).await.unwrap();
+    let definitions = types::CUSTOM_RESOURCE_DEFINITIONS.clone();
+    scene.cluster.delete(definitions.item(None, name), &Default::default()).await.unwrap();
     let minute = std::time::Duration::from_secs(60);
-    scene.cluster.wait_until(&definitions, None, name, minute, |live| live.is_none()).await.unwrap();
+    scene.cluster.wait_until(definitions.item(None, name), minute, |live| live.is_none()).await.unwrap();
 }
 
 #[test]
@@ -242,8 +241,7 @@ fn an_existing_object_is_treated_as_the_policy_says_and_the_preview_says_the_sam
             (Some(ExistingResourcePolicy::Update), PreviewAction::Update, "updated", 0, "v"),
         ] {
             let place = format!("{}-{}", scene.namespace, policy.as_ref().map_or("unset", |policy| policy.as_str()));
-            let namespaces = ResourceType::new("v1", "Namespace", "namespaces", false);
-            scene.cluster.create(&namespaces, None, &json!({"metadata": {"name": place}})).await.unwrap();
+            scene.cluster.create(&types::NAMESPACES, None, &json!({"metadata": {"name": place}})).await.unwrap();
             for (name, value) in [("equal", "v"), ("other", "mine")] {
                 let live = json!({"metadata": {"name": name, "labels": {"name": name}}, "data": {"k": value}});
                 scene.cluster.create(&config_maps(), Some(&place), &live).await.unwrap();
@@ -261,7 +259,7 @@ fn an_existing_object_is_treated_as_the_policy_says_and_the_preview_says_the_sam
             let expected = [format!("{place}/equal(skipped)"), format!("{place}/other({listed})")];
             assert_eq!(restored.list("v1/ConfigMap"), expected, "{policy:?}");
             assert_eq!(restored.journal.counts().warnings, warnings, "{:?}", restored.journal.results());
-            let live = scene.cluster.get(&config_maps(), Some(&place), "other").await.unwrap().unwrap();
+            let live = scene.cluster.get(config_maps().item(Some(&place), "other")).await.unwrap().unwrap();
             assert_eq!(live["data"]["k"], value);
         }
     });
@@ -278,8 +276,7 @@ fn a_damaged_archive_writes_nothing() {
         let request = request(&scene.cluster, into(&target), Actions::default()).await;
         let error = try_restore(request, bytes).await.err().unwrap();
         assert!(matches!(error, RestoreError::Archive(_)), "{error}");
-        let namespaces = ResourceType::new("v1", "Namespace", "namespaces", false);
-        assert_eq!(scene.cluster.get(&namespaces, None, &target).await.unwrap(), None);
+        assert_eq!(scene.cluster.get(types::NAMESPACES.item(None, &target)).await.unwrap(), None);
     });
 }
 
@@ -294,7 +291,7 @@ fn an_object_under_a_foreign_path_is_not_applied() {
         let restored = try_restore(request, writer.finish().unwrap()).await.unwrap();
         assert_eq!(restored.journal.counts().errors, 1);
         for (namespace, name) in [("kube-system", "planted"), (scene.namespace.as_str(), "planted")] {
-            assert_eq!(scene.cluster.get(&config_maps(), Some(namespace), name).await.unwrap(), None);
+            assert_eq!(scene.cluster.get(config_maps().item(Some(namespace), name)).await.unwrap(), None);
         }
     });
 }
@@ -304,11 +301,10 @@ fn a_namespace_that_does_not_go_away_fails_its_items_and_no_others() {
     cluster_test(async |test| {
         let scene = Scene::new(&test).await;
         let stuck = format!("{}-stuck", scene.namespace);
-        let namespaces = ResourceType::new("v1", "Namespace", "namespaces", false);
-        scene.cluster.create(&namespaces, None, &json!({"metadata": {"name": stuck}})).await.unwrap();
+        scene.cluster.create(&types::NAMESPACES, None, &json!({"metadata": {"name": stuck}})).await.unwrap();
         let keeper = json!({"metadata": {"name": "keeper", "finalizers": ["example.com/never"]}});
         scene.cluster.create(&config_maps(), Some(&stuck), &keeper).await.unwrap();
-        scene.cluster.delete(&namespaces, None, &stuck, &Default::default()).await.unwrap();
+        scene.cluster.delete(types::NAMESPACES.item(None, &stuck), &Default::default()).await.unwrap();
         let mut spec = into(&scene.namespace);
         spec.namespace_mapping.insert("bank".to_owned(), stuck.clone());
         let items = [config_map("bank", "a", "v"), config_map("shop", "b", "v")];
@@ -320,7 +316,7 @@ fn a_namespace_that_does_not_go_away_fails_its_items_and_no_others() {
         assert!(restored.list("v1/ConfigMap").contains(&format!("{}/b(created)", scene.namespace).as_str()));
         assert_eq!(restored.seen.last(), Some(&(4, 4)));
         let release = json!({"metadata": {"finalizers": null}});
-        scene.cluster.merge_patch(&config_maps(), Some(&stuck), "keeper", &release).await.unwrap();
+        scene.cluster.merge_patch(config_maps().item(Some(&stuck), "keeper"), &release).await.unwrap();
     });
 }
 
@@ -374,7 +370,7 @@ fn what_the_server_would_refuse_is_in_the_preview_as_it_is_in_the_restore() {
         assert_eq!(planned["frozen"], PreviewAction::Conflict);
         assert_eq!(planned["invalid"], PreviewAction::Fail);
         assert_eq!(planned["good"], PreviewAction::Create);
-        assert_eq!(scene.cluster.get(&config_maps(), Some(&scene.namespace), "good").await.unwrap(), None);
+        assert_eq!(scene.cluster.get(config_maps().item(Some(&scene.namespace), "good")).await.unwrap(), None);
         let request = request(&scene.cluster, spec, Actions::default()).await;
         let restored = try_restore(request, archive(&items, plural)).await.unwrap();
         let place = &scene.namespace;
@@ -426,7 +422,6 @@ fn data_that_cannot_come_back_is_an_error_of_each_volume_and_work_that_was_done_
         assert_eq!(errors.len(), 3, "{errors:?}");
         assert_eq!(restored.list("v1/Pod"), [format!("{target}/web(created)")]);
         assert_eq!(restored.list("velero.io/v2alpha1/DataUpload"), [format!("{target}/b1-x(skipped)")]);
-        let namespaces = ResourceType::new("v1", "Namespace", "namespaces", false);
-        scene.cluster.delete(&namespaces, None, &target, &Default::default()).await.unwrap();
+        scene.cluster.delete(types::NAMESPACES.item(None, &target), &Default::default()).await.unwrap();
     });
 }

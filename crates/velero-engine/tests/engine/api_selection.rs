@@ -4,7 +4,7 @@ use crate::support::{Scene, config_maps};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::json;
 use velero_api::v1::BackupSpec;
-use velero_cluster::ResourceType;
+use velero_cluster::types;
 use velero_rules::resource_policies::ResourcePolicies;
 use velero_testkit::cluster_test;
 
@@ -47,13 +47,13 @@ fn what_is_labelled_or_being_deleted_stays_out() {
         scene.config_map("excluded", json!({"velero.io/exclude-from-backup": "true"})).await;
         let going = json!({"metadata": {"name": "going", "finalizers": ["example.com/hold"]}});
         scene.create(&config_maps(), going).await;
-        scene.cluster.delete(&config_maps(), Some(&scene.namespace), "going", &Default::default()).await.unwrap();
+        scene.cluster.delete(config_maps().item(Some(&scene.namespace), "going"), &Default::default()).await.unwrap();
         let taken = scene.back_up(scene.own_namespace()).await;
         let names = taken.names("configmaps", &scene.namespace);
         assert!(names.contains(&"kept"), "{names:?}");
         assert!(!names.contains(&"excluded") && !names.contains(&"going"), "{names:?}");
         let free = json!({"metadata": {"finalizers": null}});
-        scene.cluster.merge_patch(&config_maps(), Some(&scene.namespace), "going", &free).await.unwrap();
+        scene.cluster.merge_patch(config_maps().item(Some(&scene.namespace), "going"), &free).await.unwrap();
     });
 }
 
@@ -95,8 +95,7 @@ fn old_and_new_filters_choose_types() {
     cluster_test(|test| async move {
         let scene = Scene::new(&test).await;
         scene.config_map("mine", json!({})).await;
-        let secrets = ResourceType::new("v1", "Secret", "secrets", true);
-        scene.create(&secrets, json!({"metadata": {"name": "hidden"}})).await;
+        scene.create(&types::SECRETS, json!({"metadata": {"name": "hidden"}})).await;
         let only = BackupSpec { included_resources: vec!["cm".to_owned()], ..scene.own_namespace() };
         let taken = scene.back_up(only).await;
         assert_eq!(taken.names("secrets", &scene.namespace), Vec::<&str>::new());

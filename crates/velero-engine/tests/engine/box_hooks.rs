@@ -163,7 +163,7 @@ fn the_next_server_runs_what_is_owed_in_the_same_pods_only() {
         }
         let mut owed = Vec::new();
         for name in ["same", "other", "gone"] {
-            let pod = scene.cluster.get(&pods(), Some(&scene.namespace), name).await.unwrap().unwrap_or_default();
+            let pod = scene.cluster.get(pods().item(Some(&scene.namespace), name)).await.unwrap().unwrap_or_default();
             let uid = if name == "same" { pod["metadata"]["uid"].as_str().unwrap() } else { "1" };
             owed.push(OwedPod { namespace: scene.namespace.clone(), name: name.to_owned(), uid: uid.to_owned() });
         }

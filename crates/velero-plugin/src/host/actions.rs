@@ -9,7 +9,8 @@ use serde_json::Value;
 use velero_api::records::ResourceIdentifier;
 use velero_api::v1::Backup;
 
-use super::call::{Failure, Remote, describe};
+use super::call::{Failure, Remote};
+use crate::item::describe;
 use crate::wire::generated::backup_item_action_client::BackupItemActionClient as BackupItemActionV1Client;
 use crate::wire::generated::delete_item_action_client::DeleteItemActionClient;
 use crate::wire::generated::{AppliesToRequest, ItemRequest, OperationRequest, ProgressResponse};

@@ -136,25 +136,9 @@ pub(crate) fn text_of(status: &Status) -> String {
     }
 }
 
-/// An item in words: its kind, namespace and name.
-pub(crate) fn describe(item: &Value) -> String {
-    let text = |pointer| item.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let (kind, namespace, name) = (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
-    if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    #[test]
-    fn an_item_is_described_by_kind_namespace_and_name() {
-        let pod = json!({"kind": "Pod", "metadata": {"namespace": "shop", "name": "web"}});
-        assert_eq!(describe(&pod), "Pod shop/web");
-        assert_eq!(describe(&json!({"kind": "Node", "metadata": {"name": "n1"}})), "Node n1");
-    }
 
     #[test]
     fn a_status_without_words_says_its_code() {

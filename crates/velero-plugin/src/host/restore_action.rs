@@ -5,7 +5,8 @@ use velero_api::records::ResourceIdentifier;
 use velero_api::v1::Restore;
 
 use super::actions::{applies_to, client, identifiers};
-use super::call::{Remote, describe};
+use super::call::Remote;
+use crate::item::describe;
 use crate::wire::generated::restore_item_action_client::RestoreItemActionClient as RestoreItemActionV1Client;
 use crate::wire::generated::{AppliesToRequest, RestoreItemRequest};
 use crate::wire::v2::restore_item_action_client::RestoreItemActionClient;

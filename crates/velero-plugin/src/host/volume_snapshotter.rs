@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::actions::client;
-use super::call::{Remote, describe};
+use super::call::Remote;
+use crate::item::describe;
 use crate::wire::generated::volume_snapshotter_client::VolumeSnapshotterClient as VolumeSnapshotterV1Client;
 use crate::wire::generated::{
     CreateSnapshotRequest, CreateVolumeRequest, GetVolumeIdRequest, GetVolumeInfoRequest, SetVolumeIdRequest,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures::TryStreamExt;
 use serde_json::Value;
 use velero_api::labels;
-use velero_cluster::{Cluster, ResourceType};
+use velero_cluster::{Cluster, types};
 
 use crate::{Error, PluginKind, Result};
 
@@ -19,8 +19,8 @@ pub async fn plugin_config(
     name: &str,
 ) -> Result<BTreeMap<String, String>> {
     let selector = format!("{},{name}={kind}", labels::PLUGIN_CONFIG);
-    let config_maps = ResourceType::new("v1", "ConfigMap", "configmaps", true);
-    let pages = cluster.list_pages(&config_maps, Some(namespace), Some(&selector), 500).map_ok(|page| page.items);
+    let pages =
+        cluster.list_pages(&types::CONFIG_MAPS, Some(namespace), Some(&selector), 500).map_ok(|page| page.items);
     let found: Vec<_> = pages.try_collect::<Vec<_>>().await?.into_iter().flatten().collect();
     match found.as_slice() {
         [] => Ok(BTreeMap::new()),

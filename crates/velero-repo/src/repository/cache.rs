@@ -1,10 +1,11 @@
 //! Blocks of packs, so that small contents beside each other take one request.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use bytes::{Bytes, BytesMut};
 
+use crate::lock;
 use crate::store::{BlobStore, get_exactly};
 use crate::{Error, Result};
 
@@ -49,7 +50,7 @@ impl BlockCache {
     fn block(&self, store: &dyn BlobStore, pack: &str, number: u64) -> Result<Bytes> {
         let key = (Box::from(pack), number);
         {
-            let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut blocks = lock(&self.blocks);
             blocks.clock += 1;
             let clock = blocks.clock;
             if let Some((block, used)) = blocks.held.get_mut(&key) {
@@ -58,7 +59,7 @@ impl BlockCache {
             }
         }
         let block = store.get_range(pack, number * BLOCK, BLOCK as usize)?;
-        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut blocks = lock(&self.blocks);
         if blocks.held.len() >= MOST_BLOCKS {
             let oldest = blocks.held.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
             oldest.and_then(|key| blocks.held.remove(&key));

@@ -11,6 +11,7 @@ use super::plan::{Fetch, coalesce, order};
 use super::target::{TargetFolder, set_attributes};
 use super::walk::{PieceJob, Window};
 use super::{Counters, RestoreOptions};
+use crate::lock;
 use crate::object::ContentSource as _;
 use crate::repository::open_content;
 use crate::store::get_exactly;
@@ -37,7 +38,7 @@ impl Executor<'_> {
                     let mut last = LastFolder::default();
                     while let Some(fetch) = fetches.get(next.fetch_add(1, Ordering::Relaxed)) {
                         if let Err(error) = self.work(&window, fetch, &mut last) {
-                            failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                            lock(&failure).get_or_insert(error);
                             // Nobody takes another.
                             next.store(fetches.len(), Ordering::Relaxed);
                         }

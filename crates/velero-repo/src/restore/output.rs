@@ -5,9 +5,10 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::target::{Attributes, TargetFolder, create_file, make_symlink, open_file, set_attributes};
+use crate::lock;
 
 /// The blocks that are left out of sparse files.
 const BLOCK: usize = 4096;
@@ -75,7 +76,7 @@ impl Output {
             Kind::File { is_made } => {
                 let folder = last.open(target, &self.folder)?.as_fd();
                 let file = {
-                    let mut is_made = is_made.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut is_made = lock(is_made);
                     let file = if *is_made { open_file(folder, &self.name)? } else { create_file(folder, &self.name)? };
                     if !*is_made && (sparse || bytes.len() as u64 != self.size) {
                         file.set_len(self.size)?;
@@ -100,7 +101,7 @@ impl Output {
         }
         if let Kind::File { is_made } = &self.kind {
             let folder = last.open(target, &self.folder)?.as_fd();
-            let is_made = *is_made.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_made = *lock(is_made);
             let file = if is_made { open_file(folder, &self.name)? } else { create_file(folder, &self.name)? };
             set_attributes(file.as_fd(), &self.attributes)?;
         }

@@ -177,8 +177,8 @@ impl Walk<'_> {
     }
 }
 
-fn wrong_size(claimed: u64, found: u64) -> Error {
-    Error::malformed("the entry", format!("it claims {claimed} bytes and its content has {found}"))
+fn wrong_size(told: u64, found: u64) -> Error {
+    Error::malformed("the entry", format!("it tells of {told} bytes and its content has {found}"))
 }
 
 pub(crate) fn join(folder: &str, name: &str) -> Arc<str> {

@@ -1,12 +1,13 @@
 //! What a long backup writes now and then: garbage collection finds living data only through manifests.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 
 use super::tree::Folder;
 use crate::Result;
 use crate::clock::has_passed;
+use crate::lock;
 use crate::manifest::{Labels, Snapshot};
 use crate::writer::ContentWriter;
 
@@ -47,7 +48,7 @@ impl<'a> Checkpoints<'a> {
         }
         let root_entry = Some(self.root.so_far(writer, WHY)?);
         let snapshot = Snapshot { end_time: now, incomplete: WHY.to_owned(), root_entry, ..self.snapshot.clone() };
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = lock(self.written);
         for before in written.iter() {
             writer.delete_manifest(before)?;
         }

@@ -1,9 +1,10 @@
 //! What is counted while a backup runs.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use crate::directory::{DirectoryEntry, EntryKind};
+use crate::lock;
 use crate::manifest::Stats;
 
 /// How many damaged names are remembered.
@@ -52,7 +53,7 @@ impl Counters {
 
     /// How many names were not UTF-8, and the first of them as they were saved.
     pub fn damaged_names(&self) -> (u64, Vec<String>) {
-        (load(&self.damaged_names), self.names.lock().unwrap_or_else(PoisonError::into_inner).clone())
+        (load(&self.damaged_names), lock(&self.names).clone())
     }
 
     pub(super) fn read(&self, bytes: u64) {
@@ -87,7 +88,7 @@ impl Counters {
 
     pub(super) fn damaged_name(&self, path: &str) {
         add(&self.damaged_names, 1);
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = lock(&self.names);
         if names.len() < MOST_NAMES {
             names.push(path.to_owned());
         }

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::hands::{Hands, Piece};
 use crate::content_id::ContentId;
 use crate::directory::DirectoryEntry;
+use crate::lock;
 use crate::object::ObjectId;
 use crate::object_writer::PieceList;
 use crate::splitter::Splitter;
@@ -45,7 +46,7 @@ impl FileProgress {
     }
 
     fn pieces(&self) -> MutexGuard<'_, Pieces> {
-        self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pieces)
     }
 
     fn begin_piece(&self, length: usize) -> u64 {

@@ -14,6 +14,7 @@ use super::tree::Folder;
 use super::{Counters, source};
 use crate::content_id::ContentId;
 use crate::directory::DirectoryEntry;
+use crate::lock;
 use crate::splitter::Splitter;
 use crate::writer::ContentWriter;
 use crate::{Error, Result};
@@ -101,7 +102,7 @@ impl<'a> Hands<'a> {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 
     fn wait<'q>(&self, queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::file::FileProgress;
 use crate::directory::{DirectoryEntry, EntryKind, Summary};
+use crate::lock;
 use crate::object_writer::StreamWriter;
 use crate::splitter::Splitter;
 use crate::writer::ContentWriter;
@@ -114,7 +115,7 @@ impl Folder {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Takes the next place, once not too many wait. `stopped` ends the wait.

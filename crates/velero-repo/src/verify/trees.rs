@@ -148,7 +148,7 @@ impl<'a> Trees<'a> {
         if end == entry.size {
             return Ok(());
         }
-        Err(Error::malformed("the entry", format!("it claims {} bytes and its content has {end}", entry.size)))
+        Err(Error::malformed("the entry", format!("it tells of {} bytes and its content has {end}", entry.size)))
     }
 
     /// The position of a content that is needed, with its pack and length.

@@ -25,6 +25,7 @@ use crate::clock::{Clock, has_passed};
 use crate::compression;
 use crate::content_id::ContentId;
 use crate::index::{ContentEntry, IndexBytes, RawIndex};
+use crate::lock;
 use crate::manifest::Manifest;
 use crate::object::ContentSource as _;
 use crate::pack::PackBuilder;
@@ -271,7 +272,7 @@ impl<'a> ContentWriter<'a> {
             key_id: 0,
         };
         let kind = usize::from(new.id.prefix().is_some());
-        let mut slot = self.packs[kind].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = lock(&self.packs[kind]);
         let letter = if kind == 0 { 'p' } else { 'q' };
         let pack = slot.get_or_insert_with(|| PackBuilder::with_buffer(letter, &session, self.puts.buffer()));
         let entry = pack.add(entry, &[&seal.nonce, body, &seal.tag]);
@@ -342,7 +343,7 @@ impl<'a> ContentWriter<'a> {
     fn commit(&self) -> Result<()> {
         self.write_manifests()?;
         for slot in &self.packs {
-            self.store_pack(&mut slot.lock().unwrap_or_else(PoisonError::into_inner))?;
+            self.store_pack(&mut lock(slot))?;
         }
         self.puts.wait()?;
         self.puts.release_buffers();
@@ -381,7 +382,7 @@ impl<'a> ContentWriter<'a> {
     }
 
     fn batch(&self) -> MutexGuard<'_, Batch> {
-        self.batch.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.batch)
     }
 
     fn check(&self) -> Result<()> {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::pack::FinishedPack;
 use crate::store::BlobStore;
-use crate::{Error, Result};
+use crate::{Error, Result, lock};
 
 /// How many packs are stored at a time; none waits beside them, for a pack takes up to 24 MiB of memory. A store that is
 /// some way off takes two at once in hardly more time than one.
@@ -41,7 +41,7 @@ struct State {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn wait_while(&self, condition: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {

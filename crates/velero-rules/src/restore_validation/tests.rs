@@ -183,8 +183,8 @@ fn a_hook_selector_that_cannot_be_used_is_reported() {
 fn modifiers_and_policies_that_cannot_be_used_are_reported() {
     let backup = backup("b", BackupPhase::Completed);
     let unusable = RestoreFacts {
-        modifiers: Err("failed to get resource modifiers configmap velero/m".into()),
-        policies: Err("no such ConfigMap".into()),
+        modifiers: Err(Unusable("failed to get resource modifiers configmap velero/m".into())),
+        policies: Err(Unusable("no such ConfigMap".into())),
         ..facts(&backup)
     };
     assert_eq!(

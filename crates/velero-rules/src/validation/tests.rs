@@ -130,7 +130,7 @@ clusterScopedFilterPolicy: {resourceFilters: [{kinds: [b]}]}",
     assert!(problems[0].ends_with("They cannot be used with include-exclude policies."));
     assert!(problems[1].ends_with("fine-grained global filter policies."));
 
-    let unusable = BackupFacts { policies: Err("no such ConfigMap".into()), ..facts() };
+    let unusable = BackupFacts { policies: Err(Unusable("no such ConfigMap".into())), ..facts() };
     let problems = complete_and_validate(&mut BackupSpec::default(), &unusable);
     assert_eq!(problems, ["invalid resource policies: no such ConfigMap"]);
 }

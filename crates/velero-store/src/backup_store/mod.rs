@@ -1,23 +1,24 @@
 //! The files of backups and restores in a location.
 //!
-//! A backup exists once its metadata does. It is therefore written last, once, and removed first. Until then a claim says
-//! whose backup is being written.
+//! A backup exists once its metadata does. It is therefore written last, once, and removed first. Until then a
+//! reservation says whose backup is being written.
 
-mod claim;
 mod download;
 mod replace;
+mod reservation;
 mod restore;
 #[cfg(test)]
 mod tests;
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
+use velero_api::metadata;
 use velero_api::v1::Backup;
 use velero_archive::keys::TOP_LEVEL_FOLDERS;
 use velero_archive::{BackupFile, ObjectKeys, gzjson};
 
-pub use claim::BackupClaim;
 pub use download::DOWNLOAD_URL_LIFETIME;
+pub use reservation::BackupReservation;
 
 use crate::{ByteStream, Error, ObjectStoreHandle, Result, read_all};
 
@@ -95,11 +96,11 @@ impl BackupStore {
         self.put_file(backup, file, gzjson::encode(value)?.into()).await
     }
 
-    /// Writes the metadata, which makes the backup exist; to be called last, and refused a second time. The claim has
-    /// served its purpose then; that of another backup is respected.
+    /// Writes the metadata, which makes the backup exist; to be called last, and refused a second time. The
+    /// reservation has served its purpose then; that of another backup is respected.
     pub async fn put_metadata(&self, backup: &Backup) -> Result<()> {
-        let name = backup.metadata.name.as_deref().unwrap_or_default();
-        let uid = backup.metadata.uid.as_deref().unwrap_or_default();
+        let name = metadata::name(backup);
+        let uid = metadata::uid(backup);
         let key = self.keys.backup_file(name, BackupFile::Metadata)?;
         if self.store.exists(&key).await? {
             return Err(Error::AlreadyExists { key });
@@ -113,7 +114,7 @@ impl BackupStore {
         }
         written?;
         if let Err(error) = self.release(name, uid).await {
-            tracing::warn!(backup = name, %error, "The claim of a complete backup is left in its folder");
+            tracing::warn!(backup = name, %error, "The reservation of a complete backup is left in its folder");
         }
         Ok(())
     }
@@ -142,17 +143,17 @@ impl BackupStore {
 
     /// Removes everything below the backup's folder and nothing else.
     ///
-    /// The metadata goes first: a deletion that stops halfway leaves an orphan, never a backup that looks whole. A claim
-    /// goes last, so that nobody takes the name before.
+    /// The metadata goes first: a deletion that stops halfway leaves an orphan, never a backup that looks whole. A
+    /// reservation goes last, so that nobody takes the name before.
     pub async fn delete_backup(&self, backup: &str) -> Result<()> {
-        self.delete_all_but_claim(backup).await?;
-        self.store.delete_object(&self.keys.backup_file(backup, BackupFile::Claim)?).await
+        self.delete_all_but_reservation(backup).await?;
+        self.store.delete_object(&self.keys.backup_file(backup, BackupFile::Reservation)?).await
     }
 
-    async fn delete_all_but_claim(&self, backup: &str) -> Result<()> {
+    async fn delete_all_but_reservation(&self, backup: &str) -> Result<()> {
         self.store.delete_object(&self.keys.backup_file(backup, BackupFile::Metadata)?).await?;
-        let claim = self.keys.backup_file(backup, BackupFile::Claim)?;
-        self.delete_folder(&self.keys.backup_folder(backup)?, |key| key != claim).await
+        let reservation = self.keys.backup_file(backup, BackupFile::Reservation)?;
+        self.delete_folder(&self.keys.backup_folder(backup)?, |key| key != reservation).await
     }
 
     async fn delete_folder(&self, folder: &str, goes: impl Fn(&str) -> bool) -> Result<()> {

@@ -7,6 +7,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use velero_api::labels;
+use velero_api::metadata;
 
 use super::server_status::{SERVER_CONTAINER, ask_server, server_deployment};
 use crate::arguments::{PluginAddArguments, PluginGetArguments, PluginRemoveArguments};
@@ -59,7 +60,7 @@ async fn change(session: &Session, change: impl Fn(&mut PodSpec) -> Result<()>) 
     let mut tries_left = TRIES;
     loop {
         let deployment = server_deployment(session).await?.ok_or_else(|| anyhow!("Velero deployment not found"))?;
-        let name = deployment.metadata.name.clone().unwrap_or_default();
+        let name = metadata::name(&deployment).to_owned();
         let patched = api.patch(&name, &PatchParams::default(), &Patch::Merge(changed(deployment, &change)?)).await;
         tries_left -= 1;
         match patched {

@@ -57,11 +57,6 @@ pub(super) fn aggregate(errors: &[Error]) -> Result<()> {
     }
 }
 
-/// The name of an object that came from the server.
-pub(super) fn name_of<K: VeleroResource>(object: &K) -> &str {
-    object.meta().name.as_deref().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 use anyhow::Error;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
+use velero_api::metadata;
 use velero_api::v1::{Backup, BackupStorageLocation, DeleteBackupRequest, PluginInfo, Restore};
 
 /// How many of the last errors are shown.
@@ -72,7 +73,7 @@ impl From<&BackupStorageLocation> for LocationDetails {
     fn from(location: &BackupStorageLocation) -> Self {
         let status = &location.status;
         Self {
-            name: location.metadata.name.clone().unwrap_or_default(),
+            name: metadata::name(location).to_owned(),
             phase: status.phase.as_ref().map_or_else(|| "Unknown".to_owned(), ToString::to_string),
             last_validation: status.last_validation_time.clone(),
             message: status.message.clone(),
@@ -151,7 +152,7 @@ impl From<&Backup> for Work {
         let progress = status.progress.as_ref().map(|progress| (progress.items_backed_up, progress.total_items));
         Self {
             kind: "backup",
-            name: backup.metadata.name.clone().unwrap_or_default(),
+            name: metadata::name(backup).to_owned(),
             phase: status.phase().to_string(),
             time: first(&times),
             message: message(&status.failure_reason, &status.validation_errors, status.errors, progress),
@@ -166,7 +167,7 @@ impl From<&Restore> for Work {
         let progress = status.progress.as_ref().map(|progress| (progress.items_restored, progress.total_items));
         Self {
             kind: "restore",
-            name: restore.metadata.name.clone().unwrap_or_default(),
+            name: metadata::name(restore).to_owned(),
             phase: status.phase().to_string(),
             time: first(&times),
             message: message(&status.failure_reason, &status.validation_errors, status.errors, progress),

@@ -2,6 +2,7 @@
 
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use velero_api::metadata;
 use velero_api::v1::{
     Backup, BackupRepository, BackupStorageLocation, BackupStorageLocationAccessMode, Restore, Schedule,
     VolumeSnapshotLocation,
@@ -51,7 +52,7 @@ impl Tabular for Backup {
         let deleting = self.metadata.deletion_timestamp.is_some();
         let position = self.status.queue_position;
         vec![
-            self.metadata.name.clone().unwrap_or_default(),
+            metadata::name(self).to_owned(),
             if deleting { "Deleting".to_owned() } else { self.status.phase().to_string() },
             self.status.errors.to_string(),
             self.status.warnings.to_string(),
@@ -85,7 +86,7 @@ fn expiration(backup: &Backup) -> Option<jiff::Timestamp> {
 /// The name of a backup up to the time its schedule appended, and that time.
 fn name_parts(backup: &Backup) -> (&str, &str) {
     const DIGITS: usize = 14;
-    let name = backup.metadata.name.as_deref().unwrap_or_default();
+    let name = metadata::name(backup);
     match name.split_at_checked(name.len().saturating_sub(DIGITS)) {
         Some((prefix, time)) if prefix.ends_with('-') && time.bytes().all(|byte| byte.is_ascii_digit()) => {
             (prefix, time)
@@ -100,7 +101,7 @@ impl Tabular for Restore {
 
     fn cells(&self, clock: &Clock) -> Vec<String> {
         vec![
-            self.metadata.name.clone().unwrap_or_default(),
+            metadata::name(self).to_owned(),
             self.spec.backup_name.clone(),
             self.status.phase().to_string(),
             clock.text_or(self.status.start_timestamp.as_ref(), "<nil>"),
@@ -119,7 +120,7 @@ impl Tabular for Schedule {
 
     fn cells(&self, clock: &Clock) -> Vec<String> {
         vec![
-            self.metadata.name.clone().unwrap_or_default(),
+            metadata::name(self).to_owned(),
             self.status.phase().to_string(),
             clock.text_or(self.metadata.creation_timestamp.as_ref(), ZERO_TIME),
             self.spec.schedule.clone(),
@@ -140,7 +141,7 @@ impl Tabular for BackupStorageLocation {
         let separator = if storage.prefix.is_empty() { "" } else { "/" };
         let access_mode = self.spec.access_mode.as_ref().unwrap_or(&BackupStorageLocationAccessMode::ReadWrite);
         vec![
-            self.metadata.name.clone().unwrap_or_default(),
+            metadata::name(self).to_owned(),
             self.spec.provider.clone(),
             format!("{}{separator}{}", storage.bucket, storage.prefix),
             self.status.phase.as_ref().map_or_else(|| "Unknown".to_owned(), ToString::to_string),
@@ -155,7 +156,7 @@ impl Tabular for VolumeSnapshotLocation {
     const HEADINGS: &'static [&'static str] = &["Name", "Provider"];
 
     fn cells(&self, _: &Clock) -> Vec<String> {
-        vec![self.metadata.name.clone().unwrap_or_default(), self.spec.provider.clone()]
+        vec![metadata::name(self).to_owned(), self.spec.provider.clone()]
     }
 }
 
@@ -164,7 +165,7 @@ impl Tabular for BackupRepository {
 
     fn cells(&self, clock: &Clock) -> Vec<String> {
         vec![
-            self.metadata.name.clone().unwrap_or_default(),
+            metadata::name(self).to_owned(),
             self.status.phase().to_string(),
             clock.text_or(self.status.last_maintenance_time.as_ref(), "<never>"),
         ]

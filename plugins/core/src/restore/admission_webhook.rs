@@ -2,10 +2,8 @@
 
 use async_trait::async_trait;
 use serde_json::Value;
+use velero_plugin::item::{elements_mut, text};
 use velero_plugin::{ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
-
-use super::{changed, elements_mut};
-use crate::text;
 
 /// Says of webhooks with side effects that v1 does not allow that they have none.
 pub struct RestoreAction;
@@ -24,7 +22,7 @@ impl RestoreItemAction for RestoreAction {
     }
 
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome> {
-        Ok(changed(input.item, allow))
+        Ok(RestoreItemOutcome::changed(input.item, allow))
     }
 }
 
@@ -81,6 +79,6 @@ mod tests {
     fn other_versions_and_configurations_without_webhooks_are_left_alone() {
         assert_eq!(allowed("v1beta1", &json!("Some")), "Some");
         let empty = json!({"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "x"}});
-        assert_eq!(changed(&empty, allow).updated_item, None);
+        assert_eq!(RestoreItemOutcome::changed(&empty, allow).updated_item, None);
     }
 }

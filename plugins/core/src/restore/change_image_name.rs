@@ -8,11 +8,10 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use serde_json::Value;
 use velero_cluster::Cluster;
+use velero_plugin::item::{elements_mut, text};
 use velero_plugin::{ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
 
 use super::lookup::PluginConfig;
-use super::{changed, elements_mut};
-use crate::text;
 
 const NAME: &str = "velero.io/change-image-name";
 
@@ -52,7 +51,7 @@ impl RestoreItemAction for RestoreAction {
         if rows.is_empty() {
             return Ok(RestoreItemOutcome::default());
         }
-        Ok(changed(input.item, |item| rename(item, rows)))
+        Ok(RestoreItemOutcome::changed(input.item, |item| rename(item, rows)))
     }
 }
 

@@ -7,12 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::OnceCell;
-use velero_cluster::{Cluster, ResourceType};
+use velero_cluster::{Cluster, types};
+use velero_plugin::item::{describe, elements_mut, text};
 use velero_plugin::{Error, ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
 
 use super::lookup::{self, PluginConfig};
-use super::{describe, elements_mut, updated_from};
-use crate::text;
 
 const NAME: &str = "velero.io/change-storage-class";
 
@@ -30,8 +29,7 @@ impl RestoreAction {
     }
 
     async fn classes(&self) -> Result<&BTreeSet<String>> {
-        let storage_classes = ResourceType::new("storage.k8s.io/v1", "StorageClass", "storageclasses", false);
-        self.classes.get_or_try_init(async || lookup::names(&self.cluster, &storage_classes, None).await).await
+        self.classes.get_or_try_init(async || lookup::names(&self.cluster, &types::STORAGE_CLASSES, None).await).await
     }
 }
 
@@ -61,7 +59,7 @@ impl RestoreItemAction for RestoreAction {
                 )));
             }
         }
-        Ok(updated_from(input.item, item))
+        Ok(RestoreItemOutcome::updated(input.item, item))
     }
 }
 

@@ -2,10 +2,8 @@
 
 use async_trait::async_trait;
 use serde_json::Value;
+use velero_plugin::item::{elements_mut, object_mut, text};
 use velero_plugin::{ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
-
-use super::{changed, elements_mut};
-use crate::text;
 
 /// Moves a CRD's wish to keep unknown fields into its schemas.
 pub struct RestoreAction;
@@ -21,7 +19,7 @@ impl RestoreItemAction for RestoreAction {
     }
 
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome> {
-        Ok(changed(input.item, preserve_in_schemas))
+        Ok(RestoreItemOutcome::changed(input.item, preserve_in_schemas))
     }
 }
 
@@ -32,8 +30,7 @@ fn preserve_in_schemas(crd: &mut Value) {
     }
     crd["spec"]["preserveUnknownFields"] = false.into();
     for version in elements_mut(crd, "/spec/versions") {
-        let schema = version.pointer_mut("/schema/openAPIV3Schema").and_then(Value::as_object_mut);
-        if let Some(schema) = schema {
+        if let Some(schema) = object_mut(version, "/schema/openAPIV3Schema") {
             schema.insert("x-kubernetes-preserve-unknown-fields".to_owned(), true.into());
         }
     }
@@ -73,7 +70,7 @@ mod tests {
     fn other_definitions_are_left_alone() {
         for (version, preserve) in [("v1", json!(false)), ("v1", Value::Null), ("v1beta1", json!(true))] {
             assert_eq!(
-                changed(&crd(version, &preserve), preserve_in_schemas).updated_item,
+                RestoreItemOutcome::changed(&crd(version, &preserve), preserve_in_schemas).updated_item,
                 None,
                 "{version} {preserve}"
             );

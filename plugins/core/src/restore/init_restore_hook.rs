@@ -2,12 +2,11 @@
 
 use async_trait::async_trait;
 use serde_json::Value;
+use velero_api::metadata;
 use velero_api::v1::Restore;
+use velero_plugin::item::{describe, text};
 use velero_plugin::{Error, ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
 use velero_rules::restore_hooks::{RestoreHookRules, insert_init_containers};
-
-use super::{changed, describe};
-use crate::text;
 
 /// Adds the init containers of restore hooks to a pod.
 pub struct RestoreAction;
@@ -27,14 +26,14 @@ impl RestoreItemAction for RestoreAction {
         if containers.is_empty() {
             return Ok(RestoreItemOutcome::default());
         }
-        Ok(changed(input.item, |pod| insert_init_containers(pod, containers)))
+        Ok(RestoreItemOutcome::changed(input.item, |pod| insert_init_containers(pod, containers)))
     }
 }
 
 fn init_containers(pod: &Value, restore: &Restore) -> Result<Vec<Value>> {
     let spec = &restore.spec;
     let rules = RestoreHookRules::new(&spec.hooks, resolve).map_err(|error| {
-        let name = restore.metadata.name.as_deref().unwrap_or_default();
+        let name = metadata::name(restore);
         Error::Item(format!("hooks of restore {name}: {error}"))
     })?;
     let namespace = text(pod, "/metadata/namespace");

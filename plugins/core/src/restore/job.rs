@@ -2,9 +2,8 @@
 
 use async_trait::async_trait;
 use serde_json::Value;
+use velero_plugin::item::object_mut;
 use velero_plugin::{ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
-
-use super::{changed, map_mut};
 
 const IDENTITY: [&str; 2] = ["controller-uid", "batch.kubernetes.io/controller-uid"];
 
@@ -22,13 +21,13 @@ impl RestoreItemAction for RestoreAction {
     }
 
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome> {
-        Ok(changed(input.item, drop_identity))
+        Ok(RestoreItemOutcome::changed(input.item, drop_identity))
     }
 }
 
 fn drop_identity(job: &mut Value) {
     for pointer in ["/spec/selector/matchLabels", "/spec/template/metadata/labels"] {
-        if let Some(labels) = map_mut(job, pointer) {
+        if let Some(labels) = object_mut(job, pointer) {
             labels.retain(|key, _| !IDENTITY.contains(&key.as_str()));
         }
     }
@@ -67,6 +66,6 @@ mod tests {
     #[test]
     fn a_job_without_a_selector_is_left_alone() {
         let job = json!({"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}});
-        assert_eq!(changed(&job, drop_identity).updated_item, None);
+        assert_eq!(RestoreItemOutcome::changed(&job, drop_identity).updated_item, None);
     }
 }

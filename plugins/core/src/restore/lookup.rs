@@ -6,7 +6,7 @@ use futures::{StreamExt, TryStreamExt};
 use serde::Deserialize;
 use tokio::sync::OnceCell;
 use velero_api::labels;
-use velero_cluster::{Cluster, RawItem, ResourceType};
+use velero_cluster::{Cluster, RawItem, ResourceType, types};
 use velero_plugin::{Error, Result};
 
 const PAGE_SIZE: u32 = 500;
@@ -62,14 +62,13 @@ impl PluginConfig {
     }
 
     async fn read(&self) -> Result<Vec<ConfigMap>> {
-        let config_maps = ResourceType::new("v1", "ConfigMap", "configmaps", true);
         let parse = |item: &RawItem| {
             serde_json::from_slice(item.as_bytes()).map_err(|error| {
-                let what = config_maps.describe(item.namespace(), item.name());
+                let what = types::CONFIG_MAPS.item(item.namespace(), item.name());
                 Error::Item(format!("cannot read {what}: {error}"))
             })
         };
-        let items = list(&self.cluster, &config_maps, Some(&self.namespace), Some(&self.selector)).await?;
+        let items = list(&self.cluster, &types::CONFIG_MAPS, Some(&self.namespace), Some(&self.selector)).await?;
         items.iter().map(parse).collect()
     }
 }

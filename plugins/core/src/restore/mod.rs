@@ -37,9 +37,8 @@ pub mod service_account;
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
 use velero_cluster::Cluster;
-use velero_plugin::{RestoreItemAction, RestoreItemOutcome};
+use velero_plugin::RestoreItemAction;
 
 /// All of them, for one restore. `namespace` is Velero's own, where plugin configs are.
 pub(crate) fn actions(cluster: &Cluster, namespace: &str) -> Vec<Arc<dyn RestoreItemAction>> {
@@ -60,37 +59,4 @@ pub(crate) fn actions(cluster: &Cluster, namespace: &str) -> Vec<Arc<dyn Restore
         Arc::new(service::RestoreAction),
         Arc::new(service_account::RestoreAction),
     ]
-}
-
-/// The item after a change; an item that stays as it is costs nothing downstream.
-fn changed(item: &Value, change: impl FnOnce(&mut Value)) -> RestoreItemOutcome {
-    let mut updated = item.clone();
-    change(&mut updated);
-    updated_from(item, updated)
-}
-
-/// What to tell about an item that may have been changed.
-fn updated_from(item: &Value, updated: Value) -> RestoreItemOutcome {
-    RestoreItemOutcome { updated_item: (updated != *item).then_some(updated), ..RestoreItemOutcome::default() }
-}
-
-/// The elements of a list inside an item; none when it is missing or no list.
-fn elements_mut<'a>(item: &'a mut Value, pointer: &str) -> impl Iterator<Item = &'a mut Value> {
-    item.pointer_mut(pointer).and_then(Value::as_array_mut).into_iter().flatten()
-}
-
-/// A list inside an item, to drop elements from.
-fn list_mut<'a>(item: &'a mut Value, pointer: &str) -> Option<&'a mut Vec<Value>> {
-    item.pointer_mut(pointer).and_then(Value::as_array_mut)
-}
-
-/// A map inside an item, to drop entries from.
-fn map_mut<'a>(item: &'a mut Value, pointer: &str) -> Option<&'a mut Map<String, Value>> {
-    item.pointer_mut(pointer).and_then(Value::as_object_mut)
-}
-
-/// The item in words for messages, as in `Service shop/web`.
-fn describe(item: &Value) -> String {
-    let [kind, namespace, name] = ["/kind", "/metadata/namespace", "/metadata/name"].map(|it| crate::text(item, it));
-    if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
 }

@@ -2,11 +2,10 @@
 
 use async_trait::async_trait;
 use serde_json::Value;
+use velero_plugin::item::{elements_mut, list_mut, object_mut, text};
 use velero_plugin::{ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
 
-use super::{changed, elements_mut, list_mut, map_mut};
 use crate::pod::priority_class;
-use crate::text;
 
 /// Frees a pod from its node, its computed priority and its old token, and adds its priority class to the restore.
 pub struct RestoreAction;
@@ -23,14 +22,14 @@ impl RestoreItemAction for RestoreAction {
 
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome> {
         let additional_items = priority_class(input.item).into_iter().collect();
-        Ok(RestoreItemOutcome { additional_items, ..changed(input.item, free) })
+        Ok(RestoreItemOutcome { additional_items, ..RestoreItemOutcome::changed(input.item, free) })
     }
 }
 
 fn free(pod: &mut Value) {
     let token = format!("{}-token-", text(pod, "/spec/serviceAccountName"));
     let is_kept = |named: &Value| !text(named, "/name").starts_with(&token);
-    if let Some(spec) = map_mut(pod, "/spec") {
+    if let Some(spec) = object_mut(pod, "/spec") {
         spec.remove("nodeName");
         spec.remove("priority");
     }
@@ -94,8 +93,11 @@ mod tests {
 
     #[test]
     fn a_pod_without_any_of_that_stays_as_it_is() {
-        assert_eq!(changed(&json!({"spec": {"containers": [{"name": "main"}]}}), free).updated_item, None);
-        assert_eq!(changed(&json!({}), free).updated_item, None);
+        assert_eq!(
+            RestoreItemOutcome::changed(&json!({"spec": {"containers": [{"name": "main"}]}}), free).updated_item,
+            None
+        );
+        assert_eq!(RestoreItemOutcome::changed(&json!({}), free).updated_item, None);
     }
 
     #[test]

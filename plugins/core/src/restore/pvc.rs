@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::annotations;
+use velero_plugin::item::object_mut;
 use velero_plugin::{ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
 
-use super::{changed, map_mut};
 use crate::persistent_volume_claim::bound_volume;
 
 /// Annotations by which the old cluster, or an earlier backup, remembered what it did with a claim.
@@ -35,12 +35,12 @@ impl RestoreItemAction for RestoreAction {
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome> {
         // Only the item of the backup still says whether it was bound.
         let additional_items = bound_volume(input.item_from_backup).into_iter().collect();
-        Ok(RestoreItemOutcome { additional_items, ..changed(input.item, drop_past) })
+        Ok(RestoreItemOutcome { additional_items, ..RestoreItemOutcome::changed(input.item, drop_past) })
     }
 }
 
 fn drop_past(claim: &mut Value) {
-    if let Some(annotations) = map_mut(claim, "/metadata/annotations") {
+    if let Some(annotations) = object_mut(claim, "/metadata/annotations") {
         annotations.retain(|key, _| !PAST.contains(&key.as_str()));
     }
 }
@@ -59,7 +59,7 @@ mod tests {
             drop_past(&mut claim);
             assert_eq!(claim, json!({"metadata": {"annotations": {"keep": "me"}}}), "{key}");
         }
-        assert_eq!(changed(&json!({"metadata": {}}), drop_past).updated_item, None);
+        assert_eq!(RestoreItemOutcome::changed(&json!({"metadata": {}}), drop_past).updated_item, None);
     }
 
     #[test]

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use serde_json::Value;
+use velero_plugin::item::elements_mut;
 use velero_plugin::{ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
-
-use super::{changed, elements_mut};
 
 /// Gives the subjects of a binding the namespaces that they are restored to.
 pub struct RestoreAction {
@@ -37,7 +36,7 @@ impl RestoreItemAction for RestoreAction {
     }
 
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome> {
-        Ok(changed(input.item, |binding| remap(binding, &input.restore.spec.namespace_mapping)))
+        Ok(RestoreItemOutcome::changed(input.item, |binding| remap(binding, &input.restore.spec.namespace_mapping)))
     }
 }
 
@@ -80,7 +79,7 @@ mod tests {
     fn a_subject_without_a_namespace_stays_as_it_is() {
         let mapping = BTreeMap::from([("foo".to_owned(), "bar".to_owned()), (String::new(), "bar".to_owned())]);
         for binding in [json!({"subjects": [{"kind": "User", "name": "foo"}]}), json!({"subjects": null}), json!({})] {
-            assert_eq!(changed(&binding, |it| remap(it, &mapping)).updated_item, None, "{binding}");
+            assert_eq!(RestoreItemOutcome::changed(&binding, |it| remap(it, &mapping)).updated_item, None, "{binding}");
         }
     }
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::{Mutex, OnceCell};
-use velero_cluster::{Cluster, ResourceType};
+use velero_cluster::{Cluster, types};
+use velero_plugin::item::{object_mut, text};
 use velero_plugin::{ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
 
-use super::{changed, lookup, map_mut};
-use crate::text;
+use super::lookup;
 
 /// Keeps out tokens that the old cluster made for a service account, and empties those somebody asked for, so that the
 /// cluster fills them.
@@ -27,9 +27,8 @@ impl RestoreAction {
 
     async fn was_made_by_the_cluster(&self, secret: &Value) -> Result<bool> {
         let namespace = text(secret, "/metadata/namespace");
-        let service_accounts = ResourceType::new("v1", "ServiceAccount", "serviceaccounts", true);
         let found = Arc::clone(self.accounts.lock().await.entry(namespace.to_owned()).or_default());
-        let read = async || lookup::names(&self.cluster, &service_accounts, Some(namespace)).await;
+        let read = async || lookup::names(&self.cluster, &types::SERVICE_ACCOUNTS, Some(namespace)).await;
         Ok(is_token_of_any(text(secret, "/metadata/name"), found.get_or_try_init(read).await?))
     }
 }
@@ -51,7 +50,7 @@ impl RestoreItemAction for RestoreAction {
         if self.was_made_by_the_cluster(input.item).await? {
             return Ok(RestoreItemOutcome { skip_restore: true, ..RestoreItemOutcome::default() });
         }
-        Ok(changed(input.item, empty))
+        Ok(RestoreItemOutcome::changed(input.item, empty))
     }
 }
 
@@ -64,10 +63,10 @@ fn is_token_of_any(secret: &str, accounts: &BTreeSet<String>) -> bool {
 
 /// Drops what the cluster fills in; it would be refused with the values of another cluster.
 fn empty(secret: &mut Value) {
-    if let Some(annotations) = map_mut(secret, "/metadata/annotations") {
+    if let Some(annotations) = object_mut(secret, "/metadata/annotations") {
         annotations.remove("kubernetes.io/service-account.uid");
     }
-    if let Some(data) = map_mut(secret, "/data") {
+    if let Some(data) = object_mut(secret, "/data") {
         data.remove("token");
         data.remove("ca.crt");
     }
@@ -116,6 +115,6 @@ mod tests {
 
     #[test]
     fn a_bare_token_stays_as_it_is() {
-        assert_eq!(changed(&json!({"metadata": {"name": "my-token"}}), empty).updated_item, None);
+        assert_eq!(RestoreItemOutcome::changed(&json!({"metadata": {"name": "my-token"}}), empty).updated_item, None);
     }
 }

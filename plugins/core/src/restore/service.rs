@@ -4,10 +4,8 @@
 
 use async_trait::async_trait;
 use serde_json::Value;
+use velero_plugin::item::{annotation, describe, elements, elements_mut, object_mut, text};
 use velero_plugin::{Error, ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
-
-use super::{describe, elements_mut, map_mut, updated_from};
-use crate::text;
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -31,13 +29,13 @@ impl RestoreItemAction for RestoreAction {
         if !keeps_ports && text(&service, "/spec/type") != "ExternalName" {
             release_ports(&mut service, input.item_from_backup)?;
         }
-        Ok(updated_from(input.item, service))
+        Ok(RestoreItemOutcome::updated(input.item, service))
     }
 }
 
 fn release_addresses(service: &mut Value) {
     let is_headless = text(service, "/spec/clusterIP") == "None";
-    if let Some(spec) = map_mut(service, "/spec").filter(|_| !is_headless) {
+    if let Some(spec) = object_mut(service, "/spec").filter(|_| !is_headless) {
         spec.remove("clusterIP");
         spec.remove("clusterIPs");
     }
@@ -54,7 +52,7 @@ fn release_ports(service: &mut Value, from_backup: &Value) -> Result<()> {
     let has_health_check =
         text(service, "/spec/type") == "LoadBalancer" && text(service, "/spec/externalTrafficPolicy") == "Local";
     if has_health_check && !requested.health_check_node_port() {
-        map_mut(service, "/spec").and_then(|spec| spec.remove("healthCheckNodePort"));
+        object_mut(service, "/spec").and_then(|spec| spec.remove("healthCheckNodePort"));
     }
     Ok(())
 }
@@ -75,16 +73,15 @@ struct Applied {
 
 impl<'a> Requested<'a> {
     fn read(service: &Value, from_backup: &'a Value) -> Result<Self> {
-        let annotations = service.pointer("/metadata/annotations");
-        let text = annotations.and_then(|annotations| annotations.get(LAST_APPLIED)).and_then(Value::as_str);
-        let applied = text.map(Applied::parse).transpose().map_err(|reason| {
+        let applied = annotation(service, LAST_APPLIED);
+        let applied = applied.map(Applied::parse).transpose().map_err(|reason| {
             Error::Item(format!(
                 "{}: annotation {LAST_APPLIED} {reason}; remove it, or restore with preserveNodePorts",
                 describe(service)
             ))
         })?;
-        let managers = from_backup.pointer("/metadata/managedFields").and_then(Value::as_array);
-        let owned = managers.into_iter().flatten().filter_map(|manager| manager.get("fieldsV1")).collect();
+        let managers = elements(from_backup, "/metadata/managedFields");
+        let owned = managers.filter_map(|manager| manager.get("fieldsV1")).collect();
         Ok(Self { applied, owned })
     }
 
@@ -110,12 +107,11 @@ impl<'a> Requested<'a> {
 }
 
 impl Applied {
-    fn parse(text: &str) -> std::result::Result<Self, String> {
-        let service: Value = serde_json::from_str(text).map_err(|error| format!("is not JSON ({error})"))?;
-        let ports = service.pointer("/spec/ports").and_then(Value::as_array);
-        let node_port = |port: &Value| Ok((crate::text(port, "/name").to_owned(), number(&port["nodePort"])?));
+    fn parse(document: &str) -> std::result::Result<Self, String> {
+        let service: Value = serde_json::from_str(document).map_err(|error| format!("is not JSON ({error})"))?;
+        let node_port = |port: &Value| Ok((text(port, "/name").to_owned(), number(&port["nodePort"])?));
         Ok(Self {
-            node_ports: ports.into_iter().flatten().map(node_port).collect::<std::result::Result<_, String>>()?,
+            node_ports: elements(&service, "/spec/ports").map(node_port).collect::<std::result::Result<_, String>>()?,
             health_check_node_port: service.pointer("/spec/healthCheckNodePort").map_or(Ok(0), number)?,
         })
     }

@@ -2,10 +2,8 @@
 
 use async_trait::async_trait;
 use serde_json::Value;
+use velero_plugin::item::{list_mut, text};
 use velero_plugin::{ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
-
-use super::{changed, list_mut};
-use crate::text;
 
 /// Drops references to the tokens that the old cluster made for a service account.
 pub struct RestoreAction;
@@ -21,7 +19,7 @@ impl RestoreItemAction for RestoreAction {
     }
 
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome> {
-        Ok(changed(input.item, drop_tokens))
+        Ok(RestoreItemOutcome::changed(input.item, drop_tokens))
     }
 }
 
@@ -61,6 +59,6 @@ mod tests {
 
     #[test]
     fn an_account_without_secrets_stays_as_it_is() {
-        assert_eq!(changed(&json!({"metadata": {"name": "bar"}}), drop_tokens).updated_item, None);
+        assert_eq!(RestoreItemOutcome::changed(&json!({"metadata": {"name": "bar"}}), drop_tokens).updated_item, None);
     }
 }

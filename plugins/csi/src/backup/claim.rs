@@ -8,20 +8,19 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use velero_api::features::ENABLE_CSI;
+use velero_api::metadata;
 use velero_api::records::VolumeMethod;
 use velero_api::v1::Backup;
 use velero_api::{annotations, labels};
-use velero_cluster::{Cluster, Discovery, Error as ClusterError};
+use velero_cluster::{Cluster, Discovery, Error as ClusterError, types};
+use velero_plugin::item::{set_annotation, set_label, text};
 use velero_plugin::{BackupItemAction, BackupItemOutcome, Error, ResourceSelector, Result, VolumeKeeper};
 use velero_rules::quantity::Quantity;
 
 use super::group::Groups;
 use crate::classes::Classes;
 use crate::keeper::Keeper;
-use crate::objects::{
-    CLASSES, CONTENTS, SNAPSHOTS, VOLUMES, bound_content, failure, handle, identifier, identity, is_finalizing, mark,
-    text,
-};
+use crate::objects::{CLASSES, CONTENTS, SNAPSHOTS, bound_content, failure, handle, identity, is_finalizing};
 use crate::removal::discard;
 
 /// Takes snapshots of volumes of CSI drivers.
@@ -57,11 +56,11 @@ impl BackupAction {
     async fn wait_for_handle(&self, namespace: &str, name: &str, patience: Duration) -> Result<Value> {
         let begun = Instant::now();
         let bound = |snapshot: Option<&Value>| snapshot.is_none_or(|snapshot| bound_content(snapshot).is_some());
-        let snapshot = self.cluster.wait_until(&SNAPSHOTS, Some(namespace), name, patience, bound).await?;
+        let snapshot = self.cluster.wait_until(SNAPSHOTS.item(Some(namespace), name), patience, bound).await?;
         let content = snapshot.as_ref().and_then(bound_content).ok_or_else(|| gone(namespace, name))?;
         let left = patience.saturating_sub(begun.elapsed());
         let named = |content: Option<&Value>| content.is_none_or(|content| handle(content).is_some());
-        let content = self.cluster.wait_until(&CONTENTS, None, content, left, named).await?;
+        let content = self.cluster.wait_until(CONTENTS.item(None, content), left, named).await?;
         content.ok_or_else(|| gone(namespace, name))
     }
 
@@ -86,9 +85,9 @@ impl BackupAction {
     }
 
     async fn what_the_driver_said(&self, namespace: &str, name: &str) -> String {
-        let snapshot = self.cluster.get(&SNAPSHOTS, Some(namespace), name).await.ok().flatten();
+        let snapshot = self.cluster.get(SNAPSHOTS.item(Some(namespace), name)).await.ok().flatten();
         let content = match snapshot.as_ref().and_then(bound_content) {
-            Some(content) => self.cluster.get(&CONTENTS, None, content).await.ok().flatten(),
+            Some(content) => self.cluster.get(CONTENTS.item(None, content)).await.ok().flatten(),
             None => None,
         };
         let said = content.as_ref().and_then(failure).or_else(|| snapshot.as_ref().and_then(failure));
@@ -128,7 +127,7 @@ impl BackupItemAction for BackupAction {
             return Ok(BackupItemOutcome::default());
         }
         let (namespace, name) = identity(item);
-        let Some(volume) = self.cluster.get(&VOLUMES, None, volume).await? else {
+        let Some(volume) = self.cluster.get(types::PERSISTENT_VOLUMES.item(None, volume)).await? else {
             return Err(Error::Item(format!("volume {volume} of claim {namespace}/{name} does not exist")));
         };
         let driver = text(&volume, "/spec/csi/driver");
@@ -142,7 +141,7 @@ impl BackupItemAction for BackupAction {
             Err(error) => return Err(self.give_up(item, driver, &snapshot, error, patience).await),
         };
         Ok(BackupItemOutcome {
-            additional_items: vec![identifier(&SNAPSHOTS, namespace, &snapshot)],
+            additional_items: vec![SNAPSHOTS.identifier(namespace, &snapshot)],
             updated_item: Some(with_snapshot(item, &snapshot, &content, backup)),
             ..BackupItemOutcome::default()
         })
@@ -166,17 +165,16 @@ fn new_snapshot(claim: &Value, class: &str, backup: &Backup) -> Value {
         "spec": {"source": {"persistentVolumeClaimName": name}, "volumeSnapshotClassName": class},
     });
     for (key, value) in backup_labels(backup) {
-        mark(&mut snapshot, "labels", key, &value);
+        set_label(&mut snapshot, key, &value);
     }
     snapshot
 }
 
 /// The labels by which a backup finds what it made.
 pub(super) fn backup_labels(backup: &Backup) -> [(&'static str, String); 2] {
-    let metadata = &backup.metadata;
     [
-        (labels::BACKUP_NAME, labels::valid_value(metadata.name.as_deref().unwrap_or_default())),
-        (labels::BACKUP_UID, metadata.uid.clone().unwrap_or_default()),
+        (labels::BACKUP_NAME, labels::valid_value(metadata::name(backup))),
+        (labels::BACKUP_UID, metadata::uid(backup).to_owned()),
     ]
 }
 
@@ -184,10 +182,10 @@ pub(super) fn backup_labels(backup: &Backup) -> [(&'static str, String); 2] {
 fn with_snapshot(claim: &Value, snapshot: &str, content: &Value, backup: &Backup) -> Value {
     let mut stored = claim.clone();
     let [(backup_name, backup), _] = backup_labels(backup);
-    mark(&mut stored, "labels", labels::VOLUME_SNAPSHOT_NAME, snapshot);
-    mark(&mut stored, "labels", backup_name, &backup);
-    mark(&mut stored, "annotations", annotations::VOLUME_SNAPSHOT_NAME, snapshot);
-    mark(&mut stored, "annotations", annotations::MUST_INCLUDE_ADDITIONAL_ITEMS, "true");
+    set_label(&mut stored, labels::VOLUME_SNAPSHOT_NAME, snapshot);
+    set_label(&mut stored, backup_name, &backup);
+    set_annotation(&mut stored, annotations::VOLUME_SNAPSHOT_NAME, snapshot);
+    set_annotation(&mut stored, annotations::MUST_INCLUDE_ADDITIONAL_ITEMS, "true");
     let needed = content.pointer("/status/restoreSize").and_then(Value::as_i64).unwrap_or_default();
     let asked = text(claim, "/spec/resources/requests/storage").parse::<Quantity>().unwrap_or_default();
     if Quantity::from(needed) > asked

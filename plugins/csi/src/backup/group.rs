@@ -11,12 +11,13 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use velero_api::v1::Backup;
-use velero_cluster::{Cluster, Discovery, ResourceType};
+use velero_cluster::{Cluster, Discovery, ResourceType, types};
+use velero_plugin::item::{elements, label, text};
 use velero_plugin::{Error, Result};
 
 use super::claim::backup_labels;
 use crate::classes::Classes;
-use crate::objects::{CLAIMS, GROUP_SNAPSHOTS, SNAPSHOTS, VOLUMES, identity, is_ready, label, list, text};
+use crate::objects::{GROUP_SNAPSHOTS, SNAPSHOTS, identity, is_ready, list};
 
 const VERSION: &str = "groupsnapshot.storage.k8s.io/v1beta2";
 const POLL: Duration = Duration::from_millis(500);
@@ -85,7 +86,9 @@ impl Groups {
         backup: &Backup,
     ) -> Result<BTreeMap<String, String>> {
         let namespace = identity(claim).0;
-        let members = list(&self.cluster, &CLAIMS, Some(namespace), Some(&format!("{key}={group}"))).await?;
+        let members =
+            list(&self.cluster, &types::PERSISTENT_VOLUME_CLAIMS, Some(namespace), Some(&format!("{key}={group}")))
+                .await?;
         self.check_drivers(&members, (key, group), driver).await?;
         let class = self.classes.for_group(driver, claim, backup).await?;
         let wanted = self.new_snapshot(namespace, (key, group), &class, backup);
@@ -95,7 +98,7 @@ impl Groups {
         if taken.is_err() {
             // What it made so far goes with it, for it is still the owner.
             let name = text(&made, "/metadata/name");
-            self.cluster.delete(&self.snapshots, Some(namespace), name, &DeleteParams::default()).await?;
+            self.cluster.delete(self.snapshots.item(Some(namespace), name), &DeleteParams::default()).await?;
         }
         taken
     }
@@ -104,7 +107,7 @@ impl Groups {
     async fn check_drivers(&self, members: &[Value], (key, group): (&str, &str), driver: &str) -> Result<()> {
         for member in members {
             let (namespace, name) = identity(member);
-            let volume = self.cluster.get(&VOLUMES, None, text(member, "/spec/volumeName")).await;
+            let volume = self.cluster.get(types::PERSISTENT_VOLUMES.item(None, text(member, "/spec/volumeName"))).await;
             let volume = if text(member, "/spec/volumeName").is_empty() { None } else { volume? };
             let found = volume.as_ref().map_or("", |volume| text(volume, "/spec/csi/driver"));
             if found != driver {
@@ -141,7 +144,8 @@ impl Groups {
         let deadline = Instant::now() + patience;
         let bound = "/status/boundVolumeGroupSnapshotContentName";
         let has_content = |group: Option<&Value>| group.is_none_or(|group| !text(group, bound).is_empty());
-        let settled = self.cluster.wait_until(&self.snapshots, Some(namespace), name, patience, has_content).await?;
+        let settled =
+            self.cluster.wait_until(self.snapshots.item(Some(namespace), name), patience, has_content).await?;
         let gone = || Error::Item(format!("VolumeGroupSnapshot {namespace}/{name} was deleted by somebody else"));
         let content = settled.map(|group| text(&group, bound).to_owned()).ok_or_else(gone)?;
         let snapshots = loop {
@@ -162,9 +166,9 @@ impl Groups {
             self.free(snapshot, group, backup).await?;
         }
         let keep = json!({"spec": {"deletionPolicy": "Retain"}});
-        self.cluster.merge_patch(&self.contents, None, &content, &keep).await?;
-        self.cluster.delete(&self.contents, None, &content, &DeleteParams::default()).await?;
-        self.cluster.delete(&self.snapshots, Some(namespace), name, &DeleteParams::default()).await?;
+        self.cluster.merge_patch(self.contents.item(None, &content), &keep).await?;
+        self.cluster.delete(self.contents.item(None, &content), &DeleteParams::default()).await?;
+        self.cluster.delete(self.snapshots.item(Some(namespace), name), &DeleteParams::default()).await?;
         let claim = |snapshot: &Value| text(snapshot, "/spec/source/persistentVolumeClaimName").to_owned();
         Ok(snapshots.iter().map(|snapshot| (claim(snapshot), identity(snapshot).1.to_owned())).collect())
     }
@@ -173,8 +177,7 @@ impl Groups {
     async fn free(&self, snapshot: &Value, group: &Value, backup: &Backup) -> Result<()> {
         let (namespace, name) = identity(snapshot);
         let keep = |pointer: &str, keeps: &dyn Fn(&Value) -> bool| -> Vec<Value> {
-            let all = snapshot.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
-            all.filter(|value| keeps(value)).cloned().collect()
+            elements(snapshot, pointer).filter(|value| keeps(value)).cloned().collect()
         };
         let owner = text(group, "/metadata/uid");
         let owners = keep("/metadata/ownerReferences", &|reference| text(reference, "/uid") != owner);
@@ -183,7 +186,7 @@ impl Groups {
         });
         let labels: BTreeMap<&str, String> = backup_labels(backup).into();
         let patch = json!({"metadata": {"ownerReferences": owners, "finalizers": finalizers, "labels": labels}});
-        self.cluster.merge_patch(&SNAPSHOTS, Some(namespace), name, &patch).await?;
+        self.cluster.merge_patch(SNAPSHOTS.item(Some(namespace), name), &patch).await?;
         Ok(())
     }
 }
@@ -191,9 +194,8 @@ impl Groups {
 /// Whether a snapshot was made by a group snapshot, and can be used: alone and without a class, the snapshot controller
 /// would not look after it any more.
 fn is_owned(snapshot: &Value, group: &Value) -> bool {
-    let owners = snapshot.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
     let owner = text(group, "/metadata/uid");
-    owners.into_iter().any(|reference| text(reference, "/uid") == owner)
+    elements(snapshot, "/metadata/ownerReferences").any(|reference| text(reference, "/uid") == owner)
         && text(snapshot, "/status/volumeGroupSnapshotName") == identity(group).1
         && is_ready(snapshot)
 }

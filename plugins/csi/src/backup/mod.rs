@@ -12,9 +12,8 @@ use serde_json::Value;
 use velero_api::annotations::MUST_INCLUDE_ADDITIONAL_ITEMS;
 use velero_api::records::ResourceIdentifier;
 use velero_cluster::{Cluster, Discovery};
+use velero_plugin::item::set_annotation;
 use velero_plugin::{BackupItemAction, BackupItemOutcome};
-
-use crate::objects::mark;
 
 /// All of them, for one backup.
 pub(crate) fn actions(cluster: &Cluster, discovery: &Discovery) -> Vec<Arc<dyn BackupItemAction>> {
@@ -29,6 +28,6 @@ pub(crate) fn actions(cluster: &Cluster, discovery: &Discovery) -> Vec<Arc<dyn B
 /// The item with a secret that the driver needs for it, whatever the filters of the backup say.
 fn with_secret(item: &Value, secret: ResourceIdentifier) -> BackupItemOutcome {
     let mut stored = item.clone();
-    mark(&mut stored, "annotations", MUST_INCLUDE_ADDITIONAL_ITEMS, "true");
+    set_annotation(&mut stored, MUST_INCLUDE_ADDITIONAL_ITEMS, "true");
     BackupItemOutcome { updated_item: Some(stored), additional_items: vec![secret], ..BackupItemOutcome::default() }
 }

@@ -7,14 +7,12 @@ use velero_api::annotations;
 use velero_api::features::ENABLE_CSI;
 use velero_api::v1::{Backup, BackupPhase};
 use velero_cluster::Cluster;
+use velero_plugin::item::{label, set_annotation, text};
 use velero_plugin::{BackupItemAction, BackupItemOutcome, Error, OperationProgress, ResourceSelector, Result};
 use velero_rules::quantity::Quantity;
 
 use super::claim::backup_labels;
-use crate::objects::{
-    CLASSES, CONTENTS, SNAPSHOTS, bound_content, failure, handle, identifier, identity, is_finalizing, is_ready, label,
-    mark, text,
-};
+use crate::objects::{CLASSES, CONTENTS, SNAPSHOTS, bound_content, failure, handle, identity, is_finalizing, is_ready};
 use crate::removal::discard;
 
 const NAME: &str = "velero.io/csi-volumesnapshot-backupper";
@@ -33,10 +31,10 @@ impl BackupAction {
     async fn follow(&self, item: &Value, backup: &Backup) -> Result<BackupItemOutcome> {
         let (namespace, name) = identity(item);
         let class = text(item, "/spec/volumeSnapshotClassName");
-        let class = Some(class).filter(|class| !class.is_empty()).map(|class| identifier(&CLASSES, "", class));
+        let class = Some(class).filter(|class| !class.is_empty()).map(|class| CLASSES.identifier("", class));
         let mut additional_items: Vec<_> = class.into_iter().collect();
         let content = match bound_content(item) {
-            Some(content) => self.cluster.get(&CONTENTS, None, content).await?,
+            Some(content) => self.cluster.get(CONTENTS.item(None, content)).await?,
             None => None,
         };
         // One that is not this backup's own may have no content yet; then there is nothing to follow.
@@ -44,19 +42,19 @@ impl BackupAction {
             return Ok(BackupItemOutcome { additional_items, ..BackupItemOutcome::default() });
         };
         let content_name = text(&content, "/metadata/name");
-        additional_items.push(identifier(&CONTENTS, "", content_name));
+        additional_items.push(CONTENTS.identifier("", content_name));
         let labels: Map<String, Value> =
             backup_labels(backup).into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
-        self.cluster.merge_patch(&CONTENTS, None, content_name, &json!({"metadata": {"labels": labels}})).await?;
+        self.cluster.merge_patch(CONTENTS.item(None, content_name), &json!({"metadata": {"labels": labels}})).await?;
         // They are in the cluster too, because the snapshot is read again when it can be used.
         let patch = json!({"metadata": {"annotations": notes(&content)}});
-        let mut stored = self.cluster.merge_patch(&SNAPSHOTS, Some(namespace), name, &patch).await?;
-        mark(&mut stored, "annotations", annotations::MUST_INCLUDE_ADDITIONAL_ITEMS, "true");
+        let mut stored = self.cluster.merge_patch(SNAPSHOTS.item(Some(namespace), name), &patch).await?;
+        set_annotation(&mut stored, annotations::MUST_INCLUDE_ADDITIONAL_ITEMS, "true");
         Ok(BackupItemOutcome {
             updated_item: Some(stored),
             additional_items,
             operation_id: Some(operation_id(namespace, name, Timestamp::now())),
-            items_to_update: vec![identifier(&SNAPSHOTS, namespace, name), identifier(&CONTENTS, "", content_name)],
+            items_to_update: vec![SNAPSHOTS.identifier(namespace, name), CONTENTS.identifier("", content_name)],
         })
     }
 
@@ -102,7 +100,7 @@ impl BackupItemAction for BackupAction {
             OperationProgress { completed: true, error, updated, ..begun.clone() }
         };
         let gone = |what: &str| ended(format!("{what} was deleted before the driver had made the snapshot usable"));
-        let Some(snapshot) = self.cluster.get(&SNAPSHOTS, Some(namespace), name).await? else {
+        let Some(snapshot) = self.cluster.get(SNAPSHOTS.item(Some(namespace), name)).await? else {
             return Ok(gone(&format!("VolumeSnapshot {namespace}/{name}")));
         };
         if let Some(message) = failure(&snapshot).filter(|_| !is_ready(&snapshot)) {
@@ -112,7 +110,7 @@ impl BackupItemAction for BackupAction {
         let Some(content) = bound_content(&snapshot) else {
             return Ok(begun);
         };
-        let Some(content) = self.cluster.get(&CONTENTS, None, content).await? else {
+        let Some(content) = self.cluster.get(CONTENTS.item(None, content)).await? else {
             return Ok(gone(&format!("VolumeSnapshotContent {content} of VolumeSnapshot {namespace}/{name}")));
         };
         if is_ready(&snapshot) && is_ready(&content) {
@@ -132,7 +130,7 @@ impl BackupItemAction for BackupAction {
     /// its backup goes on; a backup that fails or is deleted removes its snapshots itself.
     async fn cancel(&self, operation_id: &str, backup: &Backup) -> Result<()> {
         let (namespace, name, _) = parse(operation_id)?;
-        let snapshot = self.cluster.get(&SNAPSHOTS, Some(namespace), name).await?;
+        let snapshot = self.cluster.get(SNAPSHOTS.item(Some(namespace), name)).await?;
         if snapshot.is_some_and(|snapshot| is_safe(&snapshot, backup.status.phase())) {
             return Ok(());
         }

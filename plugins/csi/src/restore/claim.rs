@@ -4,11 +4,12 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use velero_api::annotations::{DATA_UPLOAD_NAME, MUST_INCLUDE_ADDITIONAL_ITEMS_RESTORE, VOLUME_SNAPSHOT_NAME};
 use velero_api::features::ENABLE_CSI;
-use velero_cluster::Cluster;
+use velero_cluster::{Cluster, types};
+use velero_plugin::item::{annotation, set_annotation};
 use velero_plugin::{ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
 
 use super::{new_name, target, wants_data};
-use crate::objects::{CLAIMS, GROUP, SNAPSHOTS, annotation, identifier, identity, mark};
+use crate::objects::{GROUP, SNAPSHOTS, identity};
 
 /// Makes the snapshot of a claim the source of its data.
 pub(super) struct RestoreAction {
@@ -47,14 +48,19 @@ impl RestoreItemAction for RestoreAction {
         }
         let (namespace, name) = identity(item_from_backup);
         // A claim that is there keeps its data; its snapshot would be of no use.
-        if self.cluster.get_raw(&CLAIMS, Some(target(restore, namespace)), name).await?.is_some() {
+        if self
+            .cluster
+            .get_raw(types::PERSISTENT_VOLUME_CLAIMS.item(Some(target(restore, namespace)), name))
+            .await?
+            .is_some()
+        {
             return Ok(RestoreItemOutcome::default());
         }
         let mut claim = of_snapshot(item, &new_name(restore, snapshot));
-        mark(&mut claim, "annotations", MUST_INCLUDE_ADDITIONAL_ITEMS_RESTORE, "true");
+        set_annotation(&mut claim, MUST_INCLUDE_ADDITIONAL_ITEMS_RESTORE, "true");
         Ok(RestoreItemOutcome {
             updated_item: Some(claim),
-            additional_items: vec![identifier(&SNAPSHOTS, namespace, snapshot)],
+            additional_items: vec![SNAPSHOTS.identifier(namespace, snapshot)],
             ..RestoreItemOutcome::default()
         })
     }

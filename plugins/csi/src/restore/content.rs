@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 use velero_api::annotations::{SNAPSHOTTER_SECRET_NAME, SNAPSHOTTER_SECRET_NAMESPACE};
 use velero_api::features::ENABLE_CSI;
 use velero_api::v1::Restore;
+use velero_plugin::item::text;
 use velero_plugin::{Error, ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
 
 use super::{new_name, target, wants_data};
 use crate::classes::Classes;
-use crate::objects::{handle, secret, text};
+use crate::objects::{handle, secret};
 
 /// What the snapshot controller notes on a content that it is working on.
 const UNDER_WAY: [&str; 2] = [

@@ -4,13 +4,15 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use velero_api::annotations::{CSI_DRIVER_NAME, VOLUME_GROUP_SNAPSHOT_HANDLE, VOLUME_SNAPSHOT_HANDLE};
 use velero_api::labels;
+use velero_api::metadata;
 use velero_api::v1::Restore;
 use velero_cluster::{Cluster, Discovery, ResourceType};
 use velero_plugin::Result;
+use velero_plugin::item::{annotation, set_annotation, text};
 
 use super::{new_name, target};
 use crate::classes::Classes;
-use crate::objects::{GROUP_SNAPSHOTS, annotation, identity, mark, text};
+use crate::objects::{GROUP_SNAPSHOTS, identity};
 
 const VERSION: &str = "groupsnapshot.storage.k8s.io/v1beta2";
 /// Parameters of a group class, and the annotations of a content that say the same.
@@ -58,7 +60,7 @@ impl GroupContents {
         };
         let _turn = self.turn.lock().await;
         let name = new_name(restore, group);
-        if let Some(content) = self.cluster.get(&self.contents, None, &name).await? {
+        if let Some(content) = self.cluster.get(self.contents.item(None, &name)).await? {
             return self.add_handle(&content, handle).await;
         }
         let mut content = self.new_content(snapshot, &name, (group, handle, driver), restore);
@@ -66,7 +68,7 @@ impl GroupContents {
         if let Some(class) = self.classes.all().await?.iter().find(own) {
             for (parameter, key) in SECRETS {
                 if !text(class, parameter).is_empty() {
-                    mark(&mut content, "annotations", key, text(class, parameter));
+                    set_annotation(&mut content, key, text(class, parameter));
                 }
             }
         }
@@ -86,7 +88,7 @@ impl GroupContents {
         }
         handles.push(handle.into());
         let patch = json!({"spec": {"source": {"groupSnapshotHandles": {"volumeSnapshotHandles": handles}}}});
-        self.cluster.merge_patch(&self.contents, None, text(content, "/metadata/name"), &patch).await?;
+        self.cluster.merge_patch(self.contents.item(None, text(content, "/metadata/name")), &patch).await?;
         Ok(())
     }
 
@@ -97,7 +99,7 @@ impl GroupContents {
         (group, handle, driver): (&str, &str, &str),
         restore: &Restore,
     ) -> Value {
-        let restore_name = labels::valid_value(restore.metadata.name.as_deref().unwrap_or_default());
+        let restore_name = labels::valid_value(metadata::name(restore));
         let short = name.get(..8).unwrap_or(name);
         json!({
             "apiVersion": self.contents.api_version(),

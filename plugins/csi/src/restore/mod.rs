@@ -13,6 +13,7 @@ mod snapshot;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
+use velero_api::metadata;
 use velero_api::v1::Restore;
 use velero_cluster::{Cluster, Discovery};
 use velero_plugin::RestoreItemAction;
@@ -43,7 +44,7 @@ fn target<'a>(restore: &'a Restore, namespace: &'a str) -> &'a str {
 
 /// The name that a snapshot and its content have in the cluster after a restore.
 fn new_name(restore: &Restore, snapshot: &str) -> String {
-    let uid = restore.metadata.uid.as_deref().unwrap_or_default();
+    let uid = metadata::uid(restore);
     let digest = Sha256::digest(format!("{uid}/{snapshot}").as_bytes());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -10,14 +10,16 @@ use velero_api::annotations::{
 };
 use velero_api::features::ENABLE_CSI;
 use velero_api::labels;
+use velero_api::metadata;
 use velero_api::v1::Restore;
 use velero_cluster::{Cluster, Discovery};
+use velero_plugin::item::{annotation, set_annotation, text};
 use velero_plugin::{Error, ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
 
 use super::group::GroupContents;
 use super::{new_name, target, wants_data};
 use crate::classes::Classes;
-use crate::objects::{CONTENTS, SNAPSHOTS, annotation, bound_content, identifier, identity, mark, text};
+use crate::objects::{CONTENTS, SNAPSHOTS, bound_content, identity};
 
 /// Binds a snapshot to its new content.
 pub(super) struct RestoreAction {
@@ -77,7 +79,7 @@ impl RestoreItemAction for RestoreAction {
         }
         let mut additional_items = Vec::new();
         match bound_content(item_from_backup) {
-            Some(content) => additional_items.push(identifier(&CONTENTS, "", content)),
+            Some(content) => additional_items.push(CONTENTS.identifier("", content)),
             None if is_real => self.make_content(item_from_backup, restore).await?,
             None => {}
         }
@@ -96,8 +98,8 @@ fn bound_to_new_content(snapshot: &Value, name: &str) -> Value {
         spec.insert("source".to_owned(), json!({"volumeSnapshotContentName": name}));
         spec.remove("volumeSnapshotClassName");
     }
-    mark(&mut snapshot, "annotations", VOLUME_SNAPSHOT_CONTENT_DELETION_POLICY, "Retain");
-    mark(&mut snapshot, "annotations", MUST_INCLUDE_ADDITIONAL_ITEMS_RESTORE, "true");
+    set_annotation(&mut snapshot, VOLUME_SNAPSHOT_CONTENT_DELETION_POLICY, "Retain");
+    set_annotation(&mut snapshot, MUST_INCLUDE_ADDITIONAL_ITEMS_RESTORE, "true");
     snapshot
 }
 
@@ -107,7 +109,7 @@ fn new_content(snapshot: &Value, (handle, driver): (&str, &str), class: Option<&
     let name = new_name(restore, old_name);
     let marks = json!({
         labels::BACKUP_NAME: labels::valid_value(&restore.spec.backup_name),
-        labels::RESTORE_NAME: labels::valid_value(restore.metadata.name.as_deref().unwrap_or_default()),
+        labels::RESTORE_NAME: labels::valid_value(metadata::name(restore)),
     });
     let mut content = json!({
         "apiVersion": CONTENTS.api_version(),

@@ -3,15 +3,16 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
-use velero_api::records::ResourceIdentifier;
+use velero_api::metadata;
 use velero_api::v1::{Backup, Restore};
 use velero_cluster::{Cluster, ConnectOptions};
+use velero_plugin::item::text;
 use velero_plugin::{
     BackupItemAction, BackupItemOutcome, Error, OperationProgress, ResourceSelector, RestoreItemAction,
     RestoreItemInput, RestoreItemOutcome, Result,
 };
 
-use super::{data_moves, text};
+use super::data_moves;
 use crate::behaviour::annotation;
 
 const NAME: &str = "example.velero.io/data-mover";
@@ -54,7 +55,7 @@ impl Moves {
     }
 
     async fn progress(&self, namespace: &str, operation_id: &str) -> Result<OperationProgress> {
-        let found = self.cluster().await?.get(&data_moves(), Some(namespace), operation_id).await?;
+        let found = self.cluster().await?.get(data_moves().item(Some(namespace), operation_id)).await?;
         let found = found.ok_or_else(|| invalid(operation_id))?;
         Ok(progress_of(&found))
     }
@@ -62,7 +63,7 @@ impl Moves {
     async fn cancel(&self, namespace: &str, operation_id: &str) -> Result<()> {
         let patch = json!({"spec": {"cancel": true}});
         let cluster = self.cluster().await?;
-        match cluster.merge_patch(&data_moves(), Some(namespace), operation_id, &patch).await {
+        match cluster.merge_patch(data_moves().item(Some(namespace), operation_id), &patch).await {
             Err(velero_cluster::Error::NotFound(_)) => Err(invalid(operation_id)),
             outcome => Ok(outcome.map(drop)?),
         }
@@ -108,15 +109,10 @@ impl BackupItemAction for BackupAction {
     }
 
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<BackupItemOutcome> {
-        let namespace = backup.metadata.namespace.as_deref().unwrap_or_default();
-        let owner = backup.metadata.name.as_deref().unwrap_or_default();
+        let namespace = metadata::namespace(backup);
+        let owner = metadata::name(backup);
         let name = self.0.create(namespace, owner, item).await?;
-        let item_to_update = ResourceIdentifier {
-            group: "example.velero.io".to_owned(),
-            resource: "datamoves".to_owned(),
-            namespace: namespace.to_owned(),
-            name: name.clone(),
-        };
+        let item_to_update = data_moves().identifier(namespace, &name);
         Ok(BackupItemOutcome {
             operation_id: Some(name),
             items_to_update: vec![item_to_update],
@@ -125,11 +121,11 @@ impl BackupItemAction for BackupAction {
     }
 
     async fn progress(&self, operation_id: &str, backup: &Backup) -> Result<OperationProgress> {
-        self.0.progress(backup.metadata.namespace.as_deref().unwrap_or_default(), operation_id).await
+        self.0.progress(metadata::namespace(backup), operation_id).await
     }
 
     async fn cancel(&self, operation_id: &str, backup: &Backup) -> Result<()> {
-        self.0.cancel(backup.metadata.namespace.as_deref().unwrap_or_default(), operation_id).await
+        self.0.cancel(metadata::namespace(backup), operation_id).await
     }
 }
 
@@ -148,18 +144,18 @@ impl RestoreItemAction for RestoreAction {
         if velero_api::dry_run::is_asked(input.restore) {
             return Ok(RestoreItemOutcome::default());
         }
-        let namespace = input.restore.metadata.namespace.as_deref().unwrap_or_default();
-        let owner = input.restore.metadata.name.as_deref().unwrap_or_default();
+        let namespace = metadata::namespace(input.restore);
+        let owner = metadata::name(input.restore);
         let name = self.0.create(namespace, owner, input.item).await?;
         Ok(RestoreItemOutcome { operation_id: Some(name), ..RestoreItemOutcome::default() })
     }
 
     async fn progress(&self, operation_id: &str, restore: &Restore) -> Result<OperationProgress> {
-        self.0.progress(restore.metadata.namespace.as_deref().unwrap_or_default(), operation_id).await
+        self.0.progress(metadata::namespace(restore), operation_id).await
     }
 
     async fn cancel(&self, operation_id: &str, restore: &Restore) -> Result<()> {
-        self.0.cancel(restore.metadata.namespace.as_deref().unwrap_or_default(), operation_id).await
+        self.0.cancel(metadata::namespace(restore), operation_id).await
     }
 }
 

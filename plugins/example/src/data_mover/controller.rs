@@ -7,8 +7,9 @@ use futures::TryStreamExt;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use velero_cluster::{Cluster, Error, Result};
+use velero_plugin::item::text;
 
-use super::{data_moves, text};
+use super::data_moves;
 use crate::behaviour::duration;
 
 /// How often all moves are looked at.

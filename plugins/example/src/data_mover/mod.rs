@@ -17,7 +17,6 @@ mod controller;
 
 pub use actions::{BackupAction, RestoreAction};
 pub use controller::control;
-use serde_json::Value;
 use velero_cluster::ResourceType;
 
 /// The definition of the custom resource, to be installed in the cluster.
@@ -26,9 +25,4 @@ pub const DEFINITION: &str = include_str!("../../config/datamoves.example.velero
 /// The type of the custom resource.
 pub fn data_moves() -> ResourceType {
     ResourceType::new("example.velero.io/v1", "DataMove", "datamoves", true)
-}
-
-/// A text of an object; empty when it is missing.
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

@@ -106,7 +106,7 @@ fn the_controller_does_the_work_and_the_action_follows_it() {
         let ended = follow(&*action, &long, &backup, |progress| progress.completed).await;
         assert_eq!(ended.error, "the move was cancelled");
         let objects = Cluster::from_client(cluster.client.clone());
-        let object = objects.get(&data_moves(), Some(&cluster.namespace), &long).await.unwrap().unwrap();
+        let object = objects.get(data_moves().item(Some(&cluster.namespace), &long)).await.unwrap().unwrap();
         assert_eq!(object["status"]["phase"], "Cancelled");
 
         let unknown = action.progress("no-such-move", &backup).await.unwrap_err();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use velero_cluster::{Cluster, ResourceType};
+use velero_cluster::{Cluster, types};
 use velero_plugin::PluginKind;
 use velero_plugin::sdk::plugin_config;
 use velero_testkit::cluster_test;
@@ -12,7 +12,6 @@ use velero_testkit::cluster_test;
 fn the_one_config_map_of_a_plugin_is_found_and_two_are_refused() {
     cluster_test(|test| async move {
         let (cluster, namespace) = (Cluster::from_client(test.client.clone()), test.namespace.clone());
-        let config_maps = ResourceType::new("v1", "ConfigMap", "configmaps", true);
         let create = async |name: &str, kind: &str| {
             let labels = json!({"velero.io/plugin-config": "", "example.velero.io/backup": kind});
             let object = json!({
@@ -21,7 +20,7 @@ fn the_one_config_map_of_a_plugin_is_found_and_two_are_refused() {
                 "metadata": {"name": name, "labels": labels},
                 "data": {"from": name},
             });
-            cluster.create(&config_maps, Some(&namespace), &object).await.unwrap();
+            cluster.create(&types::CONFIG_MAPS, Some(&namespace), &object).await.unwrap();
         };
         let read = || plugin_config(&cluster, &namespace, PluginKind::BackupItemAction, "example.velero.io/backup");
         assert!(read().await.unwrap().is_empty());

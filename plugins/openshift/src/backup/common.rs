@@ -4,13 +4,12 @@
 use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::v1::Backup;
+use velero_plugin::item::{annotation, remove_annotation, set_annotation, text};
 use velero_plugin::{BackupItemOutcome, ResourceSelector, Result};
 
-use super::changed;
 use crate::action::{BackupStep, Resources};
 use crate::compat::Compat;
 use crate::context::Context;
-use crate::json::{annotation, remove_annotation, set_annotation, text};
 use crate::names::{TRUE, annotations};
 use crate::settings::Settings;
 use crate::workflow::Work;
@@ -86,7 +85,7 @@ impl BackupStep for Step {
                 }
             });
         }
-        Ok(changed(item, |item| annotate(item, &facts)))
+        Ok(BackupItemOutcome::changed(item, |item| annotate(item, &facts)))
     }
 }
 
@@ -115,7 +114,7 @@ fn annotate(item: &mut Value, facts: &Facts) {
 /// Tells what a user wrote on a stream from what backups write, which is to end with the restore.
 fn annotate_user(item: &mut Value) {
     remove_annotation(item, annotations::DISABLE_IMAGE_COPY);
-    match annotation(item, annotations::SKIP_IMAGE_COPY) == TRUE {
+    match annotation(item, annotations::SKIP_IMAGE_COPY) == Some(TRUE) {
         true => set_annotation(item, annotations::SKIP_OF_USER, TRUE),
         false => remove_annotation(item, annotations::SKIP_OF_USER),
     }

@@ -3,13 +3,12 @@
 use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::v1::Backup;
+use velero_cluster::types;
+use velero_plugin::item::{annotation, elements, set_annotation, text};
 use velero_plugin::{BackupItemOutcome, Result};
 
-use super::changed;
 use crate::action::{BackupStep, Resources};
 use crate::context::Context;
-use crate::json::{annotation, elements, has_annotation, set_annotation, text};
-use crate::lookups::types;
 use crate::names::{TRUE, annotations};
 
 /// Marks the ConfigMaps of builds.
@@ -33,7 +32,7 @@ impl BackupStep for Step {
         let namespace = Some(text(item, "/metadata/namespace"));
         let mut owners = Vec::new();
         for name in pods(item) {
-            match lookups.get(&types::pods(), namespace, name).await {
+            match lookups.get(types::PODS.item(namespace, name)).await {
                 Ok(pod) => owners.extend(pod),
                 Err(error) => {
                     tracing::warn!("cannot tell whether {} is of a build: {error}", text(item, "/metadata/name"))
@@ -48,7 +47,7 @@ impl BackupStep for Step {
 fn may_be_of_build(item: &Value) -> bool {
     let name = text(item, "/metadata/name");
     let is_name = name.ends_with("ca") || name.ends_with("sys-config");
-    is_name && !has_annotation(item, annotations::SKIP_BUILD_CONFIG_MAP)
+    is_name && annotation(item, annotations::SKIP_BUILD_CONFIG_MAP).is_none()
 }
 
 fn pods(item: &Value) -> impl Iterator<Item = &str> {
@@ -57,8 +56,8 @@ fn pods(item: &Value) -> impl Iterator<Item = &str> {
 }
 
 fn mark(item: &Value, owners: &[Value]) -> BackupItemOutcome {
-    let is_of_build = owners.iter().any(|pod| !annotation(pod, annotations::BUILD_NAME).is_empty());
-    changed(item, |item| {
+    let is_of_build = owners.iter().any(|pod| !annotation(pod, annotations::BUILD_NAME).unwrap_or_default().is_empty());
+    BackupItemOutcome::changed(item, |item| {
         if is_of_build {
             set_annotation(item, annotations::SKIP_BUILD_CONFIG_MAP, TRUE);
         }

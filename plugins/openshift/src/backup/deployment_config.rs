@@ -3,13 +3,12 @@
 use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::v1::Backup;
+use velero_cluster::types;
+use velero_plugin::item::{set_annotation, text};
 use velero_plugin::{BackupItemOutcome, Result};
 
-use super::changed;
 use crate::action::{BackupStep, Resources};
 use crate::context::Context;
-use crate::json::{set_annotation, text};
-use crate::lookups::types;
 use crate::names::{TRUE, annotations};
 use crate::shared::pods::{has_hook_annotations, has_volumes, labels_to_text};
 
@@ -30,8 +29,8 @@ impl BackupStep for Step {
         let lookups = context.lookups(backup).await?;
         let namespace = Some(text(item, "/metadata/namespace"));
         let selector = labels_to_text(&item["spec"]["selector"]);
-        let pods = lookups.list_labelled(&types::pods(), namespace, Some(&selector)).await?;
-        Ok(changed(item, |item| annotate(item, &pods)))
+        let pods = lookups.list_labelled(&types::PODS, namespace, Some(&selector)).await?;
+        Ok(BackupItemOutcome::changed(item, |item| annotate(item, &pods)))
     }
 }
 

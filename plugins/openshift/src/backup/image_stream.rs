@@ -3,15 +3,14 @@
 use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::v1::Backup;
+use velero_plugin::item::{annotation, describe, remove, set_annotation, text};
 use velero_plugin::{BackupItemOutcome, Error, OperationProgress, Result};
 
-use super::changed;
 use crate::action::{BackupStep, Resources};
 use crate::context::Context;
 use crate::images::operations::Place;
 use crate::images::plan::{Route, copies, update_digests};
 use crate::images::record::{self, Plan};
-use crate::json::{annotation, describe, remove, set_annotation, text};
 use crate::names::{TRUE, annotations};
 use crate::settings::{ImageCopyMode, Settings};
 use crate::workflow::Work;
@@ -37,10 +36,10 @@ impl BackupStep for Step {
         let settings = context.settings().await?;
         let registry = match decide(item, backup, settings)? {
             Decision::Keep => return Ok(BackupItemOutcome::default()),
-            Decision::Empty => return Ok(changed(item, empty)),
+            Decision::Empty => return Ok(BackupItemOutcome::changed(item, empty)),
             Decision::CopyTo(registry) => registry,
         };
-        let internal = annotation(item, annotations::BACKUP_REGISTRY_HOSTNAME);
+        let internal = annotation(item, annotations::BACKUP_REGISTRY_HOSTNAME).unwrap_or_default();
         let namespace = text(item, "/metadata/namespace");
         let route = Route { local: internal, source: internal, destination: registry, namespace, of_backup: false };
         let plan = Plan { internal: internal.to_owned(), copies: copies(item, &route, settings)? };
@@ -51,7 +50,7 @@ impl BackupStep for Step {
         let place = Place { action: NAME, cluster, namespace: backup.namespace(), settings };
         if waits(settings, context) {
             let ended = place.run(&plan).await?;
-            return Ok(changed(item, |item| update_digests(item, &ended.digests)));
+            return Ok(BackupItemOutcome::changed(item, |item| update_digests(item, &ended.digests)));
         }
         let id = record::create(cluster, backup, &plan).await?;
         place.start(&id, plan).await?;
@@ -81,7 +80,7 @@ fn decide<'a>(item: &'a Value, backup: &Backup, settings: &Settings) -> Result<D
     if backup.annotation(annotations::DISABLE_IMAGE_COPY) == TRUE {
         return Ok(Decision::Empty);
     }
-    if annotation(item, annotations::SKIP_IMAGE_COPY) == TRUE || settings.image_copy == ImageCopyMode::Off {
+    if annotation(item, annotations::SKIP_IMAGE_COPY) == Some(TRUE) || settings.image_copy == ImageCopyMode::Off {
         return Ok(Decision::Keep);
     }
     migration_registry(item, "Backup").map(Decision::CopyTo)
@@ -89,7 +88,7 @@ fn decide<'a>(item: &'a Value, backup: &Backup, settings: &Settings) -> Result<D
 
 /// The migration registry that the common action wrote on a stream.
 pub(crate) fn migration_registry<'a>(item: &'a Value, work: &str) -> Result<&'a str> {
-    let registry = annotation(item, annotations::MIGRATION_REGISTRY);
+    let registry = annotation(item, annotations::MIGRATION_REGISTRY).unwrap_or_default();
     let (stream, key) = (describe(item), annotations::MIGRATION_REGISTRY);
     if registry.is_empty() {
         let problem = format!("{stream}: migration registry not found: annotation {key} is empty");

@@ -3,12 +3,11 @@
 use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::v1::Backup;
+use velero_plugin::item::{remove_annotation, set_annotation, text};
 use velero_plugin::{BackupItemOutcome, Result};
 
-use super::changed;
 use crate::action::{BackupStep, Resources};
 use crate::context::Context;
-use crate::json::{remove_annotation, set_annotation, text};
 use crate::lookups::types;
 use crate::names::annotations;
 
@@ -29,7 +28,7 @@ impl BackupStep for Step {
         let lookups = context.lookups(backup).await?;
         let related = match followed(item) {
             Some(Followed::Tag { namespace, name }) => {
-                let found = lookups.get(&types::image_stream_tags(), Some(namespace), name).await;
+                let found = lookups.get(types::image_stream_tags().item(Some(namespace), name)).await;
                 found.ok().flatten().map(|_| (namespace, name.to_owned()))
             }
             Some(Followed::Image { namespace, digest }) => {
@@ -38,7 +37,7 @@ impl BackupStep for Step {
             }
             None => None,
         };
-        Ok(changed(item, |item| annotate(item, related)))
+        Ok(BackupItemOutcome::changed(item, |item| annotate(item, related)))
     }
 }
 

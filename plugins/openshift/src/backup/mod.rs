@@ -10,9 +10,6 @@ pub(crate) mod pod;
 pub(crate) mod replication_controller;
 pub(crate) mod service_account;
 
-use serde_json::Value;
-use velero_plugin::BackupItemOutcome;
-
 use crate::action::BackupStep;
 
 /// All of them.
@@ -28,11 +25,4 @@ pub(crate) fn steps() -> Vec<Box<dyn BackupStep>> {
         Box::new(image_stream::Step),
         Box::new(config_map::Step),
     ]
-}
-
-/// The item after a change; an item that stays as it is costs nothing downstream.
-fn changed(item: &Value, change: impl FnOnce(&mut Value)) -> BackupItemOutcome {
-    let mut updated = item.clone();
-    change(&mut updated);
-    BackupItemOutcome { updated_item: (updated != *item).then_some(updated), ..BackupItemOutcome::default() }
 }

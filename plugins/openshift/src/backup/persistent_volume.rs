@@ -3,13 +3,12 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use velero_api::v1::Backup;
+use velero_cluster::types;
+use velero_plugin::item::{annotation, name, object_mut, set_annotation, text};
 use velero_plugin::{BackupItemOutcome, Result};
 
-use super::changed;
 use crate::action::{BackupStep, Resources};
 use crate::context::Context;
-use crate::json::{annotation, object_mut, set_annotation, text};
-use crate::lookups::types;
 use crate::names::annotations;
 use crate::workflow::Work;
 
@@ -33,22 +32,22 @@ impl BackupStep for Step {
             return Ok(BackupItemOutcome::default());
         }
         let lookups = context.lookups(backup).await?;
-        let (volumes, name) = (types::persistent_volumes(), text(item, "/metadata/name"));
-        let live = lookups.get_existing(&volumes, None, name).await?;
+        let volume = types::PERSISTENT_VOLUMES.item(None, name(item));
+        let live = lookups.get_existing(volume).await?;
         let Some(original) = policy_to_change(item, &live) else { return Ok(BackupItemOutcome::default()) };
         let patch = json!({
             "metadata": {"annotations": {annotations::ORIGINAL_RECLAIM_POLICY: original}},
             "spec": {"persistentVolumeReclaimPolicy": RETAIN},
         });
-        lookups.cluster().merge_patch(&volumes, None, name, &patch).await?;
-        Ok(changed(item, |item| retain(item, original)))
+        lookups.cluster().merge_patch(volume, &patch).await?;
+        Ok(BackupItemOutcome::changed(item, |item| retain(item, original)))
     }
 }
 
 /// The policy of a volume that is moved and would go away with its claim.
 fn policy_to_change<'a>(item: &'a Value, live: &Value) -> Option<&'a str> {
     let policy = text(item, "/spec/persistentVolumeReclaimPolicy");
-    (annotation(live, annotations::MIGRATE_TYPE) == "move" && policy != RETAIN).then_some(policy)
+    (annotation(live, annotations::MIGRATE_TYPE) == Some("move") && policy != RETAIN).then_some(policy)
 }
 
 fn retain(item: &mut Value, original: &str) {

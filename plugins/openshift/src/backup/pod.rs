@@ -3,12 +3,11 @@
 use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::v1::Backup;
+use velero_plugin::item::set_annotation;
 use velero_plugin::{BackupItemOutcome, Result};
 
-use super::changed;
 use crate::action::{BackupStep, Resources};
 use crate::context::Context;
-use crate::json::set_annotation;
 use crate::names::{TRUE, annotations};
 
 /// Marks pods.
@@ -30,7 +29,7 @@ impl BackupStep for Step {
 }
 
 fn mark(item: &Value) -> BackupItemOutcome {
-    changed(item, |item| set_annotation(item, annotations::DISCONNECT_KNOWN, TRUE))
+    BackupItemOutcome::changed(item, |item| set_annotation(item, annotations::DISCONNECT_KNOWN, TRUE))
 }
 
 #[cfg(test)]

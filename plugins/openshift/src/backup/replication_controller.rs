@@ -3,12 +3,11 @@
 use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::v1::Backup;
+use velero_plugin::item::{elements, set_annotation, text};
 use velero_plugin::{BackupItemOutcome, Result};
 
-use super::changed;
 use crate::action::{BackupStep, Resources};
 use crate::context::Context;
-use crate::json::{elements, set_annotation, text};
 use crate::lookups::types;
 use crate::names::{TRUE, annotations};
 
@@ -30,7 +29,7 @@ impl BackupStep for Step {
         let namespace = Some(text(item, "/metadata/namespace"));
         let mut owners = Vec::new();
         for name in deployment_configs(item) {
-            owners.push(lookups.get_existing(&types::deployment_configs(), namespace, name).await?);
+            owners.push(lookups.get_existing(types::deployment_configs().item(namespace, name)).await?);
         }
         Ok(mark(item, &owners))
     }
@@ -43,7 +42,7 @@ fn deployment_configs(item: &Value) -> impl Iterator<Item = &str> {
 
 fn mark(item: &Value, owners: &[Value]) -> BackupItemOutcome {
     let paused = owners.iter().any(|owner| owner.pointer("/spec/paused") == Some(&Value::Bool(true)));
-    changed(item, |item| {
+    BackupItemOutcome::changed(item, |item| {
         if paused {
             set_annotation(item, annotations::PAUSED_OWNER, TRUE);
         }

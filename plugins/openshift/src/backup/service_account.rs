@@ -4,11 +4,11 @@ use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::records::ResourceIdentifier;
 use velero_api::v1::Backup;
+use velero_plugin::item::text;
 use velero_plugin::{BackupItemOutcome, Result};
 
 use crate::action::{BackupStep, Resources};
 use crate::context::Context;
-use crate::json::{identifier, text};
 use crate::lookups::constraints::ConstraintIndex;
 
 /// Adds the constraints of a service account to the backup.
@@ -42,7 +42,8 @@ pub(crate) async fn constraints(
 
 fn related(account: &Value, index: &ConstraintIndex) -> Vec<ResourceIdentifier> {
     let names = index.of_account(text(account, "/metadata/namespace"), text(account, "/metadata/name"));
-    let constraints = |name: &str| identifier("security.openshift.io", "securitycontextconstraints", "", name);
+    let constraints =
+        |name: &str| ResourceIdentifier::new("security.openshift.io", "securitycontextconstraints", "", name);
     names.map(constraints).collect()
 }
 
@@ -64,7 +65,7 @@ mod tests {
             let account = json!({"metadata": {"namespace": namespace, "name": name}});
             let expected: Vec<_> = expected
                 .into_iter()
-                .map(|name| identifier("security.openshift.io", "securitycontextconstraints", "", name))
+                .map(|name| ResourceIdentifier::new("security.openshift.io", "securitycontextconstraints", "", name))
                 .collect();
             assert_eq!(related(&account, &index), expected, "{namespace}/{name}");
         }

@@ -2,7 +2,7 @@
 //! what follows one of these waits until it was pushed.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -11,6 +11,7 @@ use velero_plugin::{Error, Result};
 
 use super::operations::Place;
 use super::plan::ImageCopy;
+use crate::lock;
 use crate::lookups::{Lookups, types};
 
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -27,13 +28,13 @@ impl Arrivals {
     /// Notes what copies make. What is pushed by digest makes no tag.
     pub(crate) fn expect(&self, copies: &[ImageCopy], operation: Option<&str>) {
         let tags = copies.iter().map(|copy| &copy.destination.path).filter(|path| !path.contains('@'));
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.0);
         all.extend(tags.map(|path| (path.clone(), operation.map(str::to_owned))));
     }
 
     /// The operation that brings a tag; `None` for a tag that no copy makes.
     fn operation_of(&self, namespace: &str, tag: &str) -> Option<Option<String>> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = lock(&self.0);
         all.get(&format!("{namespace}/{tag}")).cloned()
     }
 }
@@ -51,7 +52,7 @@ pub(crate) async fn wait(
         None => String::new(),
     };
     let deadline = Instant::now() + AFTER_PUSH;
-    while lookups.get(&types::image_stream_tags(), Some(namespace), tag).await?.is_none() {
+    while lookups.get(types::image_stream_tags().item(Some(namespace), tag)).await?.is_none() {
         if Instant::now() >= deadline || !error.is_empty() {
             let reason = if error.is_empty() { "its push made no tag" } else { error.as_str() };
             let problem = format!("ImageStreamTag {namespace}/{tag}, which it follows, is not there: {reason}");

@@ -2,7 +2,7 @@
 //! one it does not know goes on with it, for what was copied is not copied again.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -13,6 +13,7 @@ use velero_plugin::{Error, OperationProgress, Result};
 use super::record::{self, Plan};
 use super::registries::Registries;
 use super::run::{Ended, State, run};
+use crate::lock;
 use crate::settings::Settings;
 
 /// The error of a copy that somebody ended.
@@ -47,7 +48,7 @@ impl Place<'_> {
             state: watch::Sender::default(),
         });
         {
-            let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut running = lock(&RUNNING);
             if running.contains_key(id) {
                 return Ok(());
             }
@@ -63,7 +64,7 @@ impl Place<'_> {
                 // Whoever asks next finds the record open and goes on with the copies, which are done.
                 tracing::warn!("cannot write down how image copy {id} ended: {error}");
             }
-            RUNNING.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            lock(&RUNNING).remove(&id);
         });
         Ok(())
     }
@@ -114,7 +115,7 @@ impl Place<'_> {
 }
 
 fn running(id: &str) -> Option<Arc<Operation>> {
-    RUNNING.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    lock(&RUNNING).get(id).cloned()
 }
 
 fn going_on(state: &State, started: Timestamp, now: Timestamp) -> OperationProgress {

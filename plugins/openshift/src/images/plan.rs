@@ -7,11 +7,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use velero_plugin::item::{describe, elements, elements_mut, text};
 use velero_plugin::{Error, Result};
 use velero_registry::{Problem, Reference};
 
 use crate::compat::Compat;
-use crate::json::{describe, elements, elements_mut, text};
 use crate::settings::Settings;
 
 /// From where to where the images of a stream are copied.

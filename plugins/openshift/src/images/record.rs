@@ -12,7 +12,7 @@ use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use velero_api::labels;
-use velero_cluster::{Cluster, ResourceType};
+use velero_cluster::{Cluster, types};
 use velero_plugin::{Error, Result};
 
 use super::plan::ImageCopy;
@@ -48,10 +48,6 @@ pub(crate) struct Record {
     pub(crate) bytes: u64,
 }
 
-fn config_maps() -> ResourceType {
-    ResourceType::new("v1", "ConfigMap", "configmaps", true)
-}
-
 /// Writes a plan down and gives the ID of its operation.
 pub(crate) async fn create(cluster: &Cluster, work: &(impl Work + Sync), plan: &Plan) -> Result<String> {
     let id = format!("{PREFIX}{}", uuid::Uuid::new_v4());
@@ -66,7 +62,7 @@ pub(crate) async fn create(cluster: &Cluster, work: &(impl Work + Sync), plan: &
         "metadata": {"name": id, "namespace": work.namespace(), "labels": labels, "ownerReferences": owners},
         "binaryData": {PLAN: packed},
     });
-    cluster.create(&config_maps(), Some(work.namespace()), &object).await?;
+    cluster.create(&types::CONFIG_MAPS, Some(work.namespace()), &object).await?;
     Ok(id)
 }
 
@@ -100,7 +96,7 @@ pub(crate) async fn read(cluster: &Cluster, namespace: &str, id: &str) -> Result
     if !is_id(id) {
         return Ok(None);
     }
-    let found = cluster.get(&config_maps(), Some(namespace), id).await?;
+    let found = cluster.get(types::CONFIG_MAPS.item(Some(namespace), id)).await?;
     found.map(|found| parse(&found).map_err(|problem| Error::Failed(format!("ConfigMap {id}: {problem}")))).transpose()
 }
 
@@ -116,7 +112,7 @@ fn parse(object: &Value) -> Result<Record, String> {
 /// Writes down how a plan ended.
 pub(crate) async fn end(cluster: &Cluster, namespace: &str, id: &str, error: Option<&str>, bytes: u64) -> Result<()> {
     let patch = json!({"data": {OUTCOME: error.unwrap_or(DONE), BYTES: bytes.to_string()}});
-    match cluster.merge_patch(&config_maps(), Some(namespace), id, &patch).await {
+    match cluster.merge_patch(types::CONFIG_MAPS.item(Some(namespace), id), &patch).await {
         // It went with its Backup or Restore.
         Err(error) if error.is_not_found() => Ok(()),
         outcome => Ok(outcome.map(drop)?),

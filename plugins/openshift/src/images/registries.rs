@@ -3,14 +3,15 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
-use velero_cluster::{Cluster, ResourceType};
+use velero_cluster::{Cluster, types};
 use velero_plugin::{Error, Result};
 use velero_registry::{Access, Credentials, Image, Registry};
 
 use super::plan::ImageName;
 use crate::compat::Compat;
+use crate::lock;
 use crate::settings::Settings;
 
 /// Where OpenShift puts the authority of its services into every pod.
@@ -51,7 +52,7 @@ impl Registries {
     /// An image of one of the registries.
     pub(super) fn image(&self, name: &ImageName) -> Result<Image, String> {
         let reference = name.reference().map_err(|problem| problem.to_string())?;
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         if !known.contains_key(&name.registry) {
             let access = self.access(&name.registry)?;
             let registry = Registry::new(&name.registry, access).map_err(|problem| problem.to_string())?;
@@ -88,9 +89,9 @@ impl Registries {
 
 /// The docker config in a Secret of Velero's namespace.
 async fn of_secret(cluster: &Cluster, namespace: &str, name: &str) -> Result<String> {
-    let secrets = ResourceType::new("v1", "Secret", "secrets", true);
     let problem = |problem: &str| Error::Failed(format!("registrySecret {namespace}/{name}: {problem}"));
-    let secret = cluster.get(&secrets, Some(namespace), name).await?.ok_or_else(|| problem("it does not exist"))?;
+    let secret =
+        cluster.get(types::SECRETS.item(Some(namespace), name)).await?.ok_or_else(|| problem("it does not exist"))?;
     let keys = [".dockerconfigjson", ".dockercfg", "config.json"];
     let found = keys.iter().find_map(|key| secret["data"][key].as_str());
     let found = found

@@ -1,8 +1,7 @@
 //! Which security context constraints name which service accounts.
 
 use serde_json::Value;
-
-use crate::json::{elements, text};
+use velero_plugin::item::{elements, text};
 
 /// The constraints of a cluster, by the service accounts among their users.
 pub(crate) struct ConstraintIndex(Vec<Grant>);

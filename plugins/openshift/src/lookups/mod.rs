@@ -6,7 +6,7 @@ pub(crate) mod registry;
 pub(crate) mod version;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::TryStreamExt;
@@ -15,7 +15,8 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio::time::sleep;
 use velero_api::v1::Restore;
-use velero_cluster::{Cluster, ResourceType};
+use velero_cluster::{Cluster, ItemRef, ResourceType};
+use velero_plugin::item::text;
 use velero_plugin::{Error, Result};
 
 use self::constraints::ConstraintIndex;
@@ -23,7 +24,7 @@ use self::pull_secrets::PullSecrets;
 use self::version::ServerVersion;
 use crate::compat::Compat;
 use crate::images::arrivals::Arrivals;
-use crate::json::text;
+use crate::lock;
 use crate::names::OADP_REGISTRY_CONFIG;
 use crate::settings::Settings;
 use crate::workflow::Work;
@@ -78,11 +79,14 @@ impl Lookups {
             }
             match registry::place(self.version().await?)? {
                 registry::Place::Service => {
-                    let found = self.get(&types::services(), Some("default"), "docker-registry").await.ok().flatten();
+                    let found =
+                        self.get(types::services().item(Some("default"), "docker-registry")).await.ok().flatten();
                     Ok(found.as_ref().map(registry::of_service).unwrap_or_default())
                 }
                 registry::Place::Config => {
-                    let found = self.get(&types::config_maps(), Some("openshift-apiserver"), "config").await?;
+                    let found = self
+                        .get(velero_cluster::types::CONFIG_MAPS.item(Some("openshift-apiserver"), "config"))
+                        .await?;
                     registry::of_config(found.as_ref(), settings.compat(Compat::RegistryRequired))
                 }
             }
@@ -93,14 +97,16 @@ impl Lookups {
     /// The registry that OADP keeps for a storage location; `None` without OADP.
     pub(crate) async fn oadp_registry(&self, namespace: &str, location: &str) -> Result<Option<&str>> {
         let ask = || async {
-            let Some(config) = self.get(&types::config_maps(), Some(namespace), OADP_REGISTRY_CONFIG).await? else {
+            let Some(config) =
+                self.get(velero_cluster::types::CONFIG_MAPS.item(Some(namespace), OADP_REGISTRY_CONFIG)).await?
+            else {
                 return Ok(None);
             };
             let name = config["data"].get(location).and_then(Value::as_str).unwrap_or_default();
             if name.is_empty() {
                 return Ok(None);
             }
-            let route = self.get_existing(&types::routes(), Some(namespace), name).await?;
+            let route = self.get_existing(types::routes().item(Some(namespace), name)).await?;
             Ok::<_, Error>(Some(text(&route, "/spec/host").to_owned()))
         };
         Ok(self.oadp_registry.get_or_try_init(ask).await?.as_deref())
@@ -108,7 +114,8 @@ impl Lookups {
 
     /// The Backup that is restored; `None` when it does not exist.
     pub(crate) async fn backup_of(&self, restore: &Restore) -> Result<Option<&Value>> {
-        let ask = || async { self.get(&types::backups(), Some(restore.namespace()), &restore.spec.backup_name).await };
+        let ask =
+            || async { self.get(types::backups().item(Some(restore.namespace()), &restore.spec.backup_name)).await };
         Ok(self.backup.get_or_try_init(ask).await?.as_ref())
     }
 
@@ -121,8 +128,8 @@ impl Lookups {
     /// Whether this cluster makes pull secrets for its registry, so that they are to be waited for.
     pub(crate) async fn needs_pull_secrets(&self) -> Result<bool> {
         let ask = || async {
-            let version = self.get(&types::cluster_versions(), None, "version").await?;
-            let registry = self.get(&types::registry_configs(), None, "cluster").await?;
+            let version = self.get(types::cluster_versions().item(None, "version")).await?;
+            let registry = self.get(types::registry_configs().item(None, "cluster")).await?;
             pull_secrets::are_made(version.as_ref(), registry.as_ref())
         };
         self.needs_pull_secrets.get_or_try_init(ask).await.copied()
@@ -137,17 +144,17 @@ impl Lookups {
         longest: Duration,
     ) -> Result<Arc<PullSecrets>> {
         loop {
-            if let Some(known) = locked(&self.pull_secrets).get(namespace).filter(|known| known.have(prefixes)) {
+            if let Some(known) = lock(&self.pull_secrets).get(namespace).filter(|known| known.have(prefixes)) {
                 return Ok(Arc::clone(known));
             }
-            let secrets = self.list(&types::secrets(), Some(namespace)).await?;
-            let accounts = self.list(&types::service_accounts(), Some(namespace)).await?;
+            let secrets = self.list(&velero_cluster::types::SECRETS, Some(namespace)).await?;
+            let accounts = self.list(&velero_cluster::types::SERVICE_ACCOUNTS, Some(namespace)).await?;
             let found = Arc::new(PullSecrets::new(&secrets, &accounts));
-            locked(&self.pull_secrets).insert(namespace.to_owned(), Arc::clone(&found));
+            lock(&self.pull_secrets).insert(namespace.to_owned(), Arc::clone(&found));
             if found.have(prefixes) || longest.is_zero() {
                 return Ok(found);
             }
-            let space = self.get(&types::namespaces(), None, namespace).await?;
+            let space = self.get(velero_cluster::types::NAMESPACES.item(None, namespace)).await?;
             let created = space.as_ref().map_or("", |space| text(space, "/metadata/creationTimestamp"));
             pull_secrets::check_age(namespace, created, Timestamp::now(), longest)?;
             sleep(LOOK_AGAIN).await;
@@ -156,23 +163,23 @@ impl Lookups {
 
     /// The image stream tags of a namespace.
     pub(crate) async fn image_stream_tags(&self, namespace: &str) -> Result<Arc<Vec<Value>>> {
-        if let Some(known) = locked(&self.image_stream_tags).get(namespace) {
+        if let Some(known) = lock(&self.image_stream_tags).get(namespace) {
             return Ok(Arc::clone(known));
         }
         let found = Arc::new(self.list(&types::image_stream_tags(), Some(namespace)).await?);
-        locked(&self.image_stream_tags).insert(namespace.to_owned(), Arc::clone(&found));
+        lock(&self.image_stream_tags).insert(namespace.to_owned(), Arc::clone(&found));
         Ok(found)
     }
 
     /// An object; `None` when it does not exist.
-    pub(crate) async fn get(&self, kind: &ResourceType, namespace: Option<&str>, name: &str) -> Result<Option<Value>> {
-        Ok(self.cluster.get(kind, namespace, name).await?)
+    pub(crate) async fn get(&self, item: ItemRef<'_>) -> Result<Option<Value>> {
+        Ok(self.cluster.get(item).await?)
     }
 
     /// The same of one that has to be there.
-    pub(crate) async fn get_existing(&self, kind: &ResourceType, namespace: Option<&str>, name: &str) -> Result<Value> {
-        let missing = || Error::Item(format!("{} does not exist", kind.describe(namespace, name)));
-        self.get(kind, namespace, name).await?.ok_or_else(missing)
+    pub(crate) async fn get_existing(&self, item: ItemRef<'_>) -> Result<Value> {
+        let missing = || Error::Item(format!("{item} does not exist"));
+        self.get(item).await?.ok_or_else(missing)
     }
 
     /// All objects of a type; none when the cluster does not serve it.
@@ -201,10 +208,6 @@ impl Lookups {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The types that are looked at.
 pub(crate) mod types {
     use velero_cluster::ResourceType;
@@ -220,18 +223,12 @@ pub(crate) mod types {
     types! {
         backups: "velero.io/v1" "Backup" "backups" true,
         cluster_versions: "config.openshift.io/v1" "ClusterVersion" "clusterversions" false,
-        config_maps: "v1" "ConfigMap" "configmaps" true,
         constraints: "security.openshift.io/v1" "SecurityContextConstraints" "securitycontextconstraints" false,
         deployment_configs: "apps.openshift.io/v1" "DeploymentConfig" "deploymentconfigs" true,
         image_stream_tags: "image.openshift.io/v1" "ImageStreamTag" "imagestreamtags" true,
         image_streams: "image.openshift.io/v1" "ImageStream" "imagestreams" true,
-        namespaces: "v1" "Namespace" "namespaces" false,
-        persistent_volumes: "v1" "PersistentVolume" "persistentvolumes" false,
-        pods: "v1" "Pod" "pods" true,
         registry_configs: "imageregistry.operator.openshift.io/v1" "Config" "configs" false,
         routes: "route.openshift.io/v1" "Route" "routes" true,
-        secrets: "v1" "Secret" "secrets" true,
-        service_accounts: "v1" "ServiceAccount" "serviceaccounts" true,
         services: "v1" "Service" "services" true,
     }
 }

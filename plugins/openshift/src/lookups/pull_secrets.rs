@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use velero_plugin::item::{annotation, elements, text};
 use velero_plugin::{Error, Result};
 
-use crate::json::{annotation, elements, text};
 use crate::names::annotations;
 
 /// How the names of pull secrets start, in the order they are tried.
@@ -52,13 +52,13 @@ impl PullSecrets {
         let secrets = secrets.iter().filter(|secret| prefix_of(text(secret, "/metadata/name")).is_some());
         let secrets = secrets.map(|secret| PullSecret {
             name: text(secret, "/metadata/name").to_owned(),
-            made_for: annotation(secret, annotations::PULL_SECRET_ACCOUNT).to_owned(),
-            account_name: annotation(secret, annotations::SERVICE_ACCOUNT_NAME).to_owned(),
-            account_uid: annotation(secret, annotations::SERVICE_ACCOUNT_UID).to_owned(),
+            made_for: annotation(secret, annotations::PULL_SECRET_ACCOUNT).unwrap_or_default().to_owned(),
+            account_name: annotation(secret, annotations::SERVICE_ACCOUNT_NAME).unwrap_or_default().to_owned(),
+            account_uid: annotation(secret, annotations::SERVICE_ACCOUNT_UID).unwrap_or_default().to_owned(),
         });
         let account = |account: &Value| {
             let uid = text(account, "/metadata/uid").to_owned();
-            let pull_secret = annotation(account, annotations::ACCOUNT_PULL_SECRET).to_owned();
+            let pull_secret = annotation(account, annotations::ACCOUNT_PULL_SECRET).unwrap_or_default().to_owned();
             (text(account, "/metadata/name").to_owned(), Account { uid, pull_secret })
         };
         Self { secrets: secrets.collect(), accounts: accounts.iter().map(account).collect() }

@@ -4,10 +4,10 @@
 //! say it in the configuration of their API server.
 
 use serde_json::Value;
+use velero_plugin::item::text;
 use velero_plugin::{Error, Result};
 
 use super::version::ServerVersion;
-use crate::json::text;
 
 /// Where to look when image streams do not tell.
 #[derive(Debug, PartialEq, Eq)]

@@ -2,12 +2,12 @@
 
 use async_trait::async_trait;
 use serde_json::Value;
+use velero_plugin::item::{describe, elements, elements_mut, text};
 use velero_plugin::{Error, RestoreItemInput, RestoreItemOutcome, Result};
 
 use crate::action::{Resources, RestoreStep};
 use crate::compat::Compat;
 use crate::context::Context;
-use crate::json::{describe, elements, elements_mut, text, updated_from};
 use crate::lookups::pull_secrets::{PullSecrets, prefix_of};
 use crate::settings::Settings;
 use crate::shared::image_reference::RegistryMove;
@@ -84,7 +84,7 @@ fn restore(
             change.apply(source, "from", "pullSecret").map_err(of_item)?;
         }
     }
-    Ok(updated_from(input.item, item))
+    Ok(RestoreItemOutcome::updated(input.item, item))
 }
 
 /// What changes wherever an image is named.

@@ -3,7 +3,6 @@
 use velero_plugin::{RestoreItemInput, RestoreItemOutcome, Result};
 
 use crate::action::PureRestore;
-use crate::json::changed;
 use crate::settings::Settings;
 use crate::shared::account_names::map_binding;
 
@@ -18,7 +17,7 @@ pub(super) fn restore(input: RestoreItemInput<'_>, settings: &Settings) -> Resul
     if input.restore.spec.namespace_mapping.is_empty() {
         return Ok(RestoreItemOutcome::default());
     }
-    Ok(changed(input.item, |item| map_binding(item, input.restore, settings)))
+    Ok(RestoreItemOutcome::changed(input.item, |item| map_binding(item, input.restore, settings)))
 }
 
 #[cfg(test)]

@@ -4,13 +4,13 @@
 use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::v1::Restore;
+use velero_plugin::item::{set_annotation, set_label, text};
 use velero_plugin::{Error, ResourceSelector, RestoreItemInput, RestoreItemOutcome, Result};
 
 use crate::action::{Resources, RestoreStep};
 use crate::backup::common::{Facts, RESOURCES, annotate_registry, selector, wants_registry};
 use crate::compat::Compat;
 use crate::context::Context;
-use crate::json::{changed, set_annotation, set_label, text};
 use crate::lookups::Lookups;
 use crate::names::{annotations, labels};
 use crate::settings::Settings;
@@ -46,7 +46,7 @@ impl RestoreStep for Step {
                 false => registry(input.restore, &lookups, settings).await?,
             });
         }
-        Ok(changed(input.item, |item| annotate(item, input.restore, &facts, settings)))
+        Ok(RestoreItemOutcome::changed(input.item, |item| annotate(item, input.restore, &facts, settings)))
     }
 }
 

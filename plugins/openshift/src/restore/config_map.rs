@@ -1,9 +1,9 @@
 //! ConfigMaps that the backup found to be those of a build stay out.
 
+use velero_plugin::item::annotation;
 use velero_plugin::{RestoreItemInput, RestoreItemOutcome, Result};
 
 use crate::action::PureRestore;
-use crate::json::{annotation, skipped};
 use crate::names::annotations;
 use crate::settings::Settings;
 
@@ -12,9 +12,9 @@ pub(super) const STEP: PureRestore =
     PureRestore { name: "openshift.io/25-configmap-restore-plugin", resources: &["configmaps"], restore };
 
 fn restore(input: RestoreItemInput<'_>, _: &Settings) -> Result<RestoreItemOutcome> {
-    let mark = annotation(input.item, annotations::SKIP_BUILD_CONFIG_MAP);
+    let mark = annotation(input.item, annotations::SKIP_BUILD_CONFIG_MAP).unwrap_or_default();
     let is_of_build = ["1", "t", "T", "TRUE", "true", "True"].contains(&mark);
-    Ok(if is_of_build { skipped() } else { RestoreItemOutcome::default() })
+    Ok(if is_of_build { RestoreItemOutcome::skipped() } else { RestoreItemOutcome::default() })
 }
 
 #[cfg(test)]

@@ -3,14 +3,15 @@
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use velero_api::metadata;
 use velero_api::v1::Restore;
+use velero_plugin::item::{annotation, elements_mut, set_annotation, set_label, text};
 use velero_plugin::{RestoreItemInput, RestoreItemOutcome, Result};
 
 use super::TEMPLATE;
 use crate::action::{Resources, RestoreStep};
 use crate::compat::Compat;
 use crate::context::Context;
-use crate::json::{annotation, changed, elements_mut, set_annotation, set_label, text};
 use crate::names::{TRUE, annotations, labels};
 use crate::settings::Settings;
 use crate::shared::image_reference::rewrite_containers;
@@ -30,7 +31,7 @@ impl RestoreStep for Step {
     }
 
     async fn restore(&self, input: RestoreItemInput<'_>, context: &Context) -> Result<RestoreItemOutcome> {
-        let takes_all = match annotation(input.item, annotations::DISCONNECT_KNOWN) {
+        let takes_all = match annotation(input.item, annotations::DISCONNECT_KNOWN).unwrap_or_default() {
             "" => takes_all(input.restore, context).await?,
             _ => false,
         };
@@ -52,7 +53,7 @@ pub(super) async fn takes_all(restore: &Restore, context: &Context) -> Result<bo
 
 fn restore(input: RestoreItemInput<'_>, takes_all: bool, settings: &Settings) -> RestoreItemOutcome {
     let RestoreItemInput { item, restore, .. } = input;
-    changed(item, |item| {
+    RestoreItemOutcome::changed(item, |item| {
         rewrite_containers(item, TEMPLATE, restore);
         map_triggers(item, restore, settings);
         if pods_come_first(item, restore, takes_all) {
@@ -74,11 +75,11 @@ fn map_triggers(item: &mut Value, restore: &Restore, settings: &Settings) {
 
 /// Whether its pods are restored themselves, for their data or hooks.
 fn pods_come_first(item: &Value, restore: &Restore, takes_all: bool) -> bool {
-    if annotation(item, annotations::DISCONNECT_KNOWN).is_empty() {
+    if annotation(item, annotations::DISCONNECT_KNOWN).unwrap_or_default().is_empty() {
         return takes_all;
     }
-    let says = |key: &str| annotation(item, key) == TRUE;
-    let labels = labels_from_text(annotation(item, annotations::POD_LABELS));
+    let says = |key: &str| annotation(item, key) == Some(TRUE);
+    let labels = labels_from_text(annotation(item, annotations::POD_LABELS).unwrap_or_default());
     let selected = || hooks_select(restore, text(item, "/metadata/namespace"), &labels).unwrap_or(false);
     says(annotations::PODS_HAVE_VOLUMES) || says(annotations::HAS_POD_RESTORE_HOOKS) || selected()
 }
@@ -92,7 +93,7 @@ fn scale_down(item: &mut Value, restore: &Restore) {
     let paused = item.pointer("/spec/paused") == Some(&json!(true));
     set_annotation(item, annotations::ORIGINAL_REPLICAS, &replicas.to_string());
     set_annotation(item, annotations::ORIGINAL_PAUSED, &paused.to_string());
-    set_label(item, labels::REPLICAS_MODIFIED, &label_value(restore.metadata.name.as_deref().unwrap_or_default()));
+    set_label(item, labels::REPLICAS_MODIFIED, &label_value(metadata::name(restore)));
     item["spec"]["replicas"] = json!(0);
     if paused {
         item["spec"]["paused"] = json!(false);

@@ -1,10 +1,10 @@
 //! Autoscalers made before API groups name a deployment config by version `v1`, which no longer exists.
 
 use serde_json::json;
+use velero_plugin::item::{describe, text};
 use velero_plugin::{Error, RestoreItemInput, RestoreItemOutcome, Result};
 
 use crate::action::PureRestore;
-use crate::json::{changed, describe, text};
 use crate::settings::Settings;
 
 /// Names the group of deployment configs.
@@ -24,7 +24,9 @@ fn restore(input: RestoreItemInput<'_>, _: &Settings) -> Result<RestoreItemOutco
     if version != "v1" || text(input.item, "/spec/scaleTargetRef/kind") != "DeploymentConfig" {
         return Ok(RestoreItemOutcome::default());
     }
-    Ok(changed(input.item, |item| item["spec"]["scaleTargetRef"]["apiVersion"] = json!("apps.openshift.io/v1")))
+    Ok(RestoreItemOutcome::changed(input.item, |item| {
+        item["spec"]["scaleTargetRef"]["apiVersion"] = json!("apps.openshift.io/v1")
+    }))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::records::ResourceIdentifier;
 use velero_api::v1::Restore;
+use velero_plugin::item::{annotation, elements, remove_annotation, text};
 use velero_plugin::{OperationProgress, RestoreItemInput, RestoreItemOutcome, Result};
 
 use crate::action::{Resources, RestoreStep};
@@ -17,7 +18,6 @@ use crate::context::Context;
 use crate::images::operations::Place;
 use crate::images::plan::{ImageCopy, Route, copies};
 use crate::images::record::{self, Plan};
-use crate::json::{annotation, changed, elements, identifier, remove_annotation, skipped, text};
 use crate::lookups::types;
 use crate::names::{IMAGE_GROUP, TRUE, annotations};
 use crate::restore::image_stream_tag::stream_of;
@@ -44,12 +44,15 @@ impl RestoreStep for Step {
         let settings = context.settings().await?;
         let Some(copies) = decide(input, settings)? else {
             let additional_items = missing_streams(input, context).await?;
-            return Ok(RestoreItemOutcome { additional_items, ..changed(input.item, end_image_copy) });
+            return Ok(RestoreItemOutcome {
+                additional_items,
+                ..RestoreItemOutcome::changed(input.item, end_image_copy)
+            });
         };
         if copies.is_empty() || context.is_preview(input.restore) {
-            return Ok(skipped());
+            return Ok(RestoreItemOutcome::skipped());
         }
-        let internal = annotation(input.item, annotations::RESTORE_REGISTRY_HOSTNAME).to_owned();
+        let internal = annotation(input.item, annotations::RESTORE_REGISTRY_HOSTNAME).unwrap_or_default().to_owned();
         let plan = Plan { internal, copies };
         let cluster = context.cluster().await?;
         let place = Place { action: NAME, cluster, namespace: input.restore.namespace(), settings };
@@ -57,12 +60,12 @@ impl RestoreStep for Step {
         if waits(settings, context) {
             place.run(&plan).await?;
             lookups.arrivals.expect(&plan.copies, None);
-            return Ok(skipped());
+            return Ok(RestoreItemOutcome::skipped());
         }
         let id = record::create(cluster, input.restore, &plan).await?;
         lookups.arrivals.expect(&plan.copies, Some(&id));
         place.start(&id, plan).await?;
-        Ok(RestoreItemOutcome { operation_id: Some(id), ..skipped() })
+        Ok(RestoreItemOutcome { operation_id: Some(id), ..RestoreItemOutcome::skipped() })
     }
 
     async fn progress(&self, operation_id: &str, restore: &Restore, context: &Context) -> Result<OperationProgress> {
@@ -79,7 +82,7 @@ impl RestoreStep for Step {
 /// The images to copy in place of the stream; `None` when the stream itself comes back.
 fn decide(input: RestoreItemInput<'_>, settings: &Settings) -> Result<Option<Vec<ImageCopy>>> {
     let RestoreItemInput { item, item_from_backup, restore } = input;
-    let says = |key: &str| annotation(item, key) == TRUE;
+    let says = |key: &str| annotation(item, key) == Some(TRUE);
     if says(annotations::DISABLE_IMAGE_COPY) || says(annotations::SKIP_IMAGE_COPY) {
         return Ok(None);
     }
@@ -91,9 +94,9 @@ fn decide(input: RestoreItemInput<'_>, settings: &Settings) -> Result<Option<Vec
         return Ok(None);
     }
     let route = Route {
-        local: annotation(item, annotations::BACKUP_REGISTRY_HOSTNAME),
+        local: annotation(item, annotations::BACKUP_REGISTRY_HOSTNAME).unwrap_or_default(),
         source: migration_registry(item, "Restore")?,
-        destination: annotation(item, annotations::RESTORE_REGISTRY_HOSTNAME),
+        destination: annotation(item, annotations::RESTORE_REGISTRY_HOSTNAME).unwrap_or_default(),
         namespace: mapped(restore, text(item, "/metadata/namespace")),
         of_backup: true,
     };
@@ -102,7 +105,7 @@ fn decide(input: RestoreItemInput<'_>, settings: &Settings) -> Result<Option<Vec
 
 /// What was said about image copies ends with the restore, unless a user said it: the next backup takes the images.
 fn end_image_copy(stream: &mut Value) {
-    if annotation(stream, annotations::SKIP_OF_USER) != TRUE {
+    if annotation(stream, annotations::SKIP_OF_USER) != Some(TRUE) {
         remove_annotation(stream, annotations::SKIP_IMAGE_COPY);
     }
     remove_annotation(stream, annotations::SKIP_OF_USER);
@@ -115,8 +118,8 @@ async fn missing_streams(input: RestoreItemInput<'_>, context: &Context) -> Resu
     let mut missing = Vec::new();
     for (namespace, name) in other_streams(input.item) {
         let target = mapped(input.restore, &namespace);
-        if lookups.get(&types::image_streams(), Some(target), &name).await?.is_none() {
-            missing.push(identifier(IMAGE_GROUP, RESOURCE, &namespace, &name));
+        if lookups.get(types::image_streams().item(Some(target), &name)).await?.is_none() {
+            missing.push(ResourceIdentifier::new(IMAGE_GROUP, RESOURCE, &namespace, &name));
         }
     }
     Ok(missing)

@@ -11,13 +11,13 @@ use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::records::ResourceIdentifier;
 use velero_api::v1::Restore;
+use velero_plugin::item::{annotation, describe, remove, text};
 use velero_plugin::{Error, RestoreItemInput, RestoreItemOutcome, Result};
 
 use crate::action::{Resources, RestoreStep};
 use crate::context::Context;
 use crate::images::arrivals::wait;
 use crate::images::operations::Place;
-use crate::json::{annotation, changed, describe, identifier, remove, skipped, text};
 use crate::lookups::types;
 use crate::names::{IMAGE_GROUP, annotations};
 use crate::workflow::{Work, mapped};
@@ -60,7 +60,7 @@ impl RestoreStep for Step {
                 continue;
             }
             let namespace = mapped(work, &item.namespace);
-            if lookups.get(&types::image_stream_tags(), Some(namespace), &item.name).await?.is_none() {
+            if lookups.get(types::image_stream_tags().item(Some(namespace), &item.name)).await?.is_none() {
                 return Ok(false);
             }
         }
@@ -71,7 +71,7 @@ impl RestoreStep for Step {
 fn restore(input: RestoreItemInput<'_>) -> RestoreItemOutcome {
     let Some(from) = input.item.pointer("/tag/from") else {
         return if is_internal(input.item) {
-            skipped()
+            RestoreItemOutcome::skipped()
         } else {
             with_related(input.item, RestoreItemOutcome::default())
         };
@@ -79,11 +79,11 @@ fn restore(input: RestoreItemInput<'_>) -> RestoreItemOutcome {
     let namespace = text(from, "/namespace");
     let is_own = namespace.is_empty() || namespace == text(input.item, "/metadata/namespace");
     if text(from, "/kind") == "ImageStreamImage" && is_own && is_internal(input.item) {
-        return skipped();
+        return RestoreItemOutcome::skipped();
     }
     let follows = matches!(text(from, "/kind"), "ImageStreamTag" | "ImageStreamImage");
     let new = input.restore.spec.namespace_mapping.get(namespace).filter(|_| follows);
-    let outcome = changed(input.item, |item| {
+    let outcome = RestoreItemOutcome::changed(input.item, |item| {
         // OpenShift refuses a tag whose annotations differ from those of the object.
         remove(item, "/tag", "annotations");
         if let Some(new) = new {
@@ -105,8 +105,8 @@ fn followed(item: &Value) -> Option<(&str, &str)> {
     if text(from, "/kind") == "ImageStreamTag" {
         return Some((namespace, text(from, "/name")));
     }
-    let tag = annotation(item, annotations::RELATED_TAG);
-    (!tag.is_empty()).then(|| (annotation(item, annotations::RELATED_TAG_NAMESPACE), tag))
+    let tag = annotation(item, annotations::RELATED_TAG).unwrap_or_default();
+    (!tag.is_empty()).then(|| (annotation(item, annotations::RELATED_TAG_NAMESPACE).unwrap_or_default(), tag))
 }
 
 /// The stream that a tag is from, by namespace and name; `None` where it is from something else or does not name it.
@@ -122,17 +122,18 @@ pub(crate) fn stream_of<'a>(from: &'a Value, own: &'a str) -> Option<(&'a str, &
 
 /// Whether the image is in the internal registry of the old cluster.
 fn is_internal(item: &Value) -> bool {
-    let registry = annotation(item, annotations::BACKUP_REGISTRY_HOSTNAME);
+    let registry = annotation(item, annotations::BACKUP_REGISTRY_HOSTNAME).unwrap_or_default();
     let image = text(item, "/image/dockerImageReference");
     !registry.is_empty() && image.split('/').next() == Some(registry)
 }
 
 /// Asks for the tag that this one follows.
 fn with_related(item: &Value, outcome: RestoreItemOutcome) -> RestoreItemOutcome {
-    let namespace = annotation(item, annotations::RELATED_TAG_NAMESPACE);
-    let name = annotation(item, annotations::RELATED_TAG);
+    let namespace = annotation(item, annotations::RELATED_TAG_NAMESPACE).unwrap_or_default();
+    let name = annotation(item, annotations::RELATED_TAG).unwrap_or_default();
     let both = !namespace.is_empty() && !name.is_empty();
-    let additional_items = both.then(|| identifier(IMAGE_GROUP, RESOURCE, namespace, name)).into_iter().collect();
+    let additional_items =
+        both.then(|| ResourceIdentifier::new(IMAGE_GROUP, RESOURCE, namespace, name)).into_iter().collect();
     RestoreItemOutcome { additional_items, wait_for_additional_items: true, ..outcome }
 }
 
@@ -227,7 +228,7 @@ mod tests {
                 "migration.openshift.io/related-istag-ns": namespace, "migration.openshift.io/related-istag": name,
             });
             let outcome = run(&item, &mapping(&json!({"base": "other"})), |input| Ok(restore(input))).unwrap();
-            let tag = identifier("image.openshift.io", "imagestreamtags", namespace, name);
+            let tag = ResourceIdentifier::new("image.openshift.io", "imagestreamtags", namespace, name);
             assert_eq!(outcome.additional_items, vec![tag; expected], "{namespace}/{name}");
             assert!(outcome.wait_for_additional_items);
         }

@@ -28,10 +28,9 @@ pub(crate) mod service;
 pub(crate) mod service_account;
 pub(crate) mod stateful_set;
 
-use velero_plugin::RestoreItemInput;
+use velero_plugin::{RestoreItemInput, RestoreItemOutcome};
 
 use crate::action::RestoreStep;
-use crate::json::changed;
 use crate::shared::image_reference::rewrite_containers;
 
 /// Where what makes pods keeps their spec.
@@ -72,7 +71,7 @@ pub(crate) fn steps() -> Vec<Box<dyn RestoreStep>> {
 
 /// The item with the images of its containers renamed; `pod_spec` says where these are.
 fn with_images(input: RestoreItemInput<'_>, pod_spec: &str) -> velero_plugin::RestoreItemOutcome {
-    changed(input.item, |item| rewrite_containers(item, pod_spec, input.restore))
+    RestoreItemOutcome::changed(input.item, |item| rewrite_containers(item, pod_spec, input.restore))
 }
 
 #[cfg(test)]
@@ -152,7 +151,7 @@ mod tests {
             }
             let outcome = run(&item, &mapping(&json!({})), |input| (step.restore)(input, settings));
             let mut unmarked = reset(&item);
-            crate::json::remove_annotation(&mut unmarked, paused);
+            velero_plugin::item::remove_annotation(&mut unmarked, paused);
             let expected = if skip { Expected::Skip } else { Expected::Item(unmarked) };
             check(&format!("{kind} of {owner}"), &reset(&item), outcome, &expected);
         }

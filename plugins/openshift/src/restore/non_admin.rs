@@ -1,9 +1,9 @@
 //! What users without administrator rights asked OADP for is no part of what they asked to have back.
 
+use velero_plugin::item::text;
 use velero_plugin::{RestoreItemInput, RestoreItemOutcome, Result};
 
 use crate::action::PureRestore;
-use crate::json::{skipped, text};
 use crate::settings::Settings;
 
 /// Keeps requests to OADP out.
@@ -21,7 +21,7 @@ fn restore(input: RestoreItemInput<'_>, _: &Settings) -> Result<RestoreItemOutco
     let is_of_oadp = text(input.item, "/apiVersion").starts_with("oadp.openshift.io/");
     let is_request =
         matches!(text(input.item, "/kind"), "NonAdminBackup" | "NonAdminRestore" | "NonAdminBackupStorageLocation");
-    Ok(if is_of_oadp && is_request { skipped() } else { RestoreItemOutcome::default() })
+    Ok(if is_of_oadp && is_request { RestoreItemOutcome::skipped() } else { RestoreItemOutcome::default() })
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! A volume that a migration copies gets the storage class it chose.
 
+use velero_plugin::item::object_mut;
 use velero_plugin::{RestoreItemInput, RestoreItemOutcome, Result};
 
 use crate::action::PureRestore;
-use crate::json::{changed, object_mut, skipped};
 use crate::settings::Settings;
 use crate::shared::storage_class::{is_copied, set_beta_annotation, target, waits_for_final};
 use crate::workflow::Work;
@@ -17,9 +17,9 @@ fn restore(input: RestoreItemInput<'_>, _: &Settings) -> Result<RestoreItemOutco
         return Ok(RestoreItemOutcome::default());
     }
     if waits_for_final(input.item, input.restore) {
-        return Ok(skipped());
+        return Ok(RestoreItemOutcome::skipped());
     }
-    Ok(changed(input.item, |item| {
+    Ok(RestoreItemOutcome::changed(input.item, |item| {
         let class = target(item);
         set_beta_annotation(item, &class);
         let Some(spec) = object_mut(item, "/spec") else { return };

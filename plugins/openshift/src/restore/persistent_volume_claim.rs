@@ -1,10 +1,10 @@
 //! A claim that a migration copies gets the storage class and access mode it chose, and is free of the old cluster.
 
 use serde_json::json;
+use velero_plugin::item::{annotation, object_mut, remove_annotation};
 use velero_plugin::{RestoreItemInput, RestoreItemOutcome, Result};
 
 use crate::action::PureRestore;
-use crate::json::{annotation, changed, object_mut, remove_annotation, skipped};
 use crate::names::annotations;
 use crate::settings::Settings;
 use crate::shared::storage_class::{is_copied, set_beta_annotation, target, waits_for_final};
@@ -19,14 +19,15 @@ fn restore(input: RestoreItemInput<'_>, _: &Settings) -> Result<RestoreItemOutco
         return Ok(RestoreItemOutcome::default());
     }
     if waits_for_final(input.item, input.restore) {
-        return Ok(skipped());
+        return Ok(RestoreItemOutcome::skipped());
     }
-    Ok(changed(input.item, |item| {
+    Ok(RestoreItemOutcome::changed(input.item, |item| {
         remove_annotation(item, annotations::SELECTED_NODE);
         if !is_copied(item) {
             return;
         }
-        let (class, access_mode) = (target(item), annotation(item, annotations::TARGET_ACCESS_MODE).to_owned());
+        let (class, access_mode) =
+            (target(item), annotation(item, annotations::TARGET_ACCESS_MODE).unwrap_or_default().to_owned());
         set_beta_annotation(item, &class);
         let Some(spec) = object_mut(item, "/spec") else { return };
         // A selector is for volumes that somebody made; the copy is provisioned.

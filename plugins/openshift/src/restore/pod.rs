@@ -7,7 +7,9 @@ mod tests;
 
 use async_trait::async_trait;
 use serde_json::Value;
+use velero_api::metadata;
 use velero_api::v1::Restore;
+use velero_plugin::item::{annotation, describe, elements, elements_mut, label, remove, remove_label, set_label, text};
 use velero_plugin::{Error, RestoreItemInput, RestoreItemOutcome, Result};
 
 use super::build_config::secrets_namespace;
@@ -15,10 +17,6 @@ use super::deployment_config::takes_all;
 use crate::action::{Resources, RestoreStep};
 use crate::compat::Compat;
 use crate::context::Context;
-use crate::json::{
-    annotation, changed, describe, elements, elements_mut, label, remove, remove_label, set_label, skipped, text,
-    updated_from,
-};
 use crate::lookups::pull_secrets::{DEFAULT_PREFIX, PullSecrets, prefix_of};
 use crate::names::{annotations, labels};
 use crate::settings::Settings;
@@ -47,10 +45,10 @@ impl RestoreStep for Step {
 
     async fn restore(&self, input: RestoreItemInput<'_>, context: &Context) -> Result<RestoreItemOutcome> {
         if stage::is_copy(input.restore) {
-            return Ok(changed(input.item, stage::mark));
+            return Ok(RestoreItemOutcome::changed(input.item, stage::mark));
         }
-        let Some(wanted) = decide(input)? else { return Ok(skipped()) };
-        let takes_all = match annotation(input.item, annotations::DISCONNECT_KNOWN) {
+        let Some(wanted) = decide(input)? else { return Ok(RestoreItemOutcome::skipped()) };
+        let takes_all = match annotation(input.item, annotations::DISCONNECT_KNOWN).unwrap_or_default() {
             "" => takes_all(input.restore, context).await?,
             _ => false,
         };
@@ -72,7 +70,7 @@ impl RestoreStep for Step {
 
 /// Why a pod is restored; `None` when it is not.
 fn decide(input: RestoreItemInput<'_>) -> Result<Option<Wanted>> {
-    if !annotation(input.item_from_backup, annotations::BUILD_NAME).is_empty() {
+    if !annotation(input.item_from_backup, annotations::BUILD_NAME).unwrap_or_default().is_empty() {
         return Ok(None);
     }
     let wanted = Wanted { hooks: has_hooks(input.item, input.restore)?, volumes: has_volumes(input.item) };
@@ -117,17 +115,18 @@ fn restore(
         }
     }
     stage::adapt(&mut pod, input.restore, settings);
-    Ok(updated_from(input.item, pod))
+    Ok(RestoreItemOutcome::updated(input.item, pod))
 }
 
 /// Takes away the labels by which a deployment config would count the pod among its own, and remove it.
 fn disconnect(pod: &mut Value, restore: &Restore, wanted: Wanted, takes_all: bool) {
-    let has_labels = !label(pod, labels::DEPLOYMENT).is_empty() && !label(pod, labels::DEPLOYMENT_CONFIG).is_empty();
-    let is_known = !annotation(pod, annotations::DISCONNECT_KNOWN).is_empty();
+    let has_labels = !label(pod, labels::DEPLOYMENT).unwrap_or_default().is_empty()
+        && !label(pod, labels::DEPLOYMENT_CONFIG).unwrap_or_default().is_empty();
+    let is_known = !annotation(pod, annotations::DISCONNECT_KNOWN).unwrap_or_default().is_empty();
     let stays = if is_known { wanted.hooks || wanted.volumes } else { takes_all };
     if has_labels && stays {
         remove_label(pod, labels::DEPLOYMENT);
         remove_label(pod, labels::DEPLOYMENT_CONFIG);
-        set_label(pod, labels::DISCONNECTED, &label_value(restore.metadata.name.as_deref().unwrap_or_default()));
+        set_label(pod, labels::DISCONNECTED, &label_value(metadata::name(restore)));
     }
 }

@@ -1,11 +1,11 @@
 //! Replica sets run images of the internal registry. Those of a deployment come back too, for they are its history.
 
+use velero_plugin::item::owned_by;
 use velero_plugin::{RestoreItemInput, RestoreItemOutcome, Result};
 
 use super::{TEMPLATE, with_images};
 use crate::action::PureRestore;
 use crate::compat::Compat;
-use crate::json::{owned_by, skipped};
 use crate::settings::Settings;
 
 /// Renames its images.
@@ -14,7 +14,7 @@ pub(super) const STEP: PureRestore =
 
 fn restore(input: RestoreItemInput<'_>, settings: &Settings) -> Result<RestoreItemOutcome> {
     if settings.compat(Compat::SkipOwnedReplicaSets) && owned_by(input.item_from_backup, "Deployment") {
-        return Ok(skipped());
+        return Ok(RestoreItemOutcome::skipped());
     }
     Ok(with_images(input, TEMPLATE))
 }

@@ -1,11 +1,11 @@
 //! Replication controllers run images of the internal registry. Those of a deployment config are left to it, unless it
 //! is paused.
 
+use velero_plugin::item::{annotation, owned_by, remove_annotation};
 use velero_plugin::{RestoreItemInput, RestoreItemOutcome, Result};
 
 use super::TEMPLATE;
 use crate::action::PureRestore;
-use crate::json::{changed, has_annotation, owned_by, remove_annotation, skipped};
 use crate::names::annotations;
 use crate::settings::Settings;
 use crate::shared::image_reference::rewrite_containers;
@@ -18,11 +18,11 @@ pub(super) const STEP: PureRestore = PureRestore {
 };
 
 fn restore(input: RestoreItemInput<'_>, _: &Settings) -> Result<RestoreItemOutcome> {
-    let paused = has_annotation(input.item, annotations::PAUSED_OWNER);
+    let paused = annotation(input.item, annotations::PAUSED_OWNER).is_some();
     if owned_by(input.item_from_backup, "DeploymentConfig") && !paused {
-        return Ok(skipped());
+        return Ok(RestoreItemOutcome::skipped());
     }
-    Ok(changed(input.item, |item| {
+    Ok(RestoreItemOutcome::changed(input.item, |item| {
         remove_annotation(item, annotations::PAUSED_OWNER);
         rewrite_containers(item, TEMPLATE, input.restore);
     }))

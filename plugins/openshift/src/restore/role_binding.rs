@@ -1,12 +1,12 @@
 //! Role bindings of OpenShift name service accounts, whose namespaces may be mapped. Those that OpenShift makes in every
 //! project stay out.
 
+use velero_plugin::item::text;
 use velero_plugin::{RestoreItemInput, RestoreItemOutcome, Result};
 
 use super::cluster_role_binding;
 use crate::action::PureRestore;
 use crate::compat::Compat;
-use crate::json::{skipped, text};
 use crate::settings::Settings;
 
 /// Follows the namespace mapping, or keeps it out.
@@ -22,7 +22,7 @@ const OF_OPENSHIFT: &[&str] = &["system:image-pullers", "system:image-builders",
 fn restore(input: RestoreItemInput<'_>, settings: &Settings) -> Result<RestoreItemOutcome> {
     let is_of_openshift = OF_OPENSHIFT.contains(&text(input.item, "/metadata/name"));
     if is_of_openshift && !settings.compat(Compat::SystemBindings) {
-        return Ok(skipped());
+        return Ok(RestoreItemOutcome::skipped());
     }
     cluster_role_binding::restore(input, settings)
 }

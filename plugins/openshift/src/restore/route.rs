@@ -1,9 +1,9 @@
 //! A host that the old cluster made up for a route belongs to that cluster.
 
+use velero_plugin::item::{annotation, remove};
 use velero_plugin::{RestoreItemInput, RestoreItemOutcome, Result};
 
 use crate::action::PureRestore;
-use crate::json::{annotation, changed, remove};
 use crate::names::{TRUE, annotations};
 use crate::settings::Settings;
 
@@ -12,10 +12,10 @@ pub(super) const STEP: PureRestore =
     PureRestore { name: "openshift.io/05-route-restore-plugin", resources: &["routes"], restore };
 
 fn restore(input: RestoreItemInput<'_>, _: &Settings) -> Result<RestoreItemOutcome> {
-    if annotation(input.item, annotations::HOST_GENERATED) != TRUE {
+    if annotation(input.item, annotations::HOST_GENERATED) != Some(TRUE) {
         return Ok(RestoreItemOutcome::default());
     }
-    Ok(changed(input.item, |item| remove(item, "/spec", "host")))
+    Ok(RestoreItemOutcome::changed(input.item, |item| remove(item, "/spec", "host")))
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Certificates that the old cluster made for a service are made anew by the new one.
 
+use velero_plugin::item::annotation;
 use velero_plugin::{RestoreItemInput, RestoreItemOutcome, Result};
 
 use crate::action::PureRestore;
-use crate::json::{has_annotation, skipped};
 use crate::names::annotations;
 use crate::settings::Settings;
 
@@ -12,8 +12,8 @@ pub(super) const STEP: PureRestore =
     PureRestore { name: "openshift.io/18-secret-restore-plugin", resources: &["secrets"], restore };
 
 fn restore(input: RestoreItemInput<'_>, _: &Settings) -> Result<RestoreItemOutcome> {
-    let is_made = has_annotation(input.item, annotations::ORIGINATING_SERVICE);
-    Ok(if is_made { skipped() } else { RestoreItemOutcome::default() })
+    let is_made = annotation(input.item, annotations::ORIGINATING_SERVICE).is_some();
+    Ok(if is_made { RestoreItemOutcome::skipped() } else { RestoreItemOutcome::default() })
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Constraints name service accounts, whose namespaces may be mapped.
 
+use velero_plugin::item::texts_mut;
 use velero_plugin::{RestoreItemInput, RestoreItemOutcome, Result};
 
 use crate::action::PureRestore;
-use crate::json::{changed, texts_mut};
 use crate::settings::Settings;
 use crate::shared::account_names::mapped_user;
 
@@ -16,7 +16,7 @@ fn restore(input: RestoreItemInput<'_>, _: &Settings) -> Result<RestoreItemOutco
     if namespaces.is_empty() {
         return Ok(RestoreItemOutcome::default());
     }
-    Ok(changed(input.item, |item| {
+    Ok(RestoreItemOutcome::changed(input.item, |item| {
         for user in texts_mut(item, "/users") {
             *user = mapped_user(user, namespaces).unwrap_or_else(|| std::mem::take(user));
         }

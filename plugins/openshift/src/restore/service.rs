@@ -1,9 +1,9 @@
 //! The external addresses of a load balancer belong to the old cluster.
 
+use velero_plugin::item::{remove, text};
 use velero_plugin::{RestoreItemInput, RestoreItemOutcome, Result};
 
 use crate::action::PureRestore;
-use crate::json::{changed, remove, text};
 use crate::settings::Settings;
 
 /// Drops external addresses of load balancers.
@@ -14,7 +14,7 @@ fn restore(input: RestoreItemInput<'_>, _: &Settings) -> Result<RestoreItemOutco
     if text(input.item, "/spec/type") != "LoadBalancer" {
         return Ok(RestoreItemOutcome::default());
     }
-    Ok(changed(input.item, |item| remove(item, "/spec", "externalIPs")))
+    Ok(RestoreItemOutcome::changed(input.item, |item| remove(item, "/spec", "externalIPs")))
 }
 
 #[cfg(test)]

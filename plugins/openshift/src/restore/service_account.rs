@@ -1,10 +1,10 @@
 //! A service account gets its pull secret from the cluster it is in.
 
 use serde_json::Value;
+use velero_plugin::item::text;
 use velero_plugin::{RestoreItemInput, RestoreItemOutcome, Result};
 
 use crate::action::PureRestore;
-use crate::json::{changed, text};
 use crate::settings::Settings;
 
 /// Drops the pull secret of the old cluster.
@@ -13,7 +13,7 @@ pub(super) const STEP: PureRestore =
 
 fn restore(input: RestoreItemInput<'_>, _: &Settings) -> Result<RestoreItemOutcome> {
     let prefix = format!("{}-dockercfg-", text(input.item, "/metadata/name"));
-    Ok(changed(input.item, |item| {
+    Ok(RestoreItemOutcome::changed(input.item, |item| {
         for list in ["secrets", "imagePullSecrets"] {
             drop_last(item, list, &prefix);
         }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use velero_api::v1::Restore;
+use velero_plugin::item::{elements_mut, text, texts_mut};
 
 use crate::compat::Compat;
-use crate::json::{elements_mut, text, texts_mut};
 use crate::settings::Settings;
 
 /// `system:serviceaccount:<namespace>[:<name>]` with the namespace mapped; `None` when there is nothing to map.

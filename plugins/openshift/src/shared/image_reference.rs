@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use velero_api::v1::Restore;
+use velero_plugin::item::{annotation, elements_mut, text};
 
-use crate::json::{annotation, elements_mut, text};
 use crate::names::annotations;
 
 /// From the registry of the backup to that of the restore.
@@ -18,8 +18,8 @@ pub(crate) struct RegistryMove<'a> {
 impl<'a> RegistryMove<'a> {
     /// What the common actions wrote on an item; `None` when one of the clusters has no registry.
     pub(crate) fn of(item: &Value, restore: &'a Restore) -> Option<Self> {
-        let old = annotation(item, annotations::BACKUP_REGISTRY_HOSTNAME).to_owned();
-        let new = annotation(item, annotations::RESTORE_REGISTRY_HOSTNAME).to_owned();
+        let old = annotation(item, annotations::BACKUP_REGISTRY_HOSTNAME).unwrap_or_default().to_owned();
+        let new = annotation(item, annotations::RESTORE_REGISTRY_HOSTNAME).unwrap_or_default().to_owned();
         let namespaces = &restore.spec.namespace_mapping;
         (!old.is_empty() && !new.is_empty()).then_some(Self { old, new, namespaces })
     }

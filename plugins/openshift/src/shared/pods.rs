@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use velero_api::annotations::{restore_exec_hook, restore_init_hook};
+use velero_api::metadata;
 use velero_api::v1::Restore;
+use velero_plugin::item::{annotation, elements, text};
 use velero_plugin::{Error, Result};
 use velero_rules::restore_hooks::RestoreHookRules;
-
-use crate::json::{elements, has_annotation, text};
 
 /// The most characters a label may have.
 const LABEL: usize = 63;
@@ -29,13 +29,13 @@ pub(crate) fn has_volumes(pod: &Value) -> bool {
 
 /// Whether the annotations of a pod ask for a hook when it is restored.
 pub(crate) fn has_hook_annotations(pod: &Value) -> bool {
-    [restore_exec_hook::COMMAND, restore_init_hook::CONTAINER_IMAGE].iter().any(|key| has_annotation(pod, key))
+    [restore_exec_hook::COMMAND, restore_init_hook::CONTAINER_IMAGE].iter().any(|key| annotation(pod, key).is_some())
 }
 
 /// Whether hooks of a restore select pods of a namespace with these labels.
 pub(crate) fn hooks_select(restore: &Restore, namespace: &str, labels: &Value) -> Result<bool> {
     let rules = RestoreHookRules::new(&restore.spec.hooks, pods_alone).map_err(|error| {
-        let name = restore.metadata.name.as_deref().unwrap_or_default();
+        let name = metadata::name(restore);
         Error::Item(format!("hooks of restore {name}: {error}"))
     })?;
     Ok(rules.select(&json!({"metadata": {"labels": labels}}), namespace))

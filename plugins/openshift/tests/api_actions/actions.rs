@@ -4,7 +4,7 @@ use std::io::Write;
 
 use base64::Engine;
 use serde_json::{Value, json};
-use velero_cluster::ResourceType;
+use velero_cluster::types;
 use velero_plugin::BackupItemOutcome;
 use velero_plugin_openshift::{Switch, builtin};
 use velero_registry::Digest;
@@ -52,7 +52,7 @@ fn an_action_is_switched_off_by_a_config_map_and_a_typing_error_is_told() {
         assert_eq!(applies_to(&scene, route).await.unwrap(), ["nothing.openshift.io"]);
         assert_eq!(applies_to(&scene, build).await.unwrap(), ["builds"]);
         let patch = json!({"data": {"disable": "05-rote-restore-plugin"}});
-        scene.cluster.merge_patch(&config_maps(), Some(&scene.namespace), "openshift", &patch).await.unwrap();
+        scene.cluster.merge_patch(config_maps().item(Some(&scene.namespace), "openshift"), &patch).await.unwrap();
         scene.again();
         let error = applies_to(&scene, route).await.unwrap_err().to_string();
         assert!(error.contains("there is no action openshift.io/05-rote-restore-plugin"), "{error}");
@@ -121,7 +121,6 @@ fn a_namespace_without_pull_secrets_is_an_error_after_the_wait() {
 fn a_volume_that_is_moved_is_retained_in_the_cluster_too() {
     cluster_test(async |test| {
         let scene = Scene::new(&test).await;
-        let volumes = ResourceType::new("v1", "PersistentVolume", "persistentvolumes", false);
         let name = format!("pv-{}", scene.namespace);
         let volume = json!({
             "apiVersion": "v1", "kind": "PersistentVolume",
@@ -131,13 +130,13 @@ fn a_volume_that_is_moved_is_retained_in_the_cluster_too() {
                 "persistentVolumeReclaimPolicy": "Delete",
             },
         });
-        scene.cluster.create(&volumes, None, &volume).await.unwrap();
+        scene.cluster.create(&types::PERSISTENT_VOLUMES, None, &volume).await.unwrap();
         let action = "openshift.io/03-pv-backup-plugin";
         let untouched = scene.back_up(action, &volume, &scene.backup_object(false)).await.unwrap();
         assert_eq!(untouched, BackupItemOutcome::default());
         let outcome = scene.back_up(action, &volume, &scene.backup_object(true)).await.unwrap();
-        let live = scene.cluster.get(&volumes, None, &name).await.unwrap().unwrap();
-        scene.cluster.delete(&volumes, None, &name, &Default::default()).await.unwrap();
+        let live = scene.cluster.get(types::PERSISTENT_VOLUMES.item(None, &name)).await.unwrap().unwrap();
+        scene.cluster.delete(types::PERSISTENT_VOLUMES.item(None, &name), &Default::default()).await.unwrap();
         for item in [outcome.updated_item.unwrap(), live] {
             assert_eq!(item["spec"]["persistentVolumeReclaimPolicy"], "Retain");
             assert_eq!(item["metadata"]["annotations"]["migration.openshift.io/orig-reclaim-policy"], "Delete");
@@ -159,7 +158,7 @@ fn an_image_that_cannot_be_copied_fails_its_operation_and_is_named() {
         let ended = scene.backup_ended(&id, &backup).await;
         assert!(ended.error.contains("127.0.0.1:2"), "{ended:?}");
         assert_eq!(ended.operation_units, "Bytes");
-        let record = scene.cluster.get(&config_maps(), Some(&scene.namespace), &id).await.unwrap().unwrap();
+        let record = scene.cluster.get(config_maps().item(Some(&scene.namespace), &id)).await.unwrap().unwrap();
         assert_eq!(record["metadata"]["ownerReferences"][0]["kind"], "Backup");
         let unknown = scene.backup_action(STREAM_BACKUP).progress("other", &backup).await;
         assert!(matches!(unknown, Err(velero_plugin::Error::InvalidOperationId { .. })));
@@ -184,7 +183,7 @@ fn an_operation_of_another_process_goes_on_or_is_cancelled() {
             assert_eq!(ended.error, if cancelled { "the copy was cancelled" } else { "" });
             // An operation that has ended cannot be cancelled any more, which is no error; nor can one whose record is gone.
             action.cancel(id, &backup).await.unwrap();
-            scene.cluster.delete(&config_maps(), Some(&scene.namespace), id, &Default::default()).await.unwrap();
+            scene.cluster.delete(config_maps().item(Some(&scene.namespace), id), &Default::default()).await.unwrap();
             action.cancel(id, &backup).await.unwrap();
         }
     });
@@ -205,7 +204,7 @@ fn ten_thousand_images_are_one_record() {
         let outcome = scene.back_up(STREAM_BACKUP, &stream, &backup).await.unwrap();
         let id = outcome.operation_id.unwrap();
         // Another process would go on with it.
-        let record = scene.cluster.get(&config_maps(), Some(&scene.namespace), &id).await.unwrap().unwrap();
+        let record = scene.cluster.get(config_maps().item(Some(&scene.namespace), &id)).await.unwrap().unwrap();
         assert_eq!(record["metadata"]["labels"]["velero.io/resource-usage"], "OperationRecord");
         scene.backup_action(STREAM_BACKUP).cancel(&id, &backup).await.unwrap();
         let ended = scene.backup_ended(&id, &backup).await;

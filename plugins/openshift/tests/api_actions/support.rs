@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use velero_api::v1::{Backup, Restore};
-use velero_cluster::{Cluster, Discovery, ResourceType};
+use velero_cluster::{Cluster, Discovery, ResourceType, types};
 use velero_plugin::{
     Actions, BackupItemAction, BackupItemOutcome, OperationProgress, RestoreItemAction, RestoreItemInput,
     RestoreItemOutcome, Result,
@@ -106,7 +106,7 @@ impl Scene {
             let conditions = definition.and_then(|it| it["status"]["conditions"].as_array());
             conditions.into_iter().flatten().any(|it| it["type"] == "Established" && it["status"] == "True")
         };
-        self.cluster.wait_until(&definitions, None, &name, PATIENCE, is_served).await.unwrap();
+        self.cluster.wait_until(definitions.item(None, &name), PATIENCE, is_served).await.unwrap();
         let mut object = self.work(kind, false);
         object["spec"] = spec.clone();
         let works = ResourceType::new("velero.io/v1", kind, plural, true);
@@ -138,7 +138,7 @@ async fn until_completed(ask: impl AsyncFn() -> OperationProgress) -> OperationP
 }
 
 pub(crate) fn config_maps() -> ResourceType {
-    ResourceType::new("v1", "ConfigMap", "configmaps", true)
+    types::CONFIG_MAPS.clone()
 }
 
 pub(crate) fn image_stream_tags() -> ResourceType {

@@ -72,7 +72,7 @@ async fn look(cluster: &Cluster, namespace: &str, doors: &BTreeSet<String>) -> R
         };
         upload["status"] = status.clone();
         cluster.update(&uploads(), Some(namespace), &upload).await?;
-        if let Some(mut snapshot) = cluster.get(&snapshots(), Some(namespace), &name).await? {
+        if let Some(mut snapshot) = cluster.get(snapshots().item(Some(namespace), &name)).await? {
             snapshot["status"]["phase"] = json!(phase);
             cluster.update_status(&snapshots(), Some(namespace), &snapshot).await?;
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use velero_api::metadata::name;
 use velero_api::records::{BackupOperation, BackupVolumeInfo, Snapshot, VolumeMethod, VolumeResult};
 use velero_api::v1::Backup;
 use velero_archive::BackupFile;
@@ -10,7 +11,6 @@ use velero_store::{BackupStore, Error as StoreError};
 use crate::lifecycle::kind::Kind;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result, describe};
-use crate::runtime::objects::name;
 
 /// Why a backup cannot be deleted as a whole; `None` when it can. Of what a damaged file names nobody can tell.
 pub(crate) async fn obstacle(context: &Context, backup: &Backup, store: &BackupStore) -> Result<Option<String>> {

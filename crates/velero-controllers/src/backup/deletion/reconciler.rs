@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use kube::api::{DeleteParams, ListParams};
 use velero_api::labels;
+use velero_api::metadata::{label, name, uid};
 use velero_api::v1::{Backup, BackupStorageLocation, DeleteBackupRequest, DeleteBackupRequestPhase};
 use velero_rules::deletion::{BackupFacts, Facts, Inspection, Step, after, enter};
 use velero_rules::retention::LocationState;
 use velero_store::BackupStore;
 
-use crate::backup::claim::owns_files;
 use crate::backup::deletion::inspect::obstacle;
 use crate::backup::deletion::removal::{Outcome, PATIENCE, Removal};
 use crate::backup::deletion::requests::selector;
+use crate::backup::reservation::owns_files;
 use crate::location::state::location_state;
 use crate::runtime::busy::Hold;
 use crate::runtime::clock;
@@ -24,7 +25,6 @@ use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler, WHILE_HELD};
 use crate::runtime::error::Result;
 use crate::runtime::metrics::Counter;
-use crate::runtime::objects::{label, name, uid};
 
 /// How long a request that was dealt with is kept, and one is worked on that cannot be carried out.
 const LONGEST_LIFE: Duration = Duration::from_secs(24 * 3600);
@@ -84,8 +84,8 @@ impl<'a> Deletion<'a> {
                     None => self.look().await?,
                     Some(problem) => Step::Refuse(problem),
                 },
-                Step::Claim => {
-                    self.claim().await?;
+                Step::Begin => {
+                    self.begin().await?;
                     self.look().await?
                 }
                 Step::TakeOver => {
@@ -165,7 +165,7 @@ impl<'a> Deletion<'a> {
     }
 
     /// Says that the request is worked on, and for which backup. One request for a backup is enough.
-    async fn claim(&mut self) -> Result<()> {
+    async fn begin(&mut self) -> Result<()> {
         let objects = &self.context.objects;
         let wanted = labels::valid_value(&self.request.spec.backup_name);
         for sibling in objects.list::<DeleteBackupRequest>(&format!("{}={wanted}", labels::BACKUP_NAME)).await? {

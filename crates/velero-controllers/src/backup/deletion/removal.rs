@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use velero_api::metadata::name;
 use velero_api::v1::{Backup, BackupPhase, Restore};
 use velero_engine::delete::DeleteError;
 use velero_plugin::DeleteItemAction;
@@ -14,13 +15,12 @@ use crate::lifecycle::cancel::try_cancel_owned;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::phase::move_to;
 use crate::lifecycle::poll::until_ended;
-use crate::restore::kept_files::disclaim;
+use crate::restore::kept_files::let_go_of_files;
 use crate::restore::of_backup::{restores_of, running_restores};
 use crate::runtime::busy::Hold;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
 use crate::runtime::events;
-use crate::runtime::objects::name;
 
 /// How long is waited at a time for who works on a backup or restore. They leave within deadlines of their own; others
 /// are not to wait for that.
@@ -92,7 +92,7 @@ impl<'a> Removal<'a> {
         let names: Vec<&str> = restores.iter().map(name).collect();
         let note = format!("restores that run from the backup end with its deletion: {}", names.join(", "));
         tracing::warn!(backup = name(backup), "{note}");
-        events::warn(context, backup, "velero-backup-deletion", ("RestoresEnded", "Delete"), note).await;
+        events::warn(context, backup, "velero-backup-deletion", "RestoresEnded", "Delete", note).await;
         for restore in &restores {
             let Some(hold) = context.restores.busy.take_over(name(restore), PATIENCE).await else {
                 return Ok(Outcome::Wait(format!("restore {} has not ended yet", name(restore))));
@@ -118,7 +118,7 @@ impl<'a> Removal<'a> {
                 store.delete_restore(name(&restore)).await?;
             }
             if let Some(restore) = context.objects.get::<Restore>(name(&restore)).await? {
-                disclaim(context, &restore).await?;
+                let_go_of_files(context, &restore).await?;
             }
             context.objects.delete(&restore).await?;
         }
@@ -164,9 +164,9 @@ async fn run_delete_actions(context: &Context, backup: &Backup, store: &BackupSt
         archive => archive?,
     };
     let journal = backup.journal(context);
-    let archive = (blocking_reader(archive), context.settings.archive_limits());
+    let (archive, limits) = (blocking_reader(archive), context.settings.archive_limits());
     let tools = context.plugins.open(Some(&journal)).await?;
-    let seen = velero_engine::delete::run(backup, archive, &tools.actions, &tools.discovery, &journal).await;
+    let seen = velero_engine::delete::run(backup, archive, limits, &tools.actions, &tools.discovery, &journal).await;
     tools.close().await;
     match seen {
         Err(DeleteError::Action(error)) => Err(error.into()),

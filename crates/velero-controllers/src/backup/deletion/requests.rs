@@ -2,9 +2,8 @@
 
 use kube::api::ObjectMeta;
 use velero_api::labels;
+use velero_api::metadata::{name, uid};
 use velero_api::v1::{Backup, DeleteBackupRequest, DeleteBackupRequestSpec};
-
-use crate::runtime::objects::{name, uid};
 
 /// The selector of the requests to delete a backup.
 pub(crate) fn selector(backup: &str, uid: &str) -> String {
@@ -32,8 +31,9 @@ pub(crate) fn deletion_of(backup: &Backup) -> DeleteBackupRequest {
 
 #[cfg(test)]
 mod tests {
+    use velero_api::metadata::label;
+
     use super::*;
-    use crate::runtime::objects::label;
 
     #[test]
     fn a_request_carries_the_labels_it_is_found_by() {

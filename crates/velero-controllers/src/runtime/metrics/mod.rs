@@ -5,19 +5,20 @@
 mod counters;
 mod last;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use prometheus::core::Collector;
 use prometheus::{CounterVec, Encoder, Gauge, GaugeVec, HistogramOpts, HistogramVec, Opts, Registry, TextEncoder};
 use velero_api::labels;
+use velero_api::metadata::label;
 use velero_api::v1::{Backup, BackupPhase, BackupStatus, RestorePhase, RestoreStatus};
 
 pub(crate) use self::counters::Counter;
 
 use crate::runtime::error::Result;
+use crate::runtime::lock::lock;
 use crate::runtime::metrics::counters::CsiCounter;
 use crate::runtime::metrics::last::Last;
-use crate::runtime::objects::label;
 
 const BUCKETS: [f64; 9] = [60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10800.0, 14400.0];
 const SCHEDULE: &[&str] = &["schedule"];
@@ -230,7 +231,7 @@ impl Metrics {
     }
 
     fn last(&self) -> MutexGuard<'_, Last> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.last)
     }
 
     /// Notes how a restore ended.

@@ -1,5 +1,5 @@
 use serde_json::json;
-use velero_cluster::{RawItem, ResourceType};
+use velero_cluster::{RawItem, types};
 
 use super::*;
 use crate::backup::plan::PlannedType;
@@ -21,7 +21,7 @@ fn the_message_to_the_engine_is_taken_out_of_the_item() {
 
 #[test]
 fn a_changed_item_is_stored_under_its_new_name() {
-    let pods = Arc::new(PlannedType::for_test(0, ResourceType::new("v1", "Pod", "pods", true)));
+    let pods = Arc::new(PlannedType::for_test(0, types::PODS.clone()));
     let text = br#"{"metadata":{"name":"old","namespace":"shop"}}"#;
     let item = Item::new(&pods, RawItem::new(Arc::clone(&pods.resource_type), text.to_vec().into()).unwrap());
     let record = changed(&item, &json!({"metadata": {"name": "new", "namespace": "shop"}, "data": "<"})).unwrap();

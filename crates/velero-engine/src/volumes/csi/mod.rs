@@ -10,18 +10,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 use velero_api::annotations;
 use velero_api::records::{BackupOperation, BackupVolumeInfo, CsiSnapshotInfo, VolumeMethod, VolumeResult};
-use velero_cluster::RawItem;
+use velero_cluster::{ItemRef, RawItem};
+use velero_plugin::item::{self, annotation};
 use velero_rules::quantity::Quantity;
 use velero_rules::volume_decision::VolumeDecision;
 
 use super::VOLUMES;
-use super::backup::{BackupContext, BackupVolumes, info_of, name_of};
+use super::backup::{BackupContext, BackupVolumes, info_of};
 use super::error::VolumeError;
 use super::method::Method;
 use super::restore::{RestoreContext, VolumeVerdict, Wishes};
 use super::saved::{AfterRun, SavedVolumes};
 use crate::lock;
-use crate::restore::object::annotation;
 use crate::restore::{Item, Target};
 
 /// The type of CSI snapshots.
@@ -44,7 +44,7 @@ impl Method for Csi {
     }
 
     async fn save_volume(&self, backup: &BackupContext<'_>, volume: &Value) -> Result<(), VolumeError> {
-        let entry = backup.journal.info().object(VOLUMES, None, name_of(volume));
+        let entry = backup.journal.info().item(ItemRef::new(VOLUMES, None, item::name(volume)));
         entry.message("The snapshot of the volume is left to the CSI actions on its claim");
         Ok(())
     }
@@ -142,7 +142,7 @@ impl BackupVolumes {
 
     /// An error unless the CSI snapshot of a volume is followed now.
     fn check_csi(&self, volume: &Value) -> Result<(), VolumeError> {
-        let name = name_of(volume);
+        let name = item::name(volume);
         let followed = lock(&self.infos).get(name).is_some_and(|info| info.result.is_none());
         if followed {
             return Ok(());

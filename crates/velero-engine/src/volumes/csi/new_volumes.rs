@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use velero_api::records::PvInfo;
-use velero_cluster::{Cluster, Error, RawItem, ResourceType};
+use velero_cluster::{Cluster, Error, RawItem, types};
+use velero_plugin::item::text;
 
 use super::RestoreContext;
 use crate::restore::Target;
-use crate::restore::object::text;
 use crate::{Journal, lock};
 
 /// How long a volume is waited for that is made only when a pod needs it.
@@ -52,17 +52,19 @@ impl Expected {
     }
 
     async fn give_back(&self, class: &str) -> Result<(), Error> {
-        let classes = ResourceType::new("storage.k8s.io/v1", "StorageClass", "storageclasses", false);
-        let class = if class.is_empty() { None } else { self.cluster.get(&classes, None, class).await? };
+        let class =
+            if class.is_empty() { None } else { self.cluster.get(types::STORAGE_CLASSES.item(None, class)).await? };
         let class = class.unwrap_or_default();
         if self.old.labels.is_empty() && text(&class, "/reclaimPolicy") == self.old.reclaim_policy {
             return Ok(());
         }
         let waits_for_pod = text(&class, "/volumeBindingMode") == "WaitForFirstConsumer";
         let patience = if waits_for_pod { FOR_CONSUMER.min(self.patience) } else { self.patience };
-        let claims = ResourceType::new("v1", "PersistentVolumeClaim", "persistentvolumeclaims", true);
         let bound = |claim: Option<&Value>| claim.is_none_or(|claim| text(claim, "/status/phase") == "Bound");
-        let waited = self.cluster.wait_until(&claims, Some(&self.namespace), &self.claim, patience, bound).await;
+        let waited = self
+            .cluster
+            .wait_until(types::PERSISTENT_VOLUME_CLAIMS.item(Some(&self.namespace), &self.claim), patience, bound)
+            .await;
         let claim = match waited {
             Err(Error::TimedOut { .. }) if waits_for_pod => None,
             waited => waited?,
@@ -71,13 +73,12 @@ impl Expected {
         let Some(volume) = claim.map(|claim| text(&claim, "/spec/volumeName").to_owned()) else {
             return Ok(());
         };
-        let volumes = ResourceType::new("v1", "PersistentVolume", "persistentvolumes", false);
         let spec = match self.old.reclaim_policy.as_str() {
             "" => json!({}),
             policy => json!({"persistentVolumeReclaimPolicy": policy}),
         };
         let patch = json!({"metadata": {"labels": self.old.labels}, "spec": spec});
-        self.cluster.merge_patch(&volumes, None, &volume, &patch).await?;
+        self.cluster.merge_patch(types::PERSISTENT_VOLUMES.item(None, &volume), &patch).await?;
         Ok(())
     }
 }

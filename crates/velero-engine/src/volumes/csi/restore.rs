@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 use velero_api::records::{BackupVolumeInfo, CsiSnapshotInfo, PvInfo, RestoreVolumeInfo, VolumeMethod};
+use velero_plugin::item::text;
 
 use super::super::restore::RestoreVolumes;
-use crate::restore::object::text;
 
 impl RestoreVolumes {
     /// Notes a claim whose volume is made of a CSI snapshot.

@@ -9,16 +9,19 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::OnceCell;
+use velero_api::metadata;
 use velero_api::records::{
     BackupOperation, BackupOperationSpec, BackupVolumeInfo, ResourceIdentifier, Snapshot, SnapshotPhase, SnapshotSpec,
     SnapshotStatus, VolumeMethod,
 };
+use velero_cluster::ItemRef;
+use velero_plugin::item;
 use velero_plugin::{VolumeInfo, VolumeSnapshotter};
 use velero_rules::volume_decision::VolumeDecision;
 use velero_rules::volume_zone::zone_of;
 
 use super::VOLUMES;
-use super::backup::{BY_SNAPSHOT, BackupContext, info_of, name_of};
+use super::backup::{BY_SNAPSHOT, BackupContext, info_of};
 use super::error::VolumeError;
 use super::method::Method;
 use super::restore::{RestoreContext, VolumeVerdict, Wishes};
@@ -74,17 +77,17 @@ impl Method for Native {
     }
 
     async fn save_volume(&self, backup: &BackupContext<'_>, volume: &Value) -> Result<(), VolumeError> {
-        let name = name_of(volume);
+        let name = item::name(volume);
         let moves = backup.moves_data();
         if self.take_snapshot(backup, name, volume).await? {
             if moves {
-                let warning = backup.journal.warning().object(VOLUMES, None, name);
+                let warning = backup.journal.warning().item(ItemRef::new(VOLUMES, None, name));
                 warning.message("The data of the volume stays where its snapshot is: snapshotters do not move data");
             }
             return Ok(());
         }
         let reason = "no applicable volumesnapshotter found";
-        let entry = backup.journal.info().object(VOLUMES, None, name);
+        let entry = backup.journal.info().item(ItemRef::new(VOLUMES, None, name));
         entry.message(&format!("No snapshot of the volume is taken: {reason}"));
         backup.volumes.note_skipped(volume, BY_SNAPSHOT, reason);
         if moves && volume["spec"]["csi"].is_object() {
@@ -169,7 +172,7 @@ impl Native {
         let spec = known.snapshot_spec(backup, name, info, zone);
         backup.note_snapshot(volume, Snapshot { spec, status });
         let id = answer.map_err(|error| failed("taking a snapshot of", error))?;
-        let entry = backup.journal.info().object(VOLUMES, None, name).field("snapshot", id.clone());
+        let entry = backup.journal.info().item(ItemRef::new(VOLUMES, None, name)).field("snapshot", id.clone());
         entry.field("volumeSnapshotLocation", known.location.clone()).message("Took a snapshot of the volume");
         if snapshotter.follows_uploads() {
             known.record_upload(backup, name, id);
@@ -182,7 +185,7 @@ impl Native {
     async fn find_snapshotter(&self, backup: &BackupContext<'_>, name: &str, volume: &Value) -> Option<Known> {
         for (location, opened) in &self.locations.locations {
             let trouble = |error: &dyn std::fmt::Display, message: &str| {
-                let entry = backup.journal.error().object(VOLUMES, None, name).error(error);
+                let entry = backup.journal.error().item(ItemRef::new(VOLUMES, None, name)).error(error);
                 entry.field("volumeSnapshotLocation", location.clone()).message(message);
             };
             let opened = opened.get_or_init(|| async {
@@ -207,10 +210,9 @@ impl Native {
 
 impl Known {
     fn snapshot_spec(&self, backup: &BackupContext<'_>, name: &str, info: VolumeInfo, zone: String) -> SnapshotSpec {
-        let metadata = &backup.backup.metadata;
         SnapshotSpec {
-            backup_name: metadata.name.clone().unwrap_or_default(),
-            backup_uid: metadata.uid.clone().unwrap_or_default(),
+            backup_name: metadata::name(backup.backup).to_owned(),
+            backup_uid: metadata::uid(backup.backup).to_owned(),
             location: self.location.clone(),
             persistent_volume_name: name.to_owned(),
             provider_volume_id: self.volume_id.clone(),
@@ -225,11 +227,7 @@ impl Known {
     fn record_upload(&self, backup: &BackupContext<'_>, name: &str, snapshot_id: String) {
         let spec = BackupOperationSpec {
             backup_item_action: self.snapshotter.name().to_owned(),
-            resource_identifier: ResourceIdentifier {
-                resource: VOLUMES.to_owned(),
-                name: name.to_owned(),
-                ..ResourceIdentifier::default()
-            },
+            resource_identifier: ResourceIdentifier::new("", VOLUMES, "", name),
             operation_id: snapshot_id,
             volume_snapshot_location: self.location.clone(),
             ..BackupOperationSpec::default()
@@ -239,9 +237,8 @@ impl Known {
 }
 
 fn tags(backup: &BackupContext<'_>, name: &str) -> BTreeMap<String, String> {
-    let metadata = &backup.backup.metadata;
-    let mut tags = metadata.labels.clone().unwrap_or_default();
-    tags.insert(BACKUP_TAG.to_owned(), metadata.name.clone().unwrap_or_default());
+    let mut tags = backup.backup.metadata.labels.clone().unwrap_or_default();
+    tags.insert(BACKUP_TAG.to_owned(), metadata::name(backup.backup).to_owned());
     tags.insert(VOLUME_TAG.to_owned(), name.to_owned());
     tags
 }

@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use velero_api::annotations::ORIGINAL_PV_NAME;
 use velero_api::records::{RestoreVolumeInfo, Snapshot, VolumeMethod};
-use velero_cluster::{Error, ResourceType};
+use velero_cluster::{Error, ItemRef, types};
 use velero_plugin::VolumeInfo;
+use velero_plugin::item::{set_annotation, text};
 
+use super::super::VOLUMES;
 use super::super::restore::RestoreContext;
-use super::super::{CLAIMS, VOLUMES};
 use super::Native;
-use crate::restore::object::{self, reset_binding, text};
+use crate::restore::object::reset_binding;
 use crate::restore::{Item, Trouble};
 
 const POLL: Duration = Duration::from_secs(1);
-const NAMESPACES: &str = "namespaces";
 
 impl Native {
     /// Makes a volume from its snapshot and puts it behind the object, under another name if that is in use.
@@ -29,7 +29,7 @@ impl Native {
         volume: &mut Value,
     ) -> Result<(), Trouble> {
         let failed = |error: Error| Trouble::error(format!("error restoring {}: {error}", item.id()));
-        let live = look_up(restore, VOLUMES, None, &item.name).await.map_err(failed)?;
+        let live = look_up(restore, types::PERSISTENT_VOLUMES.item(None, &item.name)).await.map_err(failed)?;
         let mut is_renamed = live.is_some() && restore.volumes.moves_claim(volume);
         restore.volumes.map_claim(volume);
         if !is_renamed && live.is_some() && stays(restore, item).await? {
@@ -66,7 +66,7 @@ impl Native {
         let info = VolumeInfo { volume_type: snapshot.spec.volume_type.clone(), iops: snapshot.spec.volume_iops };
         let made = snapshotter.create_volume_from_snapshot(id, &info, &snapshot.spec.volume_az).await;
         let volume_id = made.map_err(failed)?;
-        let entry = restore.journal.info().object(VOLUMES, None, &item.name).field("snapshot", id.clone());
+        let entry = restore.journal.info().item(ItemRef::new(VOLUMES, None, &item.name)).field("snapshot", id.clone());
         entry.field("volumeID", volume_id.clone()).message("Made a volume from its snapshot");
         snapshotter.set_volume_id(volume, &volume_id).await.map_err(failed)
     }
@@ -100,7 +100,7 @@ fn rename_volume(restore: &RestoreContext<'_>, item: &Item, volume: &mut Value) 
     if text(volume, "/metadata/name") == &*item.name {
         volume["metadata"]["name"] = json!(format!("velero-clone-{}", uuid::Uuid::new_v4()));
     }
-    object::annotate(volume, ORIGINAL_PV_NAME, &item.name);
+    set_annotation(volume, ORIGINAL_PV_NAME, &item.name);
     restore.volumes.rename(&item.name, text(volume, "/metadata/name"));
 }
 
@@ -109,7 +109,8 @@ async fn stays(restore: &RestoreContext<'_>, item: &Item) -> Result<bool, Troubl
     let failed = |error: Error| Trouble::error(format!("error waiting for the present {}: {error}", item.id()));
     let deadline = Instant::now() + restore.terminating_timeout;
     loop {
-        let Some(live) = look_up(restore, VOLUMES, None, &item.name).await.map_err(failed)? else {
+        let Some(live) = look_up(restore, types::PERSISTENT_VOLUMES.item(None, &item.name)).await.map_err(failed)?
+        else {
             return Ok(false);
         };
         if !is_leaving(restore, &live).await.map_err(failed)? {
@@ -139,22 +140,12 @@ async fn is_leaving(restore: &RestoreContext<'_>, volume: &Value) -> Result<bool
         return Ok(false);
     }
     let goes = |found: Option<Value>| found.as_ref().is_none_or(is_terminating);
-    Ok(goes(look_up(restore, CLAIMS, Some(namespace), claim).await?)
-        || goes(look_up(restore, NAMESPACES, None, namespace).await?))
+    Ok(goes(look_up(restore, types::PERSISTENT_VOLUME_CLAIMS.item(Some(namespace), claim)).await?)
+        || goes(look_up(restore, types::NAMESPACES.item(None, namespace)).await?))
 }
 
-async fn look_up(
-    restore: &RestoreContext<'_>,
-    resource: &str,
-    namespace: Option<&str>,
-    name: &str,
-) -> Result<Option<Value>, Error> {
-    let kind = match resource {
-        VOLUMES => ResourceType::new("v1", "PersistentVolume", VOLUMES, false),
-        CLAIMS => ResourceType::new("v1", "PersistentVolumeClaim", CLAIMS, true),
-        other => ResourceType::new("v1", "Namespace", other, false),
-    };
-    restore.pace.send(restore.cluster, restore.cluster.get(&kind, namespace, name)).await
+async fn look_up(restore: &RestoreContext<'_>, item: ItemRef<'_>) -> Result<Option<Value>, Error> {
+    restore.pace.send(restore.cluster, restore.cluster.get(item)).await
 }
 
 fn is_terminating(object: &Value) -> bool {

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use velero_api::FeatureFlags;
 use velero_api::v1::{Backup, BackupProgress, BackupSpec};
 use velero_archive::ArchiveReader;
-use velero_cluster::{Cluster, Discovery, ResourceType};
+use velero_cluster::{Cluster, Discovery, ResourceType, types};
 use velero_engine::Journal;
 use velero_engine::backup::{self, BackupError, BackupOutcome, BackupRequest};
 use velero_engine::journal::{Level, LogFormat};
@@ -119,7 +119,7 @@ impl Scene {
     /// Waits until an object looks as expected.
     pub async fn wait(&self, kind: &ResourceType, name: &str, expected: impl Fn(&Value) -> bool + Send + Sync) {
         let is_so = |object: Option<&Value>| object.is_some_and(&expected);
-        self.cluster.wait_until(kind, Some(&self.namespace), name, Duration::from_secs(30), is_so).await.unwrap();
+        self.cluster.wait_until(kind.item(Some(&self.namespace), name), Duration::from_secs(30), is_so).await.unwrap();
     }
 }
 
@@ -141,21 +141,21 @@ impl Taken {
 }
 
 pub fn config_maps() -> ResourceType {
-    ResourceType::new("v1", "ConfigMap", "configmaps", true)
+    types::CONFIG_MAPS.clone()
 }
 
 pub fn pods() -> ResourceType {
-    ResourceType::new("v1", "Pod", "pods", true)
+    types::PODS.clone()
 }
 
 pub fn claims() -> ResourceType {
-    ResourceType::new("v1", "PersistentVolumeClaim", "persistentvolumeclaims", true)
+    types::PERSISTENT_VOLUME_CLAIMS.clone()
 }
 
 pub fn volumes() -> ResourceType {
-    ResourceType::new("v1", "PersistentVolume", "persistentvolumes", false)
+    types::PERSISTENT_VOLUMES.clone()
 }
 
 pub fn service_accounts() -> ResourceType {
-    ResourceType::new("v1", "ServiceAccount", "serviceaccounts", true)
+    types::SERVICE_ACCOUNTS.clone()
 }

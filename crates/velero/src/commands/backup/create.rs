@@ -6,6 +6,7 @@ use anyhow::{Result, anyhow, bail, ensure};
 use k8s_openapi::api::core::v1::TypedLocalObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use velero_api::labels;
+use velero_api::metadata;
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{
     Backup, BackupSpec, BackupStorageLocation, DownloadTargetKind, Schedule, UploaderConfigForBackup,
@@ -17,7 +18,7 @@ use velero_rules::ordering::parse_ordered_resources;
 use super::describe::wanted;
 use crate::arguments::values::{StringList, merged};
 use crate::arguments::{BackupContent, BackupCreateArguments, DownloadArguments};
-use crate::commands::select::{aggregate, name_of};
+use crate::commands::select::aggregate;
 use crate::commands::wait::{Operations, Progress, wait};
 use crate::download::Downloader;
 use crate::output::describe::FetchError;
@@ -52,7 +53,7 @@ pub(crate) async fn create(session: &Session, arguments: BackupCreateArguments) 
 
 async fn submit(session: &Session, backup: &Backup, wait_for_end: bool) -> Result<()> {
     let printer = session.printer;
-    let name = name_of(backup);
+    let name = metadata::name(backup);
     session.create(backup).await?;
     printer.line(format_args!("Backup request {name:?} submitted successfully."))?;
     if !wait_for_end {
@@ -72,7 +73,7 @@ async fn submit(session: &Session, backup: &Backup, wait_for_end: bool) -> Resul
 
 /// Says what went wrong, if anything did.
 async fn tell_errors(session: &Session, backup: &Backup) -> Result<()> {
-    let (status, name) = (&backup.status, name_of(backup));
+    let (status, name) = (&backup.status, metadata::name(backup));
     let fetch = async {
         let downloader = Downloader::new(session, &DownloadArguments::default(), &backup.spec.storage_location).await;
         match downloader {
@@ -192,7 +193,7 @@ fn config_map(name: &str) -> Option<TypedLocalObjectReference> {
 
 /// A backup as the schedule would make it now.
 fn from_schedule(schedule: Schedule, name: Option<&str>, namespace: &str) -> Backup {
-    let schedule_name = name_of(&schedule).to_owned();
+    let schedule_name = metadata::name(&schedule).to_owned();
     let generated = || format!("{schedule_name}-{}", Clock::system().in_utc().digits());
     let name = name.map_or_else(generated, str::to_owned);
     let template = schedule.spec.template;

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use velero_api::labels;
+use velero_api::metadata;
 use velero_api::v1::{Backup, DeleteBackupRequest, DeleteBackupRequestSpec};
 
 use crate::arguments::DeleteArguments;
-use crate::commands::select::{aggregate, confirm_deletion, name_of, select};
+use crate::commands::select::{aggregate, confirm_deletion, select};
 use crate::session::Session;
 
 /// Asks the server to delete backups with all their data.
@@ -21,7 +22,7 @@ pub(crate) async fn delete(session: &Session, arguments: &DeleteArguments) -> Re
     }
     let mut errors = selected.missing;
     for backup in &selected.items {
-        let name = name_of(backup);
+        let name = metadata::name(backup);
         match session.create(&deletion_request(session.namespace(), backup)).await {
             Err(error) => errors.push(error),
             Ok(_) => session.printer.line(format_args!(
@@ -33,14 +34,14 @@ pub(crate) async fn delete(session: &Session, arguments: &DeleteArguments) -> Re
 }
 
 fn deletion_request(namespace: &str, backup: &Backup) -> DeleteBackupRequest {
-    let name = name_of(backup);
+    let name = metadata::name(backup);
     let spec = DeleteBackupRequestSpec { backup_name: name.to_owned(), ..DeleteBackupRequestSpec::default() };
     let mut request = DeleteBackupRequest { spec, ..DeleteBackupRequest::default() };
     request.metadata.namespace = Some(namespace.to_owned());
     request.metadata.generate_name = Some(format!("{name}-"));
     request.metadata.labels = Some(BTreeMap::from([
         (labels::BACKUP_NAME.to_owned(), labels::valid_value(name)),
-        (labels::BACKUP_UID.to_owned(), backup.metadata.uid.clone().unwrap_or_default()),
+        (labels::BACKUP_UID.to_owned(), metadata::uid(backup).to_owned()),
     ]));
     request
 }

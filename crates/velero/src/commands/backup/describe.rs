@@ -3,11 +3,11 @@
 use anyhow::{Result, bail};
 use futures::join;
 use velero_api::labels;
+use velero_api::metadata;
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{Backup, DeleteBackupRequest, DownloadTargetKind, PodVolumeBackup};
 
 use crate::arguments::BackupDescribeArguments;
-use crate::commands::select::name_of;
 use crate::download::Downloader;
 use crate::output::Clock;
 use crate::output::describe::{BackupFiles, FetchError, Manner, describe_backup, describe_backup_as_json};
@@ -24,8 +24,8 @@ pub(crate) async fn describe(session: &Session, arguments: &BackupDescribeArgume
     let manner = Manner { clock: Clock::system(), style: session.printer.style, details: arguments.describe.details };
     let as_json = format == "json" && backups.len() == 1;
     for (position, backup) in backups.iter().enumerate() {
-        let uid = backup.metadata.uid.as_deref().unwrap_or_default();
-        let of_backup = format!("{}={}", labels::BACKUP_NAME, labels::valid_value(name_of(backup)));
+        let uid = metadata::uid(backup);
+        let of_backup = format!("{}={}", labels::BACKUP_NAME, labels::valid_value(metadata::name(backup)));
         let deletions: Vec<DeleteBackupRequest> =
             related(session, backup, &format!("{of_backup},{}={uid}", labels::BACKUP_UID), "DeleteBackupRequests")
                 .await;
@@ -46,7 +46,7 @@ async fn related<K: VeleroResource>(session: &Session, backup: &Backup, selector
     match session.list(selector).await {
         Ok(listed) => listed.items,
         Err(error) => {
-            session.printer.note(format_args!("error getting {what} for backup {}: {error:#}", name_of(backup)));
+            session.printer.note(format_args!("error getting {what} for backup {}: {error:#}", metadata::name(backup)));
             Vec::new()
         }
     }
@@ -54,7 +54,7 @@ async fn related<K: VeleroResource>(session: &Session, backup: &Backup, selector
 
 /// Fetches the files the description needs, at the same time.
 async fn fetch(session: &Session, arguments: &BackupDescribeArguments, backup: &Backup) -> Result<BackupFiles> {
-    let (status, name) = (&backup.status, name_of(backup));
+    let (status, name) = (&backup.status, metadata::name(backup));
     let details = arguments.describe.details;
     let downloader = Downloader::new(session, &arguments.describe.download, &backup.spec.storage_location).await?;
     let (results, operations, resource_list, volume_infos) = join!(

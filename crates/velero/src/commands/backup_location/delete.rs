@@ -2,11 +2,12 @@
 
 use anyhow::{Context, Error, Result};
 use velero_api::labels;
+use velero_api::metadata;
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{Backup, BackupRepository, BackupStorageLocation};
 
 use crate::arguments::DeleteArguments;
-use crate::commands::select::{aggregate, confirm_deletion, name_of, select};
+use crate::commands::select::{aggregate, confirm_deletion, select};
 use crate::session::Session;
 
 /// Deletes locations and, from the cluster only, the backups and repositories in them. The object store stays as it is.
@@ -20,7 +21,7 @@ pub(crate) async fn delete(session: &Session, arguments: &DeleteArguments) -> Re
     }
     let mut errors = selected.missing;
     for location in &selected.items {
-        let name = name_of(location);
+        let name = metadata::name(location);
         if let Err(error) = session.delete::<BackupStorageLocation>(name).await {
             errors.push(error);
             continue;
@@ -45,7 +46,7 @@ async fn delete_associated<K: VeleroResource>(session: &Session, location: &str,
     let mut errors = Vec::new();
     let title = format!("{}{}", what[..1].to_uppercase(), &what[1..]);
     for object in &items {
-        let name = name_of(object);
+        let name = metadata::name(object);
         match session.delete::<K>(name).await {
             Err(error) => errors.push(error.context(format!("delete {what} {name:?} associated with deleted BSL"))),
             Ok(()) => session

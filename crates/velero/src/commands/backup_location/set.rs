@@ -4,11 +4,11 @@ use std::fs;
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::ByteString;
+use velero_api::metadata;
 use velero_api::v1::BackupStorageLocation;
 
 use super::{credential, default_locations};
 use crate::arguments::BackupLocationSetArguments;
-use crate::commands::select::name_of;
 use crate::session::Session;
 
 /// Changes a backup storage location. What no flag names stays as it is.
@@ -20,7 +20,7 @@ pub(crate) async fn set(session: &Session, arguments: &BackupLocationSetArgument
     if arguments.default.0 == Some(true) {
         match default_locations(session).await?.as_slice() {
             [] => {}
-            [default] if name_of(default) == name => {
+            [default] if metadata::name(default) == name => {
                 return session.printer.line(format_args!(
                     "Backup storage location {name:?} is already the default backup storage location."
                 ));

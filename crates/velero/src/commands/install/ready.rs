@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::Api;
 use kube::api::ListParams;
 use tokio::time::{Instant, sleep};
+use velero_api::metadata;
 
 use crate::install::SERVER;
 use crate::session::{Session, api_error};
@@ -55,7 +56,7 @@ async fn state_of_pods(session: &Session) -> Result<String> {
 }
 
 fn state_of(pod: &Pod) -> String {
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let name = metadata::name(pod);
     let Some(status) = &pod.status else { return format!("pod {name} is new") };
     let containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
     let mut problems: Vec<String> = containers.filter_map(problem_of).collect();

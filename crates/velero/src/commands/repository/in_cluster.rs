@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, anyhow, ensure};
 use k8s_openapi::api::core::v1::{Secret, SecretKeySelector};
 use kube::Api;
+use velero_api::metadata;
 use velero_api::v1::{BackupRepository, BackupStorageLocation, BackupStorageLocationAccessMode};
 use velero_store::{Credentials, CustomerKey, StoreConfig};
 
@@ -108,7 +109,7 @@ async fn secret_of(
     let SecretKeySelector { name: secret, key, .. } = wanted;
     let found = secret_value(session, secret, key).await?;
     found.ok_or_else(|| {
-        let location = location.metadata.name.as_deref().unwrap_or_default();
+        let location = metadata::name(location);
         let namespace = session.namespace();
         anyhow!(
             "BackupStorageLocation {location:?}: {field} refers to key {key:?} of secret {secret:?}, which does not exist in namespace {namespace:?}"

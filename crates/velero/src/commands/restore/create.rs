@@ -3,6 +3,7 @@
 use anyhow::{Result, anyhow, bail, ensure};
 use k8s_openapi::api::core::v1::TypedLocalObjectReference;
 use velero_api::labels;
+use velero_api::metadata;
 use velero_api::v1::{
     Backup, ExistingResourcePolicy, Restore, RestoreSpec, RestoreStatusSpec, UploaderConfigForRestore,
 };
@@ -10,7 +11,6 @@ use velero_api::v1::{
 use super::preview;
 use crate::arguments::RestoreCreateArguments;
 use crate::arguments::values::{StringList, merged};
-use crate::commands::select::name_of;
 use crate::commands::wait::{Operations, Progress, wait};
 use crate::output::{Clock, Format, print_instead_of_create};
 use crate::session::Session;
@@ -70,7 +70,8 @@ async fn find_source(session: &Session, arguments: &RestoreCreateArguments) -> R
     ensure!(!backups.is_empty(), "No backups found for the schedule {schedule}");
     // The server only considers completed backups of a schedule, so others must be named here.
     let newest = (arguments.allow_partially_failed.0 == Some(true)).then(|| newest_restorable(&backups)).flatten();
-    Ok(newest.map_or_else(|| Source::Schedule(schedule.clone()), |backup| Source::Backup(name_of(backup).to_owned())))
+    Ok(newest
+        .map_or_else(|| Source::Schedule(schedule.clone()), |backup| Source::Backup(metadata::name(backup).to_owned())))
 }
 
 fn newest_restorable(backups: &[Backup]) -> Option<&Backup> {
@@ -137,7 +138,7 @@ fn build(namespace: &str, arguments: &RestoreCreateArguments, source: Source) ->
 
 async fn submit(session: &Session, restore: &Restore, wait_for_end: bool) -> Result<()> {
     let printer = session.printer;
-    let name = name_of(restore);
+    let name = metadata::name(restore);
     session.create(restore).await?;
     printer.line(format_args!("Restore request {name:?} submitted successfully."))?;
     if !wait_for_end {
@@ -189,7 +190,7 @@ mod tests {
             backup("newer", BackupPhase::PartiallyFailed, "2026-01-02T00:00:00Z"),
             backup("failed", BackupPhase::Failed, "2026-01-03T00:00:00Z"),
         ];
-        assert_eq!(newest_restorable(&backups).map(name_of), Some("newer"));
+        assert_eq!(newest_restorable(&backups).map(metadata::name), Some("newer"));
         assert_eq!(newest_restorable(&backups[2..]), None);
     }
 }

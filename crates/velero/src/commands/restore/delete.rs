@@ -1,10 +1,11 @@
 //! `velero restore delete`
 
 use anyhow::Result;
+use velero_api::metadata;
 use velero_api::v1::Restore;
 
 use crate::arguments::DeleteArguments;
-use crate::commands::select::{aggregate, confirm_deletion, name_of, select};
+use crate::commands::select::{aggregate, confirm_deletion, select};
 use crate::session::Session;
 
 /// Deletes restores; the server removes their files.
@@ -19,7 +20,7 @@ pub(crate) async fn delete(session: &Session, arguments: &DeleteArguments) -> Re
     }
     let mut errors = Vec::new();
     for restore in &selected.items {
-        let name = name_of(restore);
+        let name = metadata::name(restore);
         match session.delete::<Restore>(name).await {
             Err(error) => errors.push(error),
             Ok(()) => session.printer.line(format_args!(

@@ -3,11 +3,11 @@
 use anyhow::Result;
 use futures::join;
 use velero_api::labels;
+use velero_api::metadata;
 use velero_api::v1::{DownloadTargetKind, PodVolumeRestore, Restore};
 
 use crate::arguments::DescribeArguments;
 use crate::commands::backup::wanted;
-use crate::commands::select::name_of;
 use crate::download::{Downloader, location_of_restore};
 use crate::output::Clock;
 use crate::output::describe::{Manner, RestoreFiles, describe_restore};
@@ -18,7 +18,7 @@ pub(crate) async fn describe(session: &Session, arguments: &DescribeArguments) -
     let restores = session.select::<Restore>(&arguments.list.names, &arguments.list.selector).await?.items;
     let manner = Manner { clock: Clock::system(), style: session.printer.style, details: arguments.details };
     for (position, restore) in restores.iter().enumerate() {
-        let name = name_of(restore);
+        let name = metadata::name(restore);
         let selector = format!("{}={}", labels::RESTORE_NAME, labels::valid_value(name));
         let pod_volumes =
             session.list::<PodVolumeRestore>(&selector).await.map(|listed| listed.items).unwrap_or_else(|error| {
@@ -35,7 +35,7 @@ pub(crate) async fn describe(session: &Session, arguments: &DescribeArguments) -
 
 /// Fetches the files the description needs, at the same time.
 async fn fetch(session: &Session, arguments: &DescribeArguments, restore: &Restore) -> Result<RestoreFiles> {
-    let (status, name, details) = (&restore.status, name_of(restore), arguments.details);
+    let (status, name, details) = (&restore.status, metadata::name(restore), arguments.details);
     let location = location_of_restore(session, restore).await?;
     let downloader = Downloader::new(session, &arguments.download, &location).await?;
     let (results, operations, resource_list, volume_infos) = join!(

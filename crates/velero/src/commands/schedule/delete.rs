@@ -1,10 +1,11 @@
 //! `velero schedule delete`
 
 use anyhow::Result;
+use velero_api::metadata;
 use velero_api::v1::Schedule;
 
 use crate::arguments::DeleteArguments;
-use crate::commands::select::{aggregate, confirm_deletion, name_of, select};
+use crate::commands::select::{aggregate, confirm_deletion, select};
 use crate::session::Session;
 
 /// Deletes schedules; their backups stay unless the schedule owns them.
@@ -18,7 +19,7 @@ pub(crate) async fn delete(session: &Session, arguments: &DeleteArguments) -> Re
     }
     let mut errors = selected.missing;
     for schedule in &selected.items {
-        let name = name_of(schedule);
+        let name = metadata::name(schedule);
         match session.delete::<Schedule>(name).await {
             Err(error) => errors.push(error),
             Ok(()) => session.printer.line(format_args!("Schedule deleted: {name}"))?,

@@ -1,10 +1,11 @@
 //! `velero schedule pause` and `velero schedule unpause`
 
 use anyhow::{Context, Result};
+use velero_api::metadata;
 use velero_api::v1::Schedule;
 
 use crate::arguments::SchedulePauseArguments;
-use crate::commands::select::{aggregate, name_of, select, validate};
+use crate::commands::select::{aggregate, select, validate};
 use crate::session::Session;
 
 /// Pauses schedules, or lets them go on.
@@ -16,7 +17,7 @@ pub(crate) async fn pause(session: &Session, arguments: &SchedulePauseArguments,
     }
     let done = if paused { "paused" } else { "unpaused" };
     for schedule in &selected.items {
-        let name = name_of(schedule);
+        let name = metadata::name(schedule);
         if schedule.spec.paused == paused {
             session.printer.line(format_args!("Schedule {name} is already {done}, skip"))?;
             continue;

@@ -5,6 +5,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use kube::Api;
 use kube::api::ListParams;
+use velero_api::metadata;
 
 use crate::output::Availability;
 use crate::session::{Session, api_error};
@@ -30,7 +31,7 @@ pub(super) fn server_container(deployment: &Deployment) -> Option<&Container> {
 /// How many of its pods serve.
 pub(super) fn availability(deployment: &Deployment) -> Availability {
     Availability {
-        name: deployment.metadata.name.clone().unwrap_or_default(),
+        name: metadata::name(deployment).to_owned(),
         ready: deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or_default(),
         desired: deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1),
     }

@@ -5,6 +5,7 @@ use futures::{join, try_join};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use kube::Api;
 use kube::api::ListParams;
+use velero_api::metadata;
 use velero_api::v1::{Backup, BackupStorageLocation, DeleteBackupRequest, Restore, ServerStatusRequest};
 
 use super::deployment::{availability, server_deployment};
@@ -47,7 +48,7 @@ fn is_node_agent(set: &DaemonSet) -> bool {
 fn ready_agents(set: &DaemonSet) -> Availability {
     let status = set.status.as_ref();
     Availability {
-        name: set.metadata.name.clone().unwrap_or_default(),
+        name: metadata::name(set).to_owned(),
         ready: status.map_or(0, |status| status.number_ready),
         desired: status.map_or(0, |status| status.desired_number_scheduled),
     }

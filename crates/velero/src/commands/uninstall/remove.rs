@@ -14,6 +14,7 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
+use velero_api::metadata;
 
 use super::finalizers::absent_is_fine;
 use super::found::SELECTOR;
@@ -84,7 +85,7 @@ pub(super) async fn definitions(session: &Session) -> Result<()> {
         let left = api.list_metadata(&selected).await.map_err(api_error)?;
         let Some(definition) = left.items.first() else { return Ok(()) };
         if Instant::now() > deadline {
-            let name = definition.metadata.name.as_deref().unwrap_or_default();
+            let name = metadata::name(definition);
             bail!("definition {name} is not gone after {GONE_WITHIN:?}: objects of it have finalizers; remove them");
         }
         sleep(POLL).await;

@@ -1,6 +1,7 @@
 //! A backup.
 
 use velero_api::annotations;
+use velero_api::metadata;
 use velero_api::v1::{Backup, BackupPhase, DeleteBackupRequest, DeleteBackupRequestPhase, PodVolumeBackup};
 
 use super::backup_spec::describe_spec;
@@ -49,7 +50,7 @@ fn describe_phase(describer: &mut Describer<'_>, backup: &Backup) {
     };
     let hint = match phase {
         BackupPhase::Failed | BackupPhase::PartiallyFailed => {
-            let name = backup.metadata.name.as_deref().unwrap_or_default();
+            let name = metadata::name(backup);
             format!(" (run `velero backup logs {name}` for more information)")
         }
         _ => String::new(),

@@ -1,5 +1,6 @@
 //! A restore.
 
+use velero_api::metadata;
 use velero_api::records::{RestoreVolumeInfo, VolumeMethod};
 use velero_api::v1::{PodVolumeRestore, Restore, RestorePhase, RestoreSpec, RestoreStatus};
 
@@ -62,7 +63,7 @@ fn describe_phase(describer: &mut Describer<'_>, restore: &Restore) {
     };
     let hint = match phase {
         RestorePhase::Failed | RestorePhase::PartiallyFailed => {
-            let name = restore.metadata.name.as_deref().unwrap_or_default();
+            let name = metadata::name(restore);
             format!(" (run 'velero restore logs {name}' for more information)")
         }
         _ => String::new(),

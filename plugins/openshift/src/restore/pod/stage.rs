@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use velero_api::v1::Restore;
+use velero_plugin::item::{
+    annotation, elements, elements_mut, label, list_mut, remove, set_annotation, set_label, text,
+};
 
 use crate::compat::Compat;
-use crate::json::{annotation, elements, elements_mut, label, remove, set_annotation, set_label, text};
 use crate::names::{TRUE, annotations, labels};
 use crate::settings::Settings;
 use crate::workflow::Work;
@@ -29,14 +31,14 @@ pub(super) fn mark(pod: &mut Value) {
 /// Makes a pod of a stage sleep beside its claims.
 pub(super) fn adapt(pod: &mut Value, restore: &Restore, settings: &Settings) {
     let image = restore.annotation(annotations::STAGE_POD_IMAGE);
-    if label(pod, labels::STAGE_POD).is_empty() || image.is_empty() {
+    if label(pod, labels::STAGE_POD).unwrap_or_default().is_empty() || image.is_empty() {
         return;
     }
     if !settings.compat(Compat::StageAffinity) {
         mark(pod);
     }
     let kept = kept_volumes(pod);
-    if let Some(volumes) = pod.pointer_mut("/spec/volumes").and_then(Value::as_array_mut) {
+    if let Some(volumes) = list_mut(pod, "/spec/volumes") {
         volumes.retain(|volume| kept.contains(text(volume, "/name")));
     }
     for container in elements_mut(pod, "/spec/containers") {
@@ -51,7 +53,7 @@ pub(super) fn adapt(pod: &mut Value, restore: &Restore, settings: &Settings) {
 
 /// The volumes that are claims, without those the migration leaves out.
 fn kept_volumes(pod: &Value) -> BTreeSet<String> {
-    let excluded: BTreeSet<_> = annotation(pod, annotations::EXCLUDE_VOLUMES).split(',').collect();
+    let excluded: BTreeSet<_> = annotation(pod, annotations::EXCLUDE_VOLUMES).unwrap_or_default().split(',').collect();
     let claims = elements(pod, "/spec/volumes").filter(|volume| volume.get("persistentVolumeClaim").is_some());
     claims.map(|volume| text(volume, "/name")).filter(|name| !excluded.contains(name)).map(str::to_owned).collect()
 }

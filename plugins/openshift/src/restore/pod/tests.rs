@@ -29,8 +29,8 @@ fn secrets() -> PullSecrets {
 fn act(item: &Value, work: &Restore, takes_all: bool, made: bool, settings: &Settings) -> Result<RestoreItemOutcome> {
     let secrets = secrets();
     run(item, work, |input| match decide(input)? {
-        _ if stage::is_copy(work) => Ok(changed(input.item, stage::mark)),
-        None => Ok(skipped()),
+        _ if stage::is_copy(work) => Ok(RestoreItemOutcome::changed(input.item, stage::mark)),
+        None => Ok(RestoreItemOutcome::skipped()),
         Some(wanted) => restore(input, wanted, takes_all, made.then_some((&secrets, "shop")), settings),
     })
 }

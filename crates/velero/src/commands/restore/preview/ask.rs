@@ -6,13 +6,13 @@ use anyhow::{Result, anyhow, bail};
 use kube::api::PostParams;
 use tokio::time::{Instant, sleep};
 use velero_api::dry_run;
+use velero_api::metadata;
 use velero_api::v1::{Backup, DownloadTargetKind, Restore, RestorePhase};
 use velero_controllers::DryRunReport;
 use velero_engine::restore::Preview;
 
 use super::Found;
 use crate::arguments::DownloadArguments;
-use crate::commands::select::name_of;
 use crate::download::Downloader;
 use crate::output::RestorePreview;
 use crate::session::{Session, api_error};
@@ -73,7 +73,7 @@ async fn wait(session: &Session, name: &str) -> Result<Found> {
 async fn report(session: &Session, request: &Restore) -> Result<Found> {
     let backup: Backup = session.get(&request.spec.backup_name).await?;
     let downloader = Downloader::new(session, &DownloadArguments::default(), &backup.spec.storage_location).await?;
-    let report = downloader.fetch::<DryRunReport>(DownloadTargetKind::RestoreResults, name_of(request)).await;
+    let report = downloader.fetch::<DryRunReport>(DownloadTargetKind::RestoreResults, metadata::name(request)).await;
     downloader.remove_requests().await;
     let DryRunReport { backup, items, warnings, errors } =
         report.map_err(|error| anyhow!("cannot read what the server found out: {error}"))?;

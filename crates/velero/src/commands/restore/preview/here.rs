@@ -2,6 +2,7 @@
 //! cluster is asked as the person who runs the command may ask it, and nothing is restored.
 
 use anyhow::{Result, bail};
+use velero_api::metadata;
 use velero_api::v1::{DownloadTargetKind, Restore};
 use velero_controllers::server::Settings;
 use velero_controllers::{PreparedRestore, prepare_restore};
@@ -11,7 +12,6 @@ use velero_engine::restore::preview;
 
 use super::Found;
 use crate::arguments::DownloadArguments;
-use crate::commands::select::name_of;
 use crate::download::Downloader;
 use crate::output::RestorePreview;
 use crate::output::describe::FetchError;
@@ -31,7 +31,7 @@ pub(super) async fn look(session: &Session, restore: &Restore) -> Result<Found> 
     if !prepared.problems.is_empty() {
         return Ok(Found::Refused(prepared.problems));
     }
-    let location = prepared.location.as_ref().map(name_of).unwrap_or_default();
+    let location = prepared.location.as_ref().map(metadata::name).unwrap_or_default();
     let downloader = Downloader::new(session, &DownloadArguments::default(), location).await?;
     let found = look_with(session, &settings, prepared, &downloader).await;
     downloader.remove_requests().await;
@@ -52,7 +52,7 @@ async fn look_with(
         Err(error) => bail!("cannot read what backup {backup:?} did with volumes: {error}"),
     };
     let archive = downloader.reader(DownloadTargetKind::BackupContents, &backup, PATIENCE).await?;
-    let restore = name_of(&prepared.restore).to_owned();
+    let restore = metadata::name(&prepared.restore).to_owned();
     let journal = Journal::for_restore(session.namespace(), &restore, LogFormat::Text, Level::Warning);
     let request = prepared.request(&session.cluster, settings, volumes).await?;
     let preview = preview(request, archive, &journal).await?;

@@ -1,7 +1,7 @@
 //! Whose backup is being written: a small object that is there before any other file of a backup.
 //!
-//! Two clusters may share a bucket and a prefix, and make backups of the same name at the same time. Who creates the claim
-//! writes the files; whoever comes second finds it and leaves them alone. Velero takes no notice of it.
+//! Two clusters may share a bucket and a prefix, and make backups of the same name at the same time. Who creates the
+//! reservation writes the files; whoever comes second finds it and leaves them alone. Velero takes no notice of it.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -10,13 +10,13 @@ use velero_archive::BackupFile;
 use super::BackupStore;
 use crate::{Error, Result};
 
-/// How often the claim is tried while it comes and goes, or the store does not answer.
+/// How often a reservation is tried while it comes and goes, or the store does not answer.
 const TRIES: usize = 3;
 
 /// Whose backup is being written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct BackupClaim {
+pub struct BackupReservation {
     /// The UID of the Backup.
     pub uid: String,
     /// The cluster: the UID of its namespace `kube-system`.
@@ -25,15 +25,15 @@ pub struct BackupClaim {
     pub namespace: String,
     /// The server that writes it.
     pub holder: String,
-    /// When it was claimed, as in RFC 3339.
-    pub claimed_at: String,
+    /// When it was reserved, as in RFC 3339.
+    pub reserved_at: String,
 }
 
 impl BackupStore {
-    /// Claims the name of a backup; gives the claim of another if there is one.
-    pub async fn claim(&self, backup: &str, claim: &BackupClaim) -> Result<Option<BackupClaim>> {
-        let key = self.keys.backup_file(backup, BackupFile::Claim)?;
-        let document = Bytes::from(serde_json::to_vec_pretty(claim).map_err(velero_archive::Error::Json)?);
+    /// Reserves the name of a backup; gives the reservation of another if there is one.
+    pub async fn reserve(&self, backup: &str, reservation: &BackupReservation) -> Result<Option<BackupReservation>> {
+        let key = self.keys.backup_file(backup, BackupFile::Reservation)?;
+        let document = Bytes::from(serde_json::to_vec_pretty(reservation).map_err(velero_archive::Error::Json)?);
         let mut outcome = Err(Error::AlreadyExists { key: key.clone() });
         for _ in 0..TRIES {
             outcome = self.store.put_if_absent(&key, document.clone()).await;
@@ -47,8 +47,8 @@ impl BackupStore {
                 continue;
             }
             // Also when no answer came: it may be ours.
-            match self.claimed(backup).await? {
-                Some(found) if found.uid == claim.uid => return Ok(None),
+            match self.reservation(backup).await? {
+                Some(found) if found.uid == reservation.uid => return Ok(None),
                 Some(found) => return Ok(Some(found)),
                 None => {}
             }
@@ -56,9 +56,9 @@ impl BackupStore {
         outcome.and(Err(Error::AlreadyExists { key }))
     }
 
-    /// The claim of a backup that is being written, or was when its server ended.
-    pub async fn claimed(&self, backup: &str) -> Result<Option<BackupClaim>> {
-        let key = self.keys.backup_file(backup, BackupFile::Claim)?;
+    /// The reservation of a backup that is being written, or was when its server ended.
+    pub async fn reservation(&self, backup: &str) -> Result<Option<BackupReservation>> {
+        let key = self.keys.backup_file(backup, BackupFile::Reservation)?;
         let Some(content) = self.read_optional(&key).await? else { return Ok(None) };
         let read = serde_json::from_slice(&content);
         read.map(Some).map_err(|source| Error::Decode { key, source: source.into() })
@@ -66,8 +66,8 @@ impl BackupStore {
 
     /// The UID that the files of a backup carry; `None` when nothing says whose they are.
     pub async fn owner(&self, backup: &str) -> Result<Option<String>> {
-        if let Some(claim) = self.claimed(backup).await? {
-            return Ok(Some(claim.uid));
+        if let Some(reservation) = self.reservation(backup).await? {
+            return Ok(Some(reservation.uid));
         }
         match self.get_metadata(backup).await {
             Ok(stored) => Ok(stored.metadata.uid),
@@ -76,17 +76,17 @@ impl BackupStore {
         }
     }
 
-    /// Removes the files of a backup but its claim, unless they carry the UID of another.
+    /// Removes the files of a backup but its reservation, unless they carry the UID of another.
     pub async fn clear(&self, backup: &str, uid: &str) -> Result<()> {
         self.refuse_foreign(backup, uid).await?;
-        self.delete_all_but_claim(backup).await
+        self.delete_all_but_reservation(backup).await
     }
 
-    /// Gives the name of a backup back; the claim of another is left alone.
+    /// Gives the name of a backup back; the reservation of another is left alone.
     pub async fn release(&self, backup: &str, uid: &str) -> Result<()> {
-        match self.claimed(backup).await? {
-            Some(claim) if claim.uid == uid => {
-                self.store.delete_object(&self.keys.backup_file(backup, BackupFile::Claim)?).await
+        match self.reservation(backup).await? {
+            Some(reservation) if reservation.uid == uid => {
+                self.store.delete_object(&self.keys.backup_file(backup, BackupFile::Reservation)?).await
             }
             _ => Ok(()),
         }
@@ -118,8 +118,8 @@ mod tests {
         (directory, BackupStore::new(config.open().await.unwrap(), "p"))
     }
 
-    fn claim(uid: &str) -> BackupClaim {
-        BackupClaim { uid: uid.to_owned(), ..BackupClaim::default() }
+    fn reservation(uid: &str) -> BackupReservation {
+        BackupReservation { uid: uid.to_owned(), ..BackupReservation::default() }
     }
 
     fn backup(uid: &str) -> Backup {
@@ -129,23 +129,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_to_claim_a_name_has_it_until_its_metadata_are_stored() {
+    async fn the_first_to_reserve_a_name_has_it_until_its_metadata_are_stored() {
         let (directory, store) = location().await;
-        assert_eq!(store.claim("b1", &claim("a")).await.unwrap(), None);
-        assert_eq!(store.claim("b1", &claim("a")).await.unwrap(), None, "the answer may have been lost");
-        assert_eq!(store.claim("b1", &claim("b")).await.unwrap(), Some(claim("a")));
+        assert_eq!(store.reserve("b1", &reservation("a")).await.unwrap(), None);
+        assert_eq!(store.reserve("b1", &reservation("a")).await.unwrap(), None, "the answer may have been lost");
+        assert_eq!(store.reserve("b1", &reservation("b")).await.unwrap(), Some(reservation("a")));
         assert!(!store.backup_exists("b1").await.unwrap());
         assert!(matches!(store.put_metadata(&backup("b")).await, Err(Error::Foreign { .. })));
         store.put_metadata(&backup("a")).await.unwrap();
         let left: Vec<_> = std::fs::read_dir(directory.path().join("p/backups/b1")).unwrap().collect();
-        assert_eq!(left.len(), 1, "a complete backup needs no claim: {left:?}");
+        assert_eq!(left.len(), 1, "a complete backup needs no reservation: {left:?}");
     }
 
     #[tokio::test]
     async fn files_that_carry_another_uid_are_neither_removed_nor_released() {
         let (_directory, store) = location().await;
         for is_complete in [false, true] {
-            store.claim("b1", &claim("a")).await.unwrap();
+            store.reserve("b1", &reservation("a")).await.unwrap();
             store.put_file("b1", BackupFile::Log, Bytes::from_static(b"log")).await.unwrap();
             if is_complete {
                 store.put_metadata(&backup("a")).await.unwrap();
@@ -157,7 +157,8 @@ mod tests {
             assert!(store.get_file("b1", BackupFile::Log).await.unwrap().is_some());
             store.clear("b1", "a").await.unwrap();
             assert!(store.get_file("b1", BackupFile::Log).await.unwrap().is_none());
-            assert_eq!(store.claimed("b1").await.unwrap(), (!is_complete).then(|| claim("a")), "the claim goes last");
+            let left = (!is_complete).then(|| reservation("a"));
+            assert_eq!(store.reservation("b1").await.unwrap(), left, "the reservation goes last");
             store.release("b1", "a").await.unwrap();
             assert_eq!(store.owner("b1").await.unwrap(), None);
         }
@@ -167,8 +168,8 @@ mod tests {
     async fn of_many_at_the_same_time_one_has_the_name() {
         let (_directory, store) = location().await;
         let uids: Vec<String> = (0..20).map(|number| number.to_string()).collect();
-        let claims = uids.iter().map(|uid| async { store.claim("b1", &claim(uid)).await.unwrap().is_none() });
-        let winners = futures::future::join_all(claims).await.into_iter().filter(|won| *won).count();
+        let tries = uids.iter().map(|uid| async { store.reserve("b1", &reservation(uid)).await.unwrap().is_none() });
+        let winners = futures::future::join_all(tries).await.into_iter().filter(|won| *won).count();
         assert_eq!(winners, 1);
     }
 

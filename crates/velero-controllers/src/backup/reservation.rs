@@ -1,20 +1,20 @@
-//! The name of a backup in its location: claimed before the first file is written, and respected in the hands of others.
+//! The name of a backup in its location: reserved before the first file is written, respected in the hands of others.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::Api;
+use velero_api::metadata::{name, uid};
 use velero_api::v1::Backup;
 use velero_cluster::Error as ClusterError;
-use velero_store::{BackupClaim, BackupStore, Error as StoreError};
+use velero_store::{BackupReservation, BackupStore, Error as StoreError};
 
 use crate::backup::failure::Failure;
 use crate::runtime::clock;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
-use crate::runtime::objects::{name, uid};
 use crate::runtime::store_message::explain;
 
-/// Claims the name of a backup in its location, or says why the backup cannot be made there.
-pub(super) async fn claim_name(
+/// Reserves the name of a backup in its location, or says why the backup cannot be made there.
+pub(super) async fn reserve_name(
     context: &Context,
     store: &BackupStore,
     backup: &Backup,
@@ -25,24 +25,24 @@ pub(super) async fn claim_name(
         Failure::before_start(format!("error checking if backup already exists in object storage: {problem}"))
     };
     let cluster = cluster_identity(context).await.map_err(|error| Failure::before_start(describe(&error)))?;
-    let claim = BackupClaim {
+    let reservation = BackupReservation {
         uid: uid(backup).to_owned(),
         cluster,
         namespace: context.objects.namespace().to_owned(),
         holder: context.holder.identity().to_owned(),
-        claimed_at: clock::now().to_string(),
+        reserved_at: clock::now().to_string(),
     };
-    let mut other = store.claim(name(backup), &claim).await.map_err(failed)?;
-    if let Some(left) = other.take_if(|other| is_left_behind(other, &claim)) {
+    let mut other = store.reserve(name(backup), &reservation).await.map_err(failed)?;
+    if let Some(left) = other.take_if(|other| is_left_behind(other, &reservation)) {
         tracing::info!(backup = name(backup), uid = left.uid, "Removing what a deleted backup of this name left");
         store.clear(name(backup), &left.uid).await.map_err(failed)?;
         store.release(name(backup), &left.uid).await.map_err(failed)?;
-        other = store.claim(name(backup), &claim).await.map_err(failed)?;
+        other = store.reserve(name(backup), &reservation).await.map_err(failed)?;
     }
     if let Some(other) = other {
-        return Err(Failure::before_start(claimed_by(&other, name(backup), location)));
+        return Err(Failure::before_start(reserved_by(&other, name(backup), location)));
     }
-    // Whoever had the claim before may have come to an end.
+    // Whoever had the name before may have come to an end.
     match store.backup_exists(name(backup)).await {
         Ok(false) => Ok(()),
         Ok(true) => {
@@ -57,16 +57,17 @@ pub(super) async fn claim_name(
     }
 }
 
-/// Whether a claim is of a Backup that is gone: names are unique in a namespace, and this one has another object now.
-fn is_left_behind(other: &BackupClaim, ours: &BackupClaim) -> bool {
+/// Whether a reservation is of a Backup that is gone: names are unique in a namespace, and this one has another object
+/// now.
+fn is_left_behind(other: &BackupReservation, ours: &BackupReservation) -> bool {
     !other.cluster.is_empty() && (&other.cluster, &other.namespace) == (&ours.cluster, &ours.namespace)
 }
 
-fn claimed_by(other: &BackupClaim, backup: &str, location: &str) -> String {
-    let BackupClaim { uid, namespace, claimed_at, .. } = other;
+fn reserved_by(other: &BackupReservation, backup: &str, location: &str) -> String {
+    let BackupReservation { uid, namespace, reserved_at, .. } = other;
     format!(
         "backup already exists in object storage: another cluster is writing a backup {backup:?} to location \
-         {location:?} (UID {uid} in namespace {namespace}, since {claimed_at}); choose another name, or another prefix \
+         {location:?} (UID {uid} in namespace {namespace}, since {reserved_at}); choose another name, or another prefix \
          for each cluster; if that backup is gone, delete the folder backups/{backup}"
     )
 }
@@ -82,8 +83,8 @@ async fn cluster_identity(context: &Context) -> Result<String> {
 /// Whether the files under the name of a backup are its own: those of another cluster's backup may lie there instead. A
 /// backup that was brought in from the bucket has a UID of its own, but its files tell of the same run.
 pub(crate) async fn owns_files(store: &BackupStore, backup: &Backup) -> Result<bool> {
-    if let Some(claim) = store.claimed(name(backup)).await? {
-        return Ok(claim.uid == uid(backup));
+    if let Some(reservation) = store.reservation(name(backup)).await? {
+        return Ok(reservation.uid == uid(backup));
     }
     if !store.backup_exists(name(backup)).await? {
         return Ok(true);
@@ -108,18 +109,18 @@ fn is_of_run(stored: &Backup, backup: &Backup) -> bool {
 mod tests {
     use super::*;
 
-    fn claim(uid: &str, cluster: &str, namespace: &str) -> BackupClaim {
+    fn reservation(uid: &str, cluster: &str, namespace: &str) -> BackupReservation {
         let [uid, cluster, namespace] = [uid, cluster, namespace].map(str::to_owned);
-        BackupClaim { uid, cluster, namespace, ..BackupClaim::default() }
+        BackupReservation { uid, cluster, namespace, ..BackupReservation::default() }
     }
 
     #[test]
-    fn only_a_claim_of_the_same_cluster_and_namespace_can_be_left_behind() {
-        let ours = claim("1", "c1", "velero");
-        assert!(is_left_behind(&claim("2", "c1", "velero"), &ours));
-        assert!(!is_left_behind(&claim("2", "c2", "velero"), &ours));
-        assert!(!is_left_behind(&claim("2", "c1", "other"), &ours));
-        assert!(!is_left_behind(&claim("2", "", "velero"), &claim("1", "", "velero")));
+    fn only_a_reservation_of_the_same_cluster_and_namespace_can_be_left_behind() {
+        let ours = reservation("1", "c1", "velero");
+        assert!(is_left_behind(&reservation("2", "c1", "velero"), &ours));
+        assert!(!is_left_behind(&reservation("2", "c2", "velero"), &ours));
+        assert!(!is_left_behind(&reservation("2", "c1", "other"), &ours));
+        assert!(!is_left_behind(&reservation("2", "", "velero"), &reservation("1", "", "velero")));
     }
 
     #[test]
