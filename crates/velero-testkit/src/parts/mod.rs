@@ -1,6 +1,8 @@
 //! The parts of a box, one file each. A part knows how it is installed, started, checked and stopped; the order in
 //! which parts start is the business of [`crate::test_box`].
 
+mod api_client;
+mod apply;
 mod azurite;
 mod certificates;
 mod container_registry;
@@ -32,6 +34,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::machine::{Machine, wait_until};
 
+pub(crate) use api_client::{client, forget};
 pub use azurite::{AZURE_ACCOUNT, AZURE_CONTAINER, AZURE_KEY, Azurite};
 pub use certificates::Certificates;
 pub use container_registry::ContainerRegistryPart;
