@@ -47,7 +47,7 @@ pub use gcs_gateway::{GCS_BUCKET, GcsGateway};
 pub use images::{Images, WORKLOAD_IMAGE};
 pub use internal_registry::InternalRegistry;
 pub use kube_apiserver::KubeApiserver;
-pub use kube_controller_manager::KubeControllerManager;
+pub use kube_controller_manager::{CLAIMS_EVERY, KubeControllerManager};
 pub use kube_proxy::KubeProxy;
 pub use kube_scheduler::KubeScheduler;
 pub use kubelet::{Kubelet, NODE_NAME};
