@@ -24,6 +24,8 @@ pub enum Edition {
     Ours,
     /// Ours, built for speed.
     OursReleased,
+    /// Ours, built for speed but not as a whole, which takes a fraction of the time.
+    OursQuick,
 }
 
 impl Edition {
@@ -33,6 +35,7 @@ impl Edition {
             Self::Peer => Tool::Velero.path(),
             Self::Ours => install::our_binary("dev"),
             Self::OursReleased => install::our_binary("release"),
+            Self::OursQuick => install::our_binary("quick"),
         }
     }
 
