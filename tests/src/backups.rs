@@ -30,9 +30,7 @@ pub fn create(server: &VeleroServer, name: &str, spec: &Value) -> Result<()> {
 pub fn ended(server: &VeleroServer, name: &str, deadline: Duration) -> Result<Value> {
     let mut backup = Value::Null;
     wait_until("the backup to end", deadline, || {
-        let text =
-            server.machine().kubectl(&["-n", server.namespace(), "get", "backups.velero.io", name, "-o", "json"])?;
-        backup = serde_json::from_str(&text)?;
+        backup = server.object("backups", name)?;
         let phase = backup["status"]["phase"].as_str().unwrap_or("New");
         ensure!(ENDED.contains(&phase), "{name} is {phase}, the server's log: {}", server.log().display());
         Ok(())

@@ -12,6 +12,14 @@ use velero_testkit::{TestBox, VeleroServer, objects};
 /// How long pods may take to run, and drivers to finish.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The kinds that snapshots are made of.
+const SNAPSHOT_KINDS: [(&str, &str, &str); 4] = [
+    ("snapshot.storage.k8s.io", "v1", "volumesnapshot"),
+    ("snapshot.storage.k8s.io", "v1", "volumesnapshotcontent"),
+    ("groupsnapshot.storage.k8s.io", "v1beta2", "volumegroupsnapshot"),
+    ("groupsnapshot.storage.k8s.io", "v1beta2", "volumegroupsnapshotcontent"),
+];
+
 /// A namespace with a StatefulSet whose pods each fill a volume of their own once.
 pub fn stateful_set(namespace: &str, replicas: u32) -> Vec<Value> {
     let labels = json!({"app": "db"});
@@ -46,9 +54,9 @@ pub fn stateful_set(namespace: &str, replicas: u32) -> Vec<Value> {
 /// Waits until all pods of the StatefulSet have their data.
 pub fn wait_for_set(machine: &Machine, namespace: &str, replicas: u32) -> Result<()> {
     wait_until("the pods to be ready", PATIENCE, || {
-        let ready = "-o=jsonpath={.status.readyReplicas}";
-        let ready = machine.kubectl(&["-n", namespace, "get", "statefulset", "db", ready])?;
-        ensure!(ready == replicas.to_string(), "{ready:?} of {replicas} are ready");
+        let set = machine.read(&format!("/apis/apps/v1/namespaces/{namespace}/statefulsets/db"))?;
+        let ready = &set["status"]["readyReplicas"];
+        ensure!(*ready == replicas, "{ready} of {replicas} are ready");
         Ok(())
     })
 }
@@ -65,17 +73,21 @@ pub fn sums(machine: &Machine, namespace: &str, replicas: u32) -> Result<Vec<Str
 /// Waits until claims are bound.
 pub fn wait_for_claims(machine: &Machine, namespace: &str) -> Result<()> {
     wait_until("the claims to be bound", PATIENCE, || {
-        let phases = machine.kubectl(&["-n", namespace, "get", "pvc", "-o=jsonpath={.items[*].status.phase}"])?;
-        ensure!(!phases.is_empty() && phases.split(' ').all(|phase| phase == "Bound"), "{phases}");
+        let claims = machine.items(&format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims"))?;
+        let phases: Vec<&Value> = claims.iter().map(|claim| &claim["status"]["phase"]).collect();
+        ensure!(!phases.is_empty() && phases.iter().all(|phase| **phase == "Bound"), "{phases:?}");
         Ok(())
     })
 }
 
 /// The snapshots and contents in the cluster, by kind and name; restored ones are not among them.
 pub fn snapshot_objects(machine: &Machine) -> Result<Vec<String>> {
-    let kinds = "volumesnapshots,volumesnapshotcontents,volumegroupsnapshots,volumegroupsnapshotcontents";
-    let list = machine.kubectl(&["get", kinds, "-A", "-l", "!velero.io/restore-name", "-o", "name"])?;
-    Ok(list.lines().map(str::to_owned).collect())
+    let mut found = Vec::new();
+    for (group, version, kind) in SNAPSHOT_KINDS {
+        let path = format!("/apis/{group}/{version}/{kind}s?labelSelector=%21velero.io%2Frestore-name");
+        found.extend(machine.names_at(&path)?.into_iter().map(|name| format!("{kind}.{group}/{name}")));
+    }
+    Ok(found)
 }
 
 /// Waits until the cluster has no snapshot of a backup any more.
@@ -95,15 +107,14 @@ pub fn held(volumes: &BTreeSet<String>) -> Result<BTreeSet<String>> {
 
 /// The handles of the volumes in this cluster.
 pub fn volumes(machine: &Machine) -> Result<BTreeSet<String>> {
-    let handles = machine.kubectl(&["get", "pv", "-o=jsonpath={.items[*].spec.csi.volumeHandle}"])?;
-    Ok(handles.split_whitespace().map(str::to_owned).collect())
+    let volumes = machine.items("/api/v1/persistentvolumes")?;
+    Ok(volumes.iter().filter_map(|volume| Some(volume["spec"]["csi"]["volumeHandle"].as_str()?.to_owned())).collect())
 }
 
 /// Waits until a backup is in a phase.
 pub fn wait_for_phase(server: &VeleroServer, backup: &str, wanted: &str) -> Result<()> {
     wait_until("the phase of the backup", PATIENCE, || {
-        let phase = "-o=jsonpath={.status.phase}";
-        let phase = server.machine().kubectl(&["-n", server.namespace(), "get", "backups.velero.io", backup, phase])?;
+        let phase = &server.object("backups", backup)?["status"]["phase"];
         ensure!(phase == wanted, "{backup} is {phase}, wanted is {wanted}");
         Ok(())
     })
@@ -113,12 +124,10 @@ pub fn wait_for_phase(server: &VeleroServer, backup: &str, wanted: &str) -> Resu
 pub fn delete(server: &VeleroServer, backup: &str) -> Result<()> {
     server.velero(&["backup", "delete", backup, "--confirm"])?;
     wait_until("the backup to be deleted", PATIENCE, || {
-        let namespace = server.namespace();
-        let left = server.machine().kubectl(&["-n", namespace, "get", "backups.velero.io", "-o", "name"])?;
-        let problems = "-o=jsonpath={.items[*].status.errors}";
-        let problems =
-            server.machine().kubectl(&["-n", namespace, "get", "deletebackuprequests.velero.io", problems])?;
-        ensure!(!left.lines().any(|name| name.ends_with(&format!("/{backup}"))), "{left} {problems}");
+        let left = server.machine().names_at(&server.path("backups"))?;
+        let requests = server.machine().items(&server.path("deletebackuprequests"))?;
+        let problems: Vec<&Value> = requests.iter().map(|request| &request["status"]["errors"]).collect();
+        ensure!(!left.iter().any(|name| name == backup), "{left:?} {problems:?}");
         Ok(())
     })
 }

@@ -11,4 +11,5 @@ pub mod host;
 pub mod openshift;
 pub mod picture;
 pub mod restores;
+pub mod types;
 pub mod workloads;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use velero_testkit::machine::Machine;
 
-use crate::difference;
+use crate::{difference, types};
 
 /// Types whose objects come and go by themselves.
 const RESTLESS: &[&str] = &[
@@ -36,13 +36,16 @@ pub struct Picture(pub BTreeMap<String, Value>);
 impl Picture {
     /// Takes the picture of all objects that tests or users made.
     pub fn take(machine: &Machine) -> Result<Self> {
-        let types = machine.kubectl(&["api-resources", "--verbs=list,create,delete", "-o", "name"])?;
-        let types: Vec<&str> =
-            types.lines().filter(|name| !RESTLESS.contains(name) && !name.ends_with(".velero.io")).collect();
-        let text = machine.kubectl(&["get", &types.join(","), "--all-namespaces", "-o", "json"])?;
-        let list: Value = serde_json::from_str(&text)?;
-        let objects = list["items"].as_array().into_iter().flatten().filter(|object| is_of_a_user(object));
-        Ok(Self(objects.map(|object| (key(object), normalised(object.clone()))).collect()))
+        let mut objects = BTreeMap::new();
+        for kind in types::all(machine)? {
+            let name = kind.name();
+            if RESTLESS.contains(&name.as_str()) || name.ends_with(".velero.io") {
+                continue;
+            }
+            let found = kind.objects(machine)?.into_iter().filter(is_of_a_user);
+            objects.extend(found.map(|object| (key(&object), normalised(object))));
+        }
+        Ok(Self(objects))
     }
 
     /// What differs, one line a difference; each object is named.

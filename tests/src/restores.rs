@@ -46,9 +46,7 @@ pub fn create(server: &VeleroServer, name: &str, spec: &Value) -> Result<()> {
 pub fn ended(server: &VeleroServer, name: &str, deadline: Duration) -> Result<Value> {
     let mut restore = Value::Null;
     wait_until("the restore to end", deadline, || {
-        let text =
-            server.machine().kubectl(&["-n", server.namespace(), "get", "restores.velero.io", name, "-o", "json"])?;
-        restore = serde_json::from_str(&text)?;
+        restore = server.object("restores", name)?;
         let phase = restore["status"]["phase"].as_str().unwrap_or("New");
         ensure!(backups::ENDED.contains(&phase), "{name} is {phase}, the server's log: {}", server.log().display());
         Ok(())
@@ -58,9 +56,7 @@ pub fn ended(server: &VeleroServer, name: &str, deadline: Duration) -> Result<Va
 
 /// Waits until the server has found a backup in its bucket.
 pub fn wait_for_backup(server: &VeleroServer, name: &str) -> Result<()> {
-    wait_until("the backup to be synced", Duration::from_secs(90), || {
-        server.machine().kubectl(&["-n", server.namespace(), "get", "backups.velero.io", name]).map(drop)
-    })
+    wait_until("the backup to be synced", Duration::from_secs(90), || server.object("backups", name).map(drop))
 }
 
 /// What a restore came to.

@@ -17,9 +17,11 @@ pub const NODE_PORT: u16 = 30_020;
 
 /// Waits until a claim has its volume.
 pub fn wait_for_claim(machine: &Machine, namespace: &str, name: &str) -> Result<()> {
-    let claim = format!("pvc/{name}");
-    let bound = "--for=jsonpath={.status.phase}=Bound";
-    machine.kubectl(&["-n", namespace, "wait", bound, "--timeout=60s", &claim]).map(drop)
+    wait_until("the claim to be bound", Duration::from_secs(60), || {
+        let claim = machine.read(&format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"))?;
+        ensure!(claim["status"]["phase"] == "Bound", "{namespace}/{name} is {}", claim["status"]);
+        Ok(())
+    })
 }
 
 /// Makes every object and waits until the controllers have answered: workloads have their pods, claims their volumes.
@@ -27,7 +29,7 @@ pub fn create(machine: &Machine) -> Result<()> {
     for object in objects() {
         machine.apply(&object.to_string())?;
     }
-    machine.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "crd", "orders.shop.example.com"])?;
+    machine.wait_for_definition("orders.shop.example.com")?;
     machine.apply(&order("open", json!({})).to_string())?;
     machine.apply(&order("told", json!({"velero.io/restore-status": "true"})).to_string())?;
     for (kind, name, status) in statuses() {
@@ -42,13 +44,14 @@ fn settle(machine: &Machine) -> Result<()> {
         wait_for_claim(machine, WORK, claim)?;
     }
     wait_until("the controllers to answer", Duration::from_secs(60), || {
-        let pods = machine.kubectl(&["-n", WORK, "get", "pods", "-o", "name"])?;
-        for part in ["pod/web-", "pod/store-0", "pod/import-"] {
-            ensure!(pods.contains(part), "no {part} among {pods}");
+        let pods = machine.names_at(&format!("/api/v1/namespaces/{WORK}/pods"))?;
+        let of = |part: &str| pods.iter().filter(|name| name.starts_with(part)).count();
+        for part in ["web-", "store-0", "import-"] {
+            ensure!(of(part) > 0, "no {part} among {pods:?}");
         }
-        ensure!(pods.matches("pod/web-").count() == 2, "the Deployment has not its pods: {pods}");
-        let token = machine.kubectl(&["-n", WORK, "get", "secret", "lasting", "-o=jsonpath={.data.token}"])?;
-        ensure!(!token.is_empty(), "the token is not made yet");
+        ensure!(of("web-") == 2, "the Deployment has not its pods: {pods:?}");
+        let secret = machine.read(&format!("/api/v1/namespaces/{WORK}/secrets/lasting"))?;
+        ensure!(secret["data"]["token"].is_string(), "the token is not made yet");
         Ok(())
     })
 }

@@ -14,13 +14,19 @@ use velero_testkit::parts::{CsiDriver, GROUP_SNAPSHOT_CLASS, SNAPSHOT_CLASS};
 use velero_testkit::{BoxKind, DRIVER_NAME, Settings, TestBox, TestCluster, Tool, objects, storage_box_test};
 
 const DEADLINE: Duration = Duration::from_secs(60);
+const SNAPSHOTS: &str = "/apis/snapshot.storage.k8s.io/v1 volumesnapshots";
+const CONTENTS: &str = "/apis/snapshot.storage.k8s.io/v1 volumesnapshotcontents";
+const GROUPS: &str = "/apis/groupsnapshot.storage.k8s.io/v1beta2 volumegroupsnapshots";
 
 fn apply(machine: &Machine, object: &Value) {
     machine.apply(&object.to_string()).unwrap();
 }
 
-fn get(machine: &Machine, namespace: &str, kind: &str, name: &str) -> Result<Value> {
-    Ok(serde_json::from_str(&machine.kubectl(&["-n", namespace, "get", kind, name, "-o=json"])?)?)
+/// An object of a type such as `/api/v1 pods`; those that belong to the cluster have no namespace.
+fn get(machine: &Machine, namespace: Option<&str>, kind: &str, name: &str) -> Result<Value> {
+    let (version, plural) = kind.split_once(' ').context("a type without a version")?;
+    let place = namespace.map_or_else(String::new, |namespace| format!("namespaces/{namespace}/"));
+    machine.read(&format!("{version}/{place}{plural}/{name}"))
 }
 
 /// Runs a shell command in a pod with the volume of that claim at /data, to its good end, and gives what it printed.
@@ -28,7 +34,7 @@ fn run_with_claim(machine: &Machine, namespace: &str, claim: &str, shell: &str) 
     let pod = unique_name("pod");
     apply(machine, &objects::pod_with_claim(namespace, &pod, claim, shell));
     wait_until("the pod to end", DEADLINE, || {
-        let phase = get(machine, namespace, "pod", &pod)?["status"]["phase"].clone();
+        let phase = get(machine, Some(namespace), "/api/v1 pods", &pod)?["status"]["phase"].clone();
         ensure!(phase == "Succeeded", "the pod {pod} is {phase}");
         Ok(())
     })
@@ -49,10 +55,10 @@ fn write_file(cluster: &TestCluster, claim: &str, text: &str) {
 fn ready_handle(machine: &Machine, namespace: &str, snapshot: &str) -> String {
     let mut handle = None;
     wait_until("the snapshot to be ready", DEADLINE, || {
-        let status = get(machine, namespace, "volumesnapshot", snapshot)?["status"].clone();
+        let status = get(machine, Some(namespace), SNAPSHOTS, snapshot)?["status"].clone();
         ensure!(status["readyToUse"] == true, "the snapshot {snapshot} is not ready: {status}");
         let content = status["boundVolumeSnapshotContentName"].as_str().context("no content")?;
-        let content = get(machine, namespace, "volumesnapshotcontent", content)?;
+        let content = get(machine, None, CONTENTS, content)?;
         handle = content["status"]["snapshotHandle"].as_str().map(str::to_owned);
         Ok(())
     })
@@ -61,8 +67,9 @@ fn ready_handle(machine: &Machine, namespace: &str, snapshot: &str) -> String {
 }
 
 fn volume_handle(machine: &Machine, namespace: &str, claim: &str) -> String {
-    let claim = get(machine, namespace, "pvc", claim).unwrap();
-    let volume = get(machine, namespace, "pv", claim["spec"]["volumeName"].as_str().unwrap()).unwrap();
+    let claim = get(machine, Some(namespace), "/api/v1 persistentvolumeclaims", claim).unwrap();
+    let volume =
+        get(machine, None, "/api/v1 persistentvolumes", claim["spec"]["volumeName"].as_str().unwrap()).unwrap();
     volume["spec"]["csi"]["volumeHandle"].as_str().unwrap().to_owned()
 }
 
@@ -114,7 +121,7 @@ fn a_driver_that_fails_is_told_of_in_the_status_of_the_snapshot() {
         apply(machine, &objects::claim(namespace, "data"));
         apply(machine, &objects::volume_snapshot(namespace, "failing", "data", namespace));
         wait_until("the error", DEADLINE, || {
-            let status = get(machine, namespace, "volumesnapshot", "failing")?["status"].clone();
+            let status = get(machine, Some(namespace), SNAPSHOTS, "failing")?["status"].clone();
             let message = status["error"]["message"].as_str().unwrap_or_default();
             ensure!(message.contains("the disk is on fire"), "the status is {status}");
             Ok(())
@@ -149,7 +156,7 @@ fn a_group_snapshot_has_every_volume_of_the_group_and_leaves_nothing() {
             }),
         );
         wait_until("the group to be ready", DEADLINE, || {
-            let status = get(machine, namespace, "volumegroupsnapshot", "group")?["status"].clone();
+            let status = get(machine, Some(namespace), GROUPS, "group")?["status"].clone();
             ensure!(status["readyToUse"] == true, "the group is not ready: {status}");
             Ok(())
         })
@@ -183,7 +190,7 @@ fn a_snapshot_taken_in_one_box_serves_in_another_once_the_driver_there_calls_it_
             apply(machine, &object);
         }
         wait_until("the driver to be asked", DEADLINE, || {
-            let status = get(machine, "default", "volumesnapshotcontent", "imported")?["status"].clone();
+            let status = get(machine, None, CONTENTS, "imported")?["status"].clone();
             ensure!(status["readyToUse"] == false, "the status is {status}");
             Ok(())
         })

@@ -164,8 +164,9 @@ fn deploys_a_server_that_works(machine: &Machine, velero: &CommandLine<'_>) {
     kubectl(&["wait", "--for=condition=Complete", "--timeout=60s", "job/velero-upgrade-crds"]).unwrap();
     kubectl(&["rollout", "status", "deployment/velero", "--timeout=90s"]).unwrap();
     wait_until("the location", Duration::from_secs(60), || {
-        let phase = kubectl(&["get", "backupstoragelocation", "default", "-o=jsonpath={.status.phase}"])?;
-        anyhow::ensure!(phase == "Available", "the location is {phase:?}");
+        let path = format!("/apis/velero.io/v1/namespaces/{NAMESPACE}/backupstoragelocations/default");
+        let phase = &machine.read(&path)?["status"]["phase"];
+        anyhow::ensure!(phase == "Available", "the location is {phase}");
         Ok(())
     })
     .unwrap();

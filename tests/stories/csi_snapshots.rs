@@ -166,8 +166,7 @@ fn a_snapshot_deleted_by_somebody_else_is_told_of(scene: &mut Scene) {
 
 fn a_missing_class_and_two_alike_are_told_of(scene: &mut Scene) {
     scene.set(&Settings::default());
-    let class = scene.machine().kubectl(&["get", "volumesnapshotclass", "box", "-o", "json"]).unwrap();
-    let mut class: Value = serde_json::from_str(&class).unwrap();
+    let mut class = scene.machine().read("/apis/snapshot.storage.k8s.io/v1/volumesnapshotclasses/box").unwrap();
     scene.machine().kubectl(&["delete", "volumesnapshotclass", "box"]).unwrap();
     let status = scene.back_up("no-class", "shop-2", &json!({}));
     assert_eq!(status["phase"], "PartiallyFailed", "{status}");

@@ -119,8 +119,9 @@ fn start_server(machine: &Machine) {
     let ready = kubectl(machine, &["wait", "--for=condition=Ready", "--timeout=60s", "pod/velero"]);
     ready.unwrap_or_else(|error| panic!("{error:#}\n{}", server_log(machine)));
     wait_until("the locations", Duration::from_secs(30), || {
-        let phases = kubectl(machine, &["get", "backupstoragelocations", "-o=jsonpath={.items[*].status.phase}"])?;
-        anyhow::ensure!(phases == "Available Available Available", "the locations are {phases:?}");
+        let locations = machine.items(&format!("/apis/velero.io/v1/namespaces/{NAMESPACE}/backupstoragelocations"))?;
+        let phases: Vec<&Value> = locations.iter().map(|location| &location["status"]["phase"]).collect();
+        anyhow::ensure!(phases == ["Available"; 3], "the locations are {phases:?}");
         Ok(())
     })
     .unwrap_or_else(|error| panic!("{error:#}\n{}", server_log(machine)));
@@ -166,8 +167,9 @@ fn ask(machine: &Machine, name: &str, backup: &str) -> (String, String) {
     machine.apply(&request.to_string()).unwrap();
     let mut token = String::new();
     wait_until("the answer to a download request", Duration::from_secs(20), || {
-        let path = r"-o=jsonpath={.metadata.annotations.velero\.io/download-token}";
-        token = kubectl(machine, &["get", "downloadrequest", name, path])?;
+        let request = machine.read(&format!("/apis/velero.io/v1/namespaces/{NAMESPACE}/downloadrequests/{name}"))?;
+        let annotation = request["metadata"]["annotations"]["velero.io/download-token"].as_str();
+        token = annotation.unwrap_or_default().to_owned();
         anyhow::ensure!(!token.is_empty(), "no token yet");
         Ok(())
     })

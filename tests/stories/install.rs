@@ -66,9 +66,9 @@ fn shop() -> Vec<Value> {
 
 fn wait_for_location(cli: &CommandLine<'_>, namespace: &str) {
     wait_until("the location", Duration::from_secs(60), || {
-        let path = "-o=jsonpath={.status.phase}";
-        let phase = cli.machine.kubectl(&["-n", namespace, "get", "backupstoragelocation", "default", path])?;
-        anyhow::ensure!(phase == "Available", "the location is {phase:?}");
+        let path = format!("/apis/velero.io/v1/namespaces/{namespace}/backupstoragelocations/default");
+        let phase = &cli.machine.read(&path)?["status"]["phase"];
+        anyhow::ensure!(phase == "Available", "the location is {phase}");
         Ok(())
     })
     .unwrap();
@@ -121,8 +121,8 @@ fn backs_up_to_a_claim(cli: &CommandLine<'_>, volume: &Path) {
 
     cli.velero(&["install", "--wait"]).unwrap();
     wait_until("the backup to be found again", Duration::from_secs(90), || {
-        let phase = cli.machine.kubectl(&["-n", "velero", "get", "backup", "first", "-o=jsonpath={.status.phase}"])?;
-        anyhow::ensure!(phase == "Completed", "the backup is {phase:?}");
+        let phase = &cli.machine.read("/apis/velero.io/v1/namespaces/velero/backups/first")?["status"]["phase"];
+        anyhow::ensure!(phase == "Completed", "the backup is {phase}");
         Ok(())
     })
     .unwrap();

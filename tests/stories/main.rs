@@ -29,6 +29,9 @@ mod peer_reads_bucket;
 mod peer_restores;
 mod peer_snapshots;
 mod plugin_hardships;
+mod repository_peer;
+mod repository_s3;
+mod repository_writers;
 mod restore_bad_input;
 mod restore_dry_run;
 mod restore_order;
@@ -36,3 +39,8 @@ mod restore_progress;
 mod restore_rate;
 mod server_status;
 mod two_clusters_one_bucket;
+
+#[path = "../../crates/velero-repo/tests/sample/mod.rs"]
+mod sample;
+#[path = "../../crates/velero-repo/tests/trees/mod.rs"]
+mod trees;

@@ -35,8 +35,8 @@ fn delete(server: &VeleroServer, cli: Edition, name: &str) {
     let deleted = server.velero_of(cli, &["backup", "delete", name, "--confirm"]).unwrap();
     assert!(deleted.contains(&format!("Request to delete backup \"{name}\" submitted successfully.")), "{deleted}");
     let gone = velero_testkit::machine::wait_until("the backup to go", std::time::Duration::from_secs(60), || {
-        let left = server.machine().kubectl(&["-n", server.namespace(), "get", "backups.velero.io", "-o", "name"])?;
-        anyhow::ensure!(!left.lines().any(|line| line.ends_with(&format!("/{name}"))), "still there: {left}");
+        let left = server.machine().names_at(&server.path("backups"))?;
+        anyhow::ensure!(!left.iter().any(|backup| backup == name), "still there: {left:?}");
         Ok(())
     });
     gone.unwrap();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use velero_testkit::parts::CLAIMS_EVERY;
 use velero_testkit::{BoxKind, Edition, ServerOptions, TestBox, TestCluster, VeleroServer, harness, load};
 use velero_tests::picture::Picture;
 use velero_tests::restores::{self, Ending};
@@ -69,8 +70,8 @@ fn restore(reader: Edition, writer: Edition, prefix: &str) -> (Vec<Ending>, Pict
         restores::run(&server, prefix, &name, spec).unwrap()
     });
     let endings = endings.collect();
-    // The controllers answer what was restored; one that missed a volume looks again after 15 seconds.
-    std::thread::sleep(Duration::from_secs(20));
+    // The controllers answer what was restored; a claim that missed its volume is looked at again and again.
+    std::thread::sleep(CLAIMS_EVERY * 3);
     let picture = Picture::take(target.machine()).unwrap();
     server.stop().unwrap();
     (endings, picture)

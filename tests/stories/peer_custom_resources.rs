@@ -115,7 +115,7 @@ fn the_api_server_accepts_our_definitions_and_serves_every_kind() {
         }
         for definition in crd::all() {
             let name = definition["metadata"]["name"].as_str().unwrap();
-            machine.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "crd", name]).unwrap();
+            machine.wait_for_definition(name).unwrap();
             machine.kubectl(&["-n", &cluster.namespace, "get", name]).unwrap();
         }
     });

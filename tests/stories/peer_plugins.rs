@@ -96,7 +96,7 @@ async fn back_up(cluster: &TestCluster, server: &VeleroServer, case: &str) -> Ve
     backups::create(server, case, &spec).unwrap();
     // What changes while an operation runs is in the backup if the operation says so.
     wait_until("the backup to leave InProgress", MINUTE, || {
-        let phase = phase_of(server, "backups.velero.io", case)?;
+        let phase = phase_of(server, case)?;
         anyhow::ensure!(
             !["", "New", "Queued", "ReadyToStart", "InProgress"].contains(&phase.as_str()),
             "it is {phase:?}"
@@ -113,8 +113,8 @@ fn set_late(server: &VeleroServer, state: &str) {
     server.machine().kubectl(&["-n", SHOP, "patch", "configmap", "late", "--type=merge", "-p", &patch]).unwrap();
 }
 
-fn phase_of(server: &VeleroServer, kind: &str, name: &str) -> anyhow::Result<String> {
-    server.machine().kubectl(&["-n", server.namespace(), "get", kind, name, "-o=jsonpath={.status.phase}"])
+fn phase_of(server: &VeleroServer, backup: &str) -> anyhow::Result<String> {
+    Ok(server.object("backups", backup)?["status"]["phase"].as_str().unwrap_or_default().to_owned())
 }
 
 /// The operations a backup or restore recorded, without what differs from run to run.
@@ -196,8 +196,7 @@ fn a_plugin_of_ours_does_the_same_under_both_servers() {
             // The peer always finalizes; we only when something is left to do.
             seen.retain(|phase| phase != "Finalizing");
             assert_eq!(seen, ["InProgress", "WaitingForPluginOperations", "Completed"], "{name}");
-            let live = server.machine().kubectl(&["-n", &name, "get", "configmap", "waits", "-o", "json"]).unwrap();
-            let live: Value = serde_json::from_str(&live).unwrap();
+            let live = server.machine().read(&format!("/api/v1/namespaces/{name}/configmaps/waits")).unwrap();
             assert_eq!(live["metadata"]["annotations"]["example.velero.io/restored-by"], name.as_str());
         }
         second_backup_passes_a_waiting_one(&ours);
@@ -212,11 +211,11 @@ fn second_backup_passes_a_waiting_one(ours: &VeleroServer) {
     }
     let plain = backups::ended(ours, "plain", Duration::from_secs(45)).unwrap();
     assert_eq!(plain["status"]["phase"], "Completed", "{}", plain["status"]);
-    assert_eq!(phase_of(ours, "backups.velero.io", "long").unwrap(), "WaitingForPluginOperations");
+    assert_eq!(phase_of(ours, "long").unwrap(), "WaitingForPluginOperations");
     ours.velero(&["backup", "delete", "long", "--confirm"]).unwrap();
     wait_until("the waiting backup to be deleted", MINUTE, || {
-        let left = ours.machine().kubectl(&["-n", ours.namespace(), "get", "backups.velero.io", "-o", "name"])?;
-        anyhow::ensure!(!left.contains("/long"), "it is still there");
+        let left = ours.machine().names_at(&ours.path("backups"))?;
+        anyhow::ensure!(!left.iter().any(|name| name.starts_with("long")), "it is still there");
         Ok(())
     })
     .unwrap();

@@ -14,6 +14,10 @@ const NAMESPACE: &str = "velero";
 /// How long the controllers of a cluster may take, for instance to bind a claim.
 const CONTROLLERS: Duration = Duration::from_secs(30);
 
+/// What stays for a moment after it was deleted.
+const LET_GO_LATE: [(&str, &str); 3] =
+    [("/apis/batch/v1", "jobs"), ("/api/v1", "pods"), ("/api/v1", "persistentvolumeclaims")];
+
 /// A restore, and what is in the cluster before it.
 struct Case {
     name: &'static str,
@@ -224,10 +228,27 @@ impl Side {
         if doomed.is_empty() {
             return;
         }
+        self.empty(picture);
         // All at once: what holds another back goes at the same time.
         let names = doomed.iter().map(String::as_str);
         let command: Vec<&str> = ["delete", "--ignore-not-found", "--timeout=120s"].into_iter().chain(names).collect();
         self.test_box.machine().kubectl(&command).unwrap();
+    }
+
+    /// Deletes the namespaces, and from within them what controllers have to let go of first. The controller of namespaces
+    /// looks after five seconds: what it still finds then makes it wait for eight more.
+    fn empty(&self, picture: &Picture) {
+        let machine = self.test_box.machine();
+        let namespaces = picture.0.values().filter(|object| object["kind"] == "Namespace");
+        let names: Vec<&str> = namespaces.filter_map(|object| object["metadata"]["name"].as_str()).collect();
+        for name in &names {
+            machine.delete(&format!("/api/v1/namespaces/{name}")).unwrap();
+        }
+        for name in &names {
+            for (version, plural) in LET_GO_LATE {
+                machine.delete(&format!("{version}/namespaces/{name}/{plural}")).unwrap();
+            }
+        }
     }
 }
 

@@ -124,8 +124,9 @@ fn a_snapshotter_of_ours_does_the_same_under_both_servers() {
 
 fn wait_until_bound(server: &VeleroServer, expected: &str) {
     wait_until("the claims to be bound", MINUTE, || {
-        let phases = server.machine().kubectl(&["-n", SHOP, "get", "pvc", "-o=jsonpath={.items[*].status.phase}"])?;
-        anyhow::ensure!(phases == expected, "{phases}");
+        let claims = server.machine().items(&format!("/api/v1/namespaces/{SHOP}/persistentvolumeclaims"))?;
+        let phases: Vec<&str> = claims.iter().filter_map(|claim| claim["status"]["phase"].as_str()).collect();
+        anyhow::ensure!(phases.join(" ") == expected, "{phases:?}");
         Ok(())
     })
     .unwrap();
@@ -217,19 +218,16 @@ fn described(server: &VeleroServer, edition: Edition) -> Vec<String> {
 fn restores_beside(server: &VeleroServer) -> Value {
     let name = format!("of-{}", server.namespace());
     restores::create(server, &name, &json!({"backupName": "b", "namespaceMapping": {(SHOP): name}})).unwrap();
-    let live = |kind: &str, object: &str| -> anyhow::Result<Value> {
-        Ok(serde_json::from_str(&server.machine().kubectl(&["-n", &name, "get", kind, object, "-o", "json"])?)?)
-    };
     let mut volume = String::new();
     wait_until("the claim to be bound", MINUTE, || {
-        let claim = live("pvc", "good")?;
+        let claim = server.machine().read(&format!("/api/v1/namespaces/{name}/persistentvolumeclaims/good"))?;
         anyhow::ensure!(claim["status"]["phase"] == "Bound", "{}", claim["status"]);
         volume = claim["spec"]["volumeName"].as_str().unwrap_or_default().to_owned();
         Ok(())
     })
     .unwrap();
     assert!(volume.starts_with("velero-clone-"), "{name}: {volume}");
-    let volume = live("pv", &volume).unwrap();
+    let volume = server.machine().read(&format!("/api/v1/persistentvolumes/{volume}")).unwrap();
     assert_eq!(volume["metadata"]["annotations"]["velero.io/original-pv-name"], "pv-good", "{name}");
     volume
 }

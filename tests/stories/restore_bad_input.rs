@@ -289,15 +289,8 @@ fn restore_into_refusals(machine: &Machine, server: &VeleroServer, prefix: &str,
         machine.apply(&object.to_string()).unwrap();
     }
     wait_until("the quota to be counted", Duration::from_secs(20), || {
-        let used = machine.kubectl(&[
-            "-n",
-            &refusing,
-            "get",
-            "resourcequota",
-            "full",
-            "-o=jsonpath={.status.hard.services}",
-        ])?;
-        anyhow::ensure!(used == "0", "not counted yet");
+        let quota = machine.read(&format!("/api/v1/namespaces/{refusing}/resourcequotas/full"))?;
+        anyhow::ensure!(quota["status"]["hard"]["services"] == "0", "not counted yet");
         Ok(())
     })
     .unwrap();
@@ -354,6 +347,11 @@ fn what_the_cluster_refuses_is_reported_item_by_item_and_the_rest_is_restored() 
         let peer = start(&cluster, Edition::Peer, "velero-peer", &prefix);
         back_up(&peer, "refused", &json!({"includedNamespaces": ["refused", "untouched"]}));
         machine.kubectl(&["delete", "crd", "gones.example.com"]).unwrap();
+        wait_until("the type to be forgotten", Duration::from_secs(30), || {
+            anyhow::ensure!(!machine.discovers("gones.example.com")?, "the API server still lists it");
+            Ok(())
+        })
+        .unwrap();
         // It waits for ever for a type that goes while it runs.
         peer.stop().unwrap();
         let peer = start(&cluster, Edition::Peer, "velero-peer", &prefix);

@@ -138,8 +138,8 @@ fn the_total_grows_by_exactly_the_items_that_actions_return() {
         let pods = PODS as u64;
         assert!((pods..=1 + 2 * pods).contains(&first), "{pods} pods are planned, the first total is {first}");
         assert_eq!(last, 1 + 2 * pods, "the namespace, {pods} pods and as many claims");
-        let claims = server.machine().kubectl(&["-n", "restored", "get", "pvc", "-o", "name"]).unwrap();
-        assert_eq!(claims.lines().count(), PODS);
+        let claims = server.machine().names_at("/api/v1/namespaces/restored/persistentvolumeclaims").unwrap();
+        assert_eq!(claims.len(), PODS);
     });
     TestBox::down("progress-grows").unwrap();
 }

@@ -130,7 +130,7 @@ fn status(only: Option<&str>) -> Result<()> {
 
 fn run_inside(test_box: &TestBox, command: &[String]) -> Result<()> {
     let (program, arguments) = command.split_first().context("no command given")?;
-    velero_testkit::harness::enter(&test_box.machine().network_namespace())?;
+    test_box.machine().enter_network()?;
     let error = std::process::Command::new(program).args(arguments).envs(environment(test_box)?).exec();
     Err(error).with_context(|| format!("cannot run {program}"))
 }

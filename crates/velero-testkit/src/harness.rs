@@ -1,17 +1,13 @@
 //! What a test calls: a running box, entered, with a client and a namespace of the test's own.
 
-use std::fs::File;
-use std::os::fd::AsFd;
-use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use kube::{Api, Client};
 
+use crate::parts::client;
 use crate::test_box::{BoxKind, TestBox};
 
 /// The box tests share. `cargo xtask test` brings it up before the tests and takes it down after; a test that finds
@@ -75,7 +71,7 @@ pub fn inside<T: Send + 'static, F: Future<Output = Result<T>>>(
 ) -> Result<T> {
     // Threads made after entering a network namespace live in it too, so the whole runtime of the work does.
     let outcome = std::thread::spawn(move || -> Result<T> {
-        enter(&test_box.machine().network_namespace())?;
+        test_box.machine().enter_network()?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         runtime.block_on(async {
             let cluster = TestCluster::connect(test_box).await?;
@@ -86,13 +82,6 @@ pub fn inside<T: Send + 'static, F: Future<Output = Result<T>>>(
     })
     .join();
     outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// Moves the calling thread, and all it starts from now on, into a network namespace.
-pub fn enter(namespace: &Path) -> Result<()> {
-    let file = File::open(namespace).with_context(|| format!("no network namespace at {}", namespace.display()))?;
-    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
-        .with_context(|| format!("cannot enter the network namespace {}: are you root?", namespace.display()))
 }
 
 impl TestCluster {
@@ -111,14 +100,6 @@ impl TestCluster {
         api.delete(&self.namespace, &DeleteParams::default()).await?;
         Ok(())
     }
-}
-
-/// A client for that kubeconfig, without any limit of its own.
-pub async fn client(kubeconfig: &Path) -> Result<Client> {
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    Ok(Client::try_from(config)?)
 }
 
 /// A name no other test of this machine has.

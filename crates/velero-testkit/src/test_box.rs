@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::install;
 use crate::machine::{Machine, links};
 use crate::parts::{
-    ACCESS_KEY, BUCKET, Certificates, Containerd, CoreDns, CsiDriver, Door, Etcd, Images, KubeApiserver,
+    self, ACCESS_KEY, BUCKET, Certificates, Containerd, CoreDns, CsiDriver, Door, Etcd, Images, KubeApiserver,
     KubeControllerManager, KubeProxy, KubeScheduler, Kubelet, OpenShiftStandin, Part, SECRET_KEY, STORE_ADDRESS,
     STORE_NETWORK, STORE_PORT, SeaweedFs, StorePart, start_together,
 };
@@ -62,9 +62,9 @@ impl TestBox {
         if let Some(running) = Self::find(name) {
             return running.grow(kind);
         }
-        Machine::destroy(name)?;
+        destroy(name)?;
         Self::start(name, kind).inspect_err(|_| {
-            let _ = Machine::destroy(name);
+            let _ = destroy(name);
             let _ = stop_unused_store();
         })
     }
@@ -140,7 +140,7 @@ impl TestBox {
         let users: Vec<String> =
             Machine::all().into_iter().map(|machine| machine.name).filter(|user| user != STORE).collect();
         ensure!(name != STORE || users.is_empty(), "boxes use the store, take them down first: {}", users.join(", "));
-        Machine::destroy(name)?;
+        destroy(name)?;
         stop_unused_store()
     }
 
@@ -231,6 +231,12 @@ impl TestBox {
     pub fn kubeconfig(&self) -> PathBuf {
         Certificates::kubeconfig(&self.machine)
     }
+}
+
+/// Ends a machine, and first what of this process is inside it.
+fn destroy(name: &str) -> Result<()> {
+    parts::forget(name);
+    Machine::destroy(name)
 }
 
 fn start_store() -> Result<Machine> {

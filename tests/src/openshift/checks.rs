@@ -109,9 +109,5 @@ fn left_out(namespace: &str) -> [String; 2] {
 }
 
 fn object(machine: &Machine, path: &str) -> Result<Option<Value>> {
-    match machine.kubectl(&["get", "--raw", path]) {
-        Ok(text) => Ok(Some(serde_json::from_str(&text)?)),
-        Err(error) if format!("{error:#}").contains("NotFound") => Ok(None),
-        Err(error) => Err(error),
-    }
+    machine.read_if_there(path)
 }

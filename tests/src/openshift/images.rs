@@ -133,7 +133,7 @@ fn tag_from(machine: &Machine, (stream, tag): (&str, &str), from: &str) -> Resul
 /// An image stream of the project.
 pub fn stream(machine: &Machine, namespace: &str, name: &str) -> Result<Value> {
     let path = format!("/apis/image.openshift.io/v1/namespaces/{namespace}/imagestreams/{name}");
-    Ok(serde_json::from_str(&machine.kubectl(&["get", "--raw", &path])?)?)
+    machine.read(&path)
 }
 
 /// The digest that a registry has for a tag of the project; `None` where there is none.

@@ -122,10 +122,10 @@ pub fn bring_back(test_box: &TestBox, images: &Images, edition: Edition, prefix:
 /// What was written down about copies goes when the backup or restore has ended.
 fn no_records_are_left(server: &VeleroServer) -> Result<()> {
     wait_until("records of copies to go", PATIENCE, || {
-        let selector = "velero.io/resource-usage=OperationRecord";
-        let left =
-            server.machine().kubectl(&["-n", server.namespace(), "get", "configmaps", "-l", selector, "-o=name"])?;
-        ensure!(left.trim().is_empty(), "there are {left}");
+        let selector = "velero.io%2Fresource-usage%3DOperationRecord";
+        let records = format!("/api/v1/namespaces/{}/configmaps?labelSelector={selector}", server.namespace());
+        let left = server.machine().names_at(&records)?;
+        ensure!(left.is_empty(), "there are {left:?}");
         Ok(())
     })
 }
@@ -165,9 +165,8 @@ pub fn running_image(test_box: &TestBox, namespace: &str, name: &str) -> Result<
     let machine = test_box.machine();
     let mut image = None;
     wait_until("a pod of the Deployment to run", PATIENCE, || {
-        let pods = machine.kubectl(&["-n", namespace, "get", "pods", "-l", &format!("app={name}"), "-o=json"])?;
-        let pods: Value = serde_json::from_str(&pods)?;
-        let states = pods["items"].as_array().into_iter().flatten().map(|pod| &pod["status"]["containerStatuses"][0]);
+        let pods = machine.items(&format!("/api/v1/namespaces/{namespace}/pods?labelSelector=app%3D{name}"))?;
+        let states = pods.iter().map(|pod| &pod["status"]["containerStatuses"][0]);
         let ready = states.clone().find(|state| state["ready"] == true);
         let ready = ready.with_context(|| format!("no pod is ready: {:?}", states.collect::<Vec<_>>()))?;
         image = ready["imageID"].as_str().map(str::to_owned);

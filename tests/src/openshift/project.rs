@@ -27,8 +27,7 @@ pub fn pull_secret(machine: &Machine, namespace: &str) -> Result<String> {
 fn secret_of(machine: &Machine, namespace: &str, account: &str) -> Result<String> {
     let mut name = String::new();
     wait_until("the pull secret of an account", PATIENCE, || {
-        let account = machine.kubectl(&["-n", namespace, "get", "serviceaccount", account, "-o=json"])?;
-        let account: Value = serde_json::from_str(&account)?;
+        let account = machine.read(&format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}"))?;
         let found = account["metadata"]["annotations"]["openshift.io/internal-registry-pull-secret-ref"].as_str();
         name = found.context("the account has no pull secret")?.to_owned();
         let uses = |secret: &Value| secret["name"] == name.as_str();
@@ -42,7 +41,7 @@ fn secret_of(machine: &Machine, namespace: &str, account: &str) -> Result<String
 /// Waits until the pod that names its pull secret runs.
 pub fn wait_for_puller(machine: &Machine, namespace: &str) -> Result<()> {
     wait_until("the pod with a pull secret", PATIENCE, || {
-        let pod: Value = serde_json::from_str(&machine.kubectl(&["-n", namespace, "get", "pod", PULLER, "-o=json"])?)?;
+        let pod = machine.read(&format!("/api/v1/namespaces/{namespace}/pods/{PULLER}"))?;
         let state = &pod["status"]["containerStatuses"][0];
         ensure!(state["ready"] == true, "{PULLER} is not ready: {state}");
         Ok(())
@@ -51,8 +50,7 @@ pub fn wait_for_puller(machine: &Machine, namespace: &str) -> Result<()> {
 
 /// Makes the storage class that the migration gives to claims: the one of the box under another name.
 pub fn make_moved_class(machine: &Machine) -> Result<()> {
-    let class = machine.kubectl(&["get", "storageclass", STORAGE_CLASS, "-o=json"])?;
-    let mut class: Value = serde_json::from_str(&class)?;
+    let mut class = machine.read(&format!("/apis/storage.k8s.io/v1/storageclasses/{STORAGE_CLASS}"))?;
     class["metadata"] = json!({"name": MOVED_CLASS});
     machine.apply(&class.to_string())
 }
@@ -72,8 +70,8 @@ pub fn create(test_box: &TestBox) -> Result<Images> {
     wait_for_puller(machine, SHOP)?;
     running_image(test_box, SHOP, STREAM)?;
     wait_until("the claim", PATIENCE, || {
-        let phase = machine.kubectl(&["-n", SHOP, "get", "pvc", "data", "-o=jsonpath={.status.phase}"])?;
-        anyhow::ensure!(phase == "Bound", "the claim is {phase:?}");
+        let claim = machine.read(&format!("/api/v1/namespaces/{SHOP}/persistentvolumeclaims/data"))?;
+        ensure!(claim["status"]["phase"] == "Bound", "the claim is {}", claim["status"]["phase"]);
         Ok(())
     })?;
     Ok(images)

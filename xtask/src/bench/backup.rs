@@ -7,6 +7,7 @@ use velero_testkit::progress::say;
 use velero_testkit::{Edition, ServerOptions, TestBox, VeleroServer, harness, load};
 use velero_tests::backups;
 
+use super::profile::Profile;
 use super::{Output, peak_memory, ratio, rounded, take};
 
 #[derive(Args, Clone)]
@@ -20,6 +21,9 @@ pub(crate) struct Options {
     /// Name the namespaces in the backup instead of taking all
     #[arg(long)]
     by_namespace: bool,
+    /// How our programs are built
+    #[arg(long, value_enum, default_value = "release")]
+    pub(super) profile: Profile,
     /// How to print the figures
     #[arg(long, value_enum, default_value = "table")]
     pub(super) output: Output,
@@ -41,7 +45,7 @@ pub(super) fn run(test_box: &TestBox, options: &Options) -> Result<Value> {
     let prefix = format!("load{}", options.items);
     let namespaces = load_objects(test_box, options, &prefix)?;
     let spec = if options.by_namespace { json!({"includedNamespaces": namespaces}) } else { json!({}) };
-    let ours = measure(test_box, Edition::OursReleased, &spec)?;
+    let ours = measure(test_box, options.profile.edition(), &spec)?;
     let peer = measure(test_box, Edition::Peer, &spec)?;
     let ratio = ratio(&ours, &peer)?;
     Ok(json!({"work": "backup", "items": options.items, "ours": ours, "peer": peer, "ratio": ratio}))

@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use velero_testkit::machine::wait_until;
 use velero_testkit::parts::SNAPSHOT_CLASS;
 use velero_testkit::progress::say;
-use velero_testkit::{Edition, ServerOptions, Settings, TestBox, VeleroServer, harness, load, objects};
+use velero_testkit::{ServerOptions, Settings, TestBox, VeleroServer, harness, load, objects};
 use velero_tests::{backups, csi};
 
+use super::profile::Profile;
 use super::{Output, rounded, take};
 
 /// How many times the seconds of few volumes many may take, besides the driver's own.
@@ -27,9 +28,9 @@ pub(crate) struct Options {
     /// How many seconds the driver needs for a snapshot
     #[arg(long, default_value_t = 1)]
     driver_seconds: u32,
-    /// Measure the build for tests instead of the one for speed
-    #[arg(long)]
-    pub(super) unoptimized: bool,
+    /// How our programs are built
+    #[arg(long, value_enum, default_value = "release")]
+    pub(super) profile: Profile,
     /// How to print the figures
     #[arg(long, value_enum, default_value = "table")]
     pub(super) output: Output,
@@ -38,16 +39,10 @@ pub(crate) struct Options {
     pub(super) keep: bool,
 }
 
-impl Options {
-    pub(super) fn edition(&self) -> Edition {
-        if self.unoptimized { Edition::Ours } else { Edition::OursReleased }
-    }
-}
-
 pub(super) fn run(test_box: &TestBox, options: &Options) -> Result<Value> {
     let flags = ["--features=EnableCSI", "--item-operation-sync-frequency=1s"].map(str::to_owned).to_vec();
     let server_options = ServerOptions { prefix: harness::unique_name("bench"), flags, ..ServerOptions::default() };
-    let server = VeleroServer::up(test_box, options.edition(), server_options)?;
+    let server = VeleroServer::up(test_box, options.profile.edition(), server_options)?;
     test_box.set_storage(&Settings { create_snapshot_seconds: options.driver_seconds, ..Settings::default() })?;
     let few = measure(test_box, &server, options.few)?;
     let many = measure(test_box, &server, options.many)?;

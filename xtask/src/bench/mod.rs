@@ -5,6 +5,7 @@ mod csi;
 mod image;
 mod openshift;
 mod plugin;
+mod profile;
 mod repo;
 mod repo_data;
 mod repo_place;
@@ -21,6 +22,8 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 use velero_testkit::{BoxKind, Edition, TestBox};
 use velero_tests::backups;
+
+use profile::Profile;
 
 use crate::output::out;
 
@@ -75,15 +78,15 @@ macro_rules! bench {
 }
 
 pub(crate) fn run(work: &Work) -> Result<()> {
-    let both = vec![Edition::OursReleased, Edition::Peer];
+    let both = |profile: Profile| vec![profile.edition(), Edition::Peer];
     let bench = match work {
         Work::Image(options) => return image::run(options),
         Work::Repo(options) => return repo::run(options),
-        Work::Backup(options) => bench!(backup, options, both, ControlPlane),
-        Work::Csi(options) => bench!(csi, options, vec![options.edition()], Storage),
-        Work::Openshift(options) => bench!(openshift, options, vec![options.edition()], ControlPlane),
-        Work::Plugin(options) => bench!(plugin, options, both, ControlPlane),
-        Work::Restore(options) => bench!(restore, options, both, ControlPlane),
+        Work::Backup(options) => bench!(backup, options, both(options.profile), ControlPlane),
+        Work::Csi(options) => bench!(csi, options, vec![options.profile.edition()], Storage),
+        Work::Openshift(options) => bench!(openshift, options, vec![options.profile.edition()], ControlPlane),
+        Work::Plugin(options) => bench!(plugin, options, both(options.profile), ControlPlane),
+        Work::Restore(options) => bench!(restore, options, both(options.profile), ControlPlane),
     };
     let Bench { output, keep, editions, kind, measure } = bench;
     editions.into_iter().try_for_each(Edition::install)?;

@@ -7,6 +7,7 @@ use velero_testkit::progress::say;
 use velero_testkit::{Edition, ServerOptions, TestBox, VeleroServer, harness, load, objects};
 use velero_tests::backups;
 
+use super::profile::Profile;
 use super::{Output, rounded, take};
 
 const NAMESPACE: &str = "left-alone";
@@ -18,21 +19,15 @@ pub(crate) struct Options {
     /// How many objects of each kind
     #[arg(long, default_value_t = 1_800)]
     items: usize,
-    /// Measure the binary built for tests: quick to build, slow to run
-    #[arg(long)]
-    unoptimized: bool,
+    /// How our programs are built
+    #[arg(long, value_enum, default_value = "release")]
+    pub(super) profile: Profile,
     /// How to print the figures
     #[arg(long, value_enum, default_value = "table")]
     pub(super) output: Output,
     /// Leave the box up afterwards
     #[arg(long)]
     pub(super) keep: bool,
-}
-
-impl Options {
-    pub(super) fn edition(&self) -> Edition {
-        if self.unoptimized { Edition::Ours } else { Edition::OursReleased }
-    }
 }
 
 pub(super) fn run(test_box: &TestBox, options: &Options) -> Result<Value> {
@@ -44,8 +39,8 @@ pub(super) fn run(test_box: &TestBox, options: &Options) -> Result<Value> {
     })?;
     let (mut without, mut with) = (f64::INFINITY, f64::INFINITY);
     for _ in 0..BACKUPS {
-        without = without.min(measure(test_box, options.edition(), "off")?);
-        with = with.min(measure(test_box, options.edition(), "on")?);
+        without = without.min(measure(test_box, options.profile.edition(), "off")?);
+        with = with.min(measure(test_box, options.profile.edition(), "on")?);
     }
     Ok(json!({
         "work": "openshift", "items": 2 * items, "seconds": rounded(with), "without": rounded(without),

@@ -1,5 +1,7 @@
 //! What an action of a plugin binary adds to a backup: the same binary under both servers.
 
+use std::path::Path;
+
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::{Value, json};
@@ -7,6 +9,7 @@ use velero_testkit::progress::say;
 use velero_testkit::{Edition, ServerOptions, TestBox, VeleroServer, harness, install, load, objects};
 use velero_tests::backups;
 
+use super::profile::Profile;
 use super::{Output, rounded, take};
 
 const NAMESPACE: &str = "acted-on";
@@ -18,6 +21,9 @@ pub(crate) struct Options {
     /// How many objects the action is called for
     #[arg(long, default_value_t = 10_000)]
     items: usize,
+    /// How our programs are built
+    #[arg(long, value_enum, default_value = "release")]
+    pub(super) profile: Profile,
     /// How to print the figures
     #[arg(long, value_enum, default_value = "table")]
     pub(super) output: Output,
@@ -38,26 +44,28 @@ pub(super) fn run(test_box: &TestBox, options: &Options) -> Result<Value> {
         load::create_all(&cluster.client, [objects::namespace(NAMESPACE)].into_iter()).await?;
         load::create_all(&cluster.client, all).await
     })?;
-    let ours = added(test_box, Edition::OursReleased)?;
-    let peer = added(test_box, Edition::Peer)?;
+    let name = "velero-plugin-example";
+    let plugin = install::package_binary(name, name, options.profile.name())?;
+    let ours = added(test_box, options.profile.edition(), &plugin)?;
+    let peer = added(test_box, Edition::Peer, &plugin)?;
     let adds = |figures: &Value| figures["adds"].as_f64().context("nothing measured");
     let ratio = rounded(adds(&peer)? / adds(&ours)?);
     Ok(json!({"work": "plugin", "items": items, "ours": ours, "peer": peer, "ratio": ratio}))
 }
 
-fn added(test_box: &TestBox, edition: Edition) -> Result<Value> {
-    let without = measure(test_box, edition, false)?;
-    let with = measure(test_box, edition, true)?;
+fn added(test_box: &TestBox, edition: Edition, plugin: &Path) -> Result<Value> {
+    let without = measure(test_box, edition, None)?;
+    let with = measure(test_box, edition, Some(plugin))?;
     Ok(json!({"seconds": rounded(with), "without": rounded(without), "adds": rounded(with - without)}))
 }
 
 /// Starts the server afresh, takes some backups and stops the server; gives the seconds of the fastest. The first moments
 /// of a server would hide what a plugin adds.
-fn measure(test_box: &TestBox, edition: Edition, with_plugin: bool) -> Result<f64> {
+fn measure(test_box: &TestBox, edition: Edition, plugin: Option<&Path>) -> Result<f64> {
+    let with_plugin = plugin.is_some();
     say(format!("backing up with {edition:?}, {} the plugin", if with_plugin { "with" } else { "without" }));
     let namespace = format!("velero-{}-{with_plugin}", format!("{edition:?}").to_lowercase());
-    let plugin = install::package_binary("velero-plugin-example", "velero-plugin-example", "release")?;
-    let plugins = if with_plugin { vec![plugin] } else { Vec::new() };
+    let plugins = plugin.map(Path::to_owned).into_iter().collect();
     let prefix = harness::unique_name("bench");
     let server =
         VeleroServer::up(test_box, edition, ServerOptions { prefix, namespace, plugins, ..ServerOptions::default() })?;

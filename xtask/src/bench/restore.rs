@@ -10,6 +10,7 @@ use velero_testkit::{Edition, ServerOptions, TestBox, VeleroServer, harness, loa
 use velero_tests::audit::{AuditLog, busiest_second};
 use velero_tests::{backups, restores};
 
+use super::profile::Profile;
 use super::{Output, peak_memory, ratio, rounded, take};
 
 #[derive(Args, Clone)]
@@ -26,6 +27,9 @@ pub(crate) struct Options {
     /// Measure ours alone: for profiling, as nothing is compared
     #[arg(long)]
     without_peer: bool,
+    /// How our programs are built
+    #[arg(long, value_enum, default_value = "release")]
+    pub(super) profile: Profile,
     /// How to print the figures
     #[arg(long, value_enum, default_value = "table")]
     pub(super) output: Output,
@@ -65,7 +69,11 @@ pub(super) fn run(test_box: &TestBox, options: &Options) -> Result<Value> {
 fn sides(options: &Options) -> [Side; 3] {
     let limit = |rate: u32| vec![format!("--client-qps={rate}"), format!("--client-burst={rate}")];
     [
-        Side { name: "ours", edition: Edition::OursReleased, flags: options.client_qps.map(limit).unwrap_or_default() },
+        Side {
+            name: "ours",
+            edition: options.profile.edition(),
+            flags: options.client_qps.map(limit).unwrap_or_default(),
+        },
         Side { name: "peer", edition: Edition::Peer, flags: Vec::new() },
         Side { name: "peer_unlimited", edition: Edition::Peer, flags: limit(5_000) },
     ]
@@ -85,7 +93,7 @@ fn back_up(test_box: &TestBox, options: &Options) -> Result<Source> {
         load("load", wanted.items).await
     })?;
     let (backup, prefix) = (harness::unique_name("bench"), harness::unique_name("bench"));
-    let server = start(test_box, Edition::OursReleased, "velero-source", &prefix, Vec::new())?;
+    let server = start(test_box, options.profile.edition(), "velero-source", &prefix, Vec::new())?;
     backups::create(&server, &backup, &json!({"includedNamespaces": namespaces}))?;
     let phase = backups::ended(&server, &backup, Duration::from_secs(600))?["status"]["phase"].clone();
     ensure!(phase == "Completed", "the backup is {phase}, log: {}", server.log().display());

@@ -1,4 +1,4 @@
-//! Running the suites side by side: as many as there are lanes, and never two that hold the same shared box.
+//! Running the suites side by side: as many as the cores can take, and never two that hold the same shared box.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -13,11 +13,14 @@ use velero_testkit::progress::say;
 use velero_testkit::{TestBox, install};
 
 use super::Options;
+use super::cores::Cores;
 use super::suites::Suite;
 use crate::output::out;
 
-/// How many suites run at once. Most of their time they wait for a cluster.
-const LANES: usize = 3;
+/// How many suites a core runs at most, if all of them wait. There may be two boxes and more to a suite, and sixteen in all.
+const MOST_A_CORE: usize = 2;
+/// How often it is looked whether there is room for one more.
+const A_LOOK_EVERY: Duration = Duration::from_secs(5);
 /// No suite takes this long, unless it hangs.
 const LONGEST: Duration = Duration::from_secs(30 * 60);
 const A_LINE_EVERY: Duration = Duration::from_secs(60);
@@ -41,15 +44,16 @@ pub(super) fn run(mut waiting: Vec<Suite>, options: &Options) -> Vec<Error> {
     let mut running: Vec<(String, BTreeSet<&'static str>, Instant)> = Vec::new();
     let mut ended: Vec<Ended> = Vec::new();
     let mut next_line = Instant::now() + A_LINE_EVERY;
+    let mut cores = Cores::new();
     while ended.len() < count {
-        while running.len() < LANES
+        while has_room(running.len(), &mut cores)
             && let Some(next) = next(&waiting, &running.iter().flat_map(|(_, holds, _)| holds).copied().collect())
         {
             let suite = waiting.remove(next);
             running.push((suite.name.clone(), suite.holds.clone(), Instant::now()));
             begin(suite, options.thorough, sender.clone());
         }
-        match ends.recv_timeout(next_line.saturating_duration_since(Instant::now())) {
+        match ends.recv_timeout(A_LOOK_EVERY.min(next_line.saturating_duration_since(Instant::now()))) {
             Ok(end) => {
                 running.retain(|(name, ..)| *name != end.name);
                 if !options.keep {
@@ -57,6 +61,7 @@ pub(super) fn run(mut waiting: Vec<Suite>, options: &Options) -> Vec<Error> {
                 }
                 ended.push(end);
             }
+            Err(RecvTimeoutError::Timeout) if Instant::now() < next_line => {}
             Err(RecvTimeoutError::Timeout) => {
                 let names = running.iter().map(|(name, _, since)| format!("{name} ({} s)", since.elapsed().as_secs()));
                 let names = names.collect::<Vec<_>>().join(", ");
@@ -68,6 +73,12 @@ pub(super) fn run(mut waiting: Vec<Suite>, options: &Options) -> Vec<Error> {
     }
     report(&mut ended);
     ended.into_iter().filter_map(|suite| suite.outcome.err()).collect()
+}
+
+/// Whether one more suite may begin.
+fn has_room(running: usize, cores: &mut Cores) -> bool {
+    // Some of their time suites wait for a cluster: one more than there are cores runs in any case.
+    running <= Cores::count() || running <= Cores::count() * MOST_A_CORE && cores.were_idle()
 }
 
 /// The first that needs nothing that is held.

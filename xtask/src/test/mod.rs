@@ -11,6 +11,7 @@ use velero_testkit::{BoxKind, TestBox, install, server};
 
 use crate::{generate, layers};
 
+mod cores;
 mod lanes;
 mod suites;
 

@@ -23,9 +23,26 @@ const WORDS: [(&str, &str); 6] = [
     ("openshift", OPENSHIFT_BOX),
 ];
 
-/// The longest first, so that none of them is left alone at the end.
-const LONGEST: [&str; 5] =
-    ["peer_restores", "peer_cross_restore", "restore_progress", "plugin_hardships", "restore_bad_input"];
+/// What takes longest, alone or with others that need the same box, begins first: none of it is left alone at the end.
+const LONGEST: [&str; 17] = [
+    "peer_restores",
+    "peer_cross_restore",
+    "peer_csi",
+    "peer_openshift",
+    "plugin_hardships",
+    "restore_bad_input",
+    "restore_progress",
+    "csi_snapshots",
+    "openshift_project",
+    "peer_filters",
+    "repository_peer",
+    "restore_order",
+    "peer_reads_bucket",
+    "install",
+    "restore_dry_run",
+    "peer_plugins",
+    "box_storage",
+];
 
 /// Tests that run in one process: a test binary, or a module of one.
 #[derive(Clone)]
@@ -121,16 +138,12 @@ fn holds(source: &str) -> BTreeSet<&'static str> {
     WORDS.iter().filter(|(word, _)| source.contains(word)).map(|(_, shared)| *shared).collect()
 }
 
-/// What takes longest begins first; then what needs a shared box that only few need, so that it can go soon; then what
-/// needs the one that many need, one after the other, while the rest fills the other lanes.
-fn order(suite: &Suite) -> (usize, usize, String) {
+/// First what needs the box that many need: one after the other they take longest of all, so that there has always to be one
+/// of them at work. Then what takes longest; then what needs another shared box, so that it can go soon; then the rest.
+fn order(suite: &Suite) -> (bool, usize, bool, String) {
     let place = LONGEST.iter().position(|longest| suite.name.ends_with(&format!(" {longest}")));
-    let rank = match suite.holds.iter().any(|shared| *shared != SHARED_BOX) {
-        true => 0,
-        false if suite.holds.is_empty() => 2,
-        false => 1,
-    };
-    (place.unwrap_or(LONGEST.len()), rank, suite.name.clone())
+    let place = place.unwrap_or(LONGEST.len());
+    (!suite.holds.contains(SHARED_BOX), place, suite.holds.is_empty(), suite.name.clone())
 }
 
 #[cfg(test)]
@@ -161,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_begin_first_and_then_what_shares_a_box() {
+    fn what_many_wait_for_begins_first_then_the_longest_then_what_shares_another_box() {
         let suite = |(name, holds): (&str, &[&'static str])| Suite {
             name: name.to_owned(),
             executable: PathBuf::new(),
@@ -175,6 +188,6 @@ mod tests {
         let mut suites = names.map(suite);
         suites.sort_by_cached_key(order);
         let names = suites.map(|suite| suite.name);
-        assert_eq!(names, ["tests stories peer_restores", "tests c", "velero b", "tests a"]);
+        assert_eq!(names, ["velero b", "tests stories peer_restores", "tests c", "tests a"]);
     }
 }

@@ -1,10 +1,13 @@
 //! Addresses and links: between the machines of this host, and the doors that let a shell on this host in.
 
+use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::AsFd;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::Machine;
 use super::processes::{output_of, wait_until};
@@ -88,6 +91,15 @@ impl Machine {
         hub.run("ip", ["link", "set", &port, "master", "hub0", "up"])?;
         hub.run("ip", ["route", "replace", &self.pod_range(), "via", &own.to_string()])?;
         Ok(())
+    }
+
+    /// Moves the calling thread, and all it starts from now on, into the network of this machine.
+    pub fn enter_network(&self) -> Result<()> {
+        let namespace = self.network_namespace();
+        let file =
+            File::open(&namespace).with_context(|| format!("no network namespace at {}", namespace.display()))?;
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+            .with_context(|| format!("cannot enter the network namespace {}: are you root?", namespace.display()))
     }
 
     /// Opens a door: connections to a port of this host's loopback reach the address inside the machine.

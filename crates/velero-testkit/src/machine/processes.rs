@@ -11,8 +11,9 @@ use anyhow::{Context, Result, bail};
 
 use super::Machine;
 
-/// How long [`wait_until`] pauses between two questions.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+/// How long [`wait_until`] pauses between two questions: the longer it has waited, and the dearer the question is, the longer.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LAST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_millis(700);
 
 /// Starts a program in the background with its output in a file, and prints its process number. It changes folder by
@@ -131,21 +132,23 @@ pub(super) fn output_of(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&stdout).into_owned())
 }
 
-/// Tries again until the condition holds; after the deadline the last reason it did not is the error. What is dear to ask,
-/// as everything that takes a kubectl, is asked less often: else those who wait take the cores from those they wait for.
+/// Tries again until the condition holds; after the deadline the last reason it did not is the error. What takes long, and
+/// what is dear to ask, is asked less often: else those who wait take the cores from those they wait for.
 pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() -> Result<()>) -> Result<()> {
     let start = Instant::now();
+    let mut pause = FIRST_PAUSE;
     loop {
         let asked = Instant::now();
         let outcome = condition();
-        let pause = (asked.elapsed() * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        let price = (asked.elapsed() * 2).min(LONGEST_PAUSE);
         match outcome {
             Ok(()) => return Ok(()),
             Err(reason) if start.elapsed() >= deadline => {
                 return Err(reason.context(format!("waited {} s for {what}", deadline.as_secs())));
             }
-            Err(_) => sleep(pause),
+            Err(_) => sleep(pause.max(price)),
         }
+        pause = (pause * 5 / 4).min(LAST_PAUSE);
     }
 }
 

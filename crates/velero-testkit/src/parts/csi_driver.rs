@@ -69,8 +69,10 @@ impl Part for CsiDriver {
 
     fn check(&self, machine: &Machine) -> Result<()> {
         ensure!(machine.is_running(self.name()), "the driver does not run");
-        let drivers = machine.kubectl(&["get", "csinode", NODE_NAME, "-o=jsonpath={.spec.drivers[*].name}"])?;
-        ensure!(drivers.contains(DRIVER_NAME), "the node knows only these drivers: {drivers:?}");
+        let node = machine.read(&format!("/apis/storage.k8s.io/v1/csinodes/{NODE_NAME}"))?;
+        let mut drivers = node["spec"]["drivers"].as_array().into_iter().flatten();
+        let known = drivers.any(|driver| driver["name"] == DRIVER_NAME);
+        ensure!(known, "the node knows only these drivers: {}", node["spec"]["drivers"]);
         Ok(())
     }
 }

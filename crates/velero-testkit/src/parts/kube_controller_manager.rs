@@ -1,10 +1,15 @@
 //! The controller manager.
 
+use std::time::Duration;
+
 use anyhow::Result;
 
 use super::{Certificates, Part, answers};
 use crate::install;
 use crate::machine::Machine;
+
+/// How often claims and volumes that did not find each other are looked at again.
+pub const CLAIMS_EVERY: Duration = Duration::from_secs(3);
 
 /// Runs the controllers of Kubernetes, all but the one that hands out node address ranges.
 pub struct KubeControllerManager;
@@ -32,6 +37,8 @@ impl Part for KubeControllerManager {
                 // The defaults (20 a second) would make thousands of Deployments settle for minutes.
                 "--kube-api-qps=1000".into(),
                 "--kube-api-burst=2000".into(),
+                // A claim that missed its volume waits for the next round; by default there is one in 15 seconds.
+                format!("--pvclaimbinder-sync-period={}s", CLAIMS_EVERY.as_secs()),
             ],
         )
     }

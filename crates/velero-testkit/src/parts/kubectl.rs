@@ -23,8 +23,8 @@ impl Machine {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Applies manifests given as text.
-    pub fn apply(&self, manifests: &str) -> Result<()> {
+    /// Applies manifests in any form that kubectl reads.
+    pub(super) fn apply_with_kubectl(&self, manifests: &str) -> Result<()> {
         let mut child = self
             .kubectl_command()?
             .args(["apply", "--server-side", "--force-conflicts", "-f", "-"])

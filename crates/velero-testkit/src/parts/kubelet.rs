@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use super::{Certificates, Containerd, Part};
@@ -41,9 +41,11 @@ impl Part for Kubelet {
     }
 
     fn check(&self, machine: &Machine) -> Result<()> {
-        let ready = "-o=jsonpath={.status.conditions[?(@.type=='Ready')].status}";
-        let answer = machine.kubectl(&["get", "node", NODE_NAME, ready])?;
-        ensure!(answer == "True", "the node is not Ready ({answer})");
+        let node = machine.read(&format!("/api/v1/nodes/{NODE_NAME}"))?;
+        let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+        let ready = conditions.find(|condition| condition["type"] == "Ready");
+        let ready = ready.context("the node does not say whether it is Ready")?;
+        ensure!(ready["status"] == "True", "the node is not Ready ({ready})");
         Ok(())
     }
 }

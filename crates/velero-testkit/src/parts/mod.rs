@@ -1,6 +1,8 @@
 //! The parts of a box, one file each. A part knows how it is installed, started, checked and stopped; the order in
 //! which parts start is the business of [`crate::test_box`].
 
+mod api_client;
+mod apply;
 mod azurite;
 mod certificates;
 mod container_registry;
@@ -32,6 +34,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::machine::{Machine, wait_until};
 
+pub(crate) use api_client::{client, forget};
 pub use azurite::{AZURE_ACCOUNT, AZURE_CONTAINER, AZURE_KEY, Azurite};
 pub use certificates::Certificates;
 pub use container_registry::ContainerRegistryPart;
@@ -44,7 +47,7 @@ pub use gcs_gateway::{GCS_BUCKET, GcsGateway};
 pub use images::{Images, WORKLOAD_IMAGE};
 pub use internal_registry::InternalRegistry;
 pub use kube_apiserver::KubeApiserver;
-pub use kube_controller_manager::KubeControllerManager;
+pub use kube_controller_manager::{CLAIMS_EVERY, KubeControllerManager};
 pub use kube_proxy::KubeProxy;
 pub use kube_scheduler::KubeScheduler;
 pub use kubelet::{Kubelet, NODE_NAME};

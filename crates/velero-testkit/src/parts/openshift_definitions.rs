@@ -38,9 +38,7 @@ impl Part for OpenShiftDefinitions {
 
     /// A list of each is answered once the definitions are in force.
     fn check(&self, machine: &Machine) -> Result<()> {
-        TYPES.iter().try_for_each(|(group, _, plural, _)| {
-            machine.kubectl(&["get", "--raw", &format!("/apis/{group}/v1/{plural}")]).map(drop)
-        })
+        TYPES.iter().try_for_each(|(group, _, plural, _)| machine.read(&format!("/apis/{group}/v1/{plural}")).map(drop))
     }
 }
 

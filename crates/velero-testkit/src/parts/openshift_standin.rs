@@ -69,7 +69,7 @@ impl Part for OpenShiftStandin {
 
     fn check(&self, machine: &Machine) -> Result<()> {
         let streams = format!("/apis/{GROUP}/{VERSION}/namespaces/{NAMESPACE}/imagestreams");
-        machine.kubectl(&["get", "--raw", &streams]).map(drop)
+        machine.read(&streams).map(drop)
     }
 }
 

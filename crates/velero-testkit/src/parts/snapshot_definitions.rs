@@ -52,7 +52,7 @@ impl Part for SnapshotDefinitions {
     }
 
     fn check(&self, machine: &Machine) -> Result<()> {
-        LISTS.iter().try_for_each(|list| machine.kubectl(&["get", "--raw", list]).map(drop))
+        LISTS.iter().try_for_each(|list| machine.read(list).map(drop))
     }
 }
 

@@ -65,6 +65,6 @@ impl Part for StorageClasses {
     }
 
     fn check(&self, machine: &Machine) -> Result<()> {
-        machine.kubectl(&["get", "storageclass", STORAGE_CLASS]).map(drop)
+        machine.read(&format!("/apis/storage.k8s.io/v1/storageclasses/{STORAGE_CLASS}")).map(drop)
     }
 }

@@ -1,10 +1,15 @@
-//! The commands against a real API server.
+//! The commands: those of clusters against a real API server, those of repositories on real repositories.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod api_peer_server;
 mod api_plugins;
+mod api_repo_command;
 mod api_restores;
 mod api_server_status;
 mod api_tables;
 mod closed_output;
+mod repo_command;
+
+#[path = "../../../velero-repo/tests/sample/mod.rs"]
+mod sample;

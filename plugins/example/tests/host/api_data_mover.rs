@@ -74,8 +74,7 @@ async fn follow(
 fn the_controller_does_the_work_and_the_action_follows_it() {
     cluster_test(|cluster| async move {
         cluster.test_box.machine().apply(DEFINITION).unwrap();
-        let wait = ["wait", "--for=condition=Established", "--timeout=30s", "crd/datamoves.example.velero.io"];
-        cluster.test_box.machine().kubectl(&wait).unwrap();
+        cluster.test_box.machine().wait_for_definition("datamoves.example.velero.io").unwrap();
         let (_folder, manager, action) = action(&cluster).await;
         let backup = backup(&cluster);
         let begin = async |course: &str| action.execute(&claim(course), &backup).await.unwrap();

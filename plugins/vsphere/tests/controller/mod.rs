@@ -161,7 +161,6 @@ pub(crate) fn install_definitions(cluster: &TestCluster) {
             "spec": {"group": group, "names": names, "scope": "Namespaced", "versions": [version]},
         });
         machine.apply(&definition.to_string()).unwrap();
-        let wait = ["wait", "--for=condition=Established", "--timeout=30s", &format!("crd/{name}")];
-        machine.kubectl(&wait).unwrap();
+        machine.wait_for_definition(&name).unwrap();
     }
 }

@@ -3,8 +3,6 @@
 //! `golden/zero.json` and `golden/filled.json` hold every kind as the Go types of Velero 1.18 serialise
 //! it: once empty, once with a value in every field.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop on bad data")]
-
 use serde_json::{Value, json};
 use velero_api::{
     resource::VeleroResource,
@@ -15,8 +13,8 @@ use velero_api::{
     v2alpha1::{DataDownload, DataUpload},
 };
 
-const ZERO: &str = include_str!("golden/zero.json");
-const FILLED: &str = include_str!("golden/filled.json");
+const ZERO: &str = include_str!("../golden/zero.json");
+const FILLED: &str = include_str!("../golden/filled.json");
 
 /// Runs a check on every kind with its object from a golden file.
 fn for_every_kind(golden: &str, check: &Check) {

@@ -1,7 +1,5 @@
 //! A box whose maker was killed goes down without a trace.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::fs;
 use std::process::{Command, Stdio};
 use std::thread::sleep;

@@ -1,18 +1,10 @@
 //! Velero's packages and ours on one repository: each restores what the other saved and continues it, and kopia's own
 //! checks find nothing to say.
-#![allow(clippy::unwrap_used, reason = "all of it is test")]
-
-#[path = "../crates/velero-repo/tests/sample/mod.rs"]
-mod sample;
-#[path = "../crates/velero-repo/tests/trees/mod.rs"]
-mod trees;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use sample::PASSWORD;
-use trees::{Random, Tree, describe, new_repository, small_repository};
 use velero_repo::format::Format;
 use velero_repo::manifest::Snapshot;
 use velero_repo::restore::{RestoreOptions, restore_into_folder};
@@ -20,6 +12,9 @@ use velero_repo::store::{BlobStore as _, FolderStore};
 use velero_repo::upload::{Counters, Saved, SnapshotRequest, UploadOptions, forget, upload_folder};
 use velero_repo::{Error, Repository, restore};
 use velero_testkit::kopia::{Kopia, KopiaPeer};
+
+use crate::sample::PASSWORD;
+use crate::trees::{Random, Tree, describe, new_repository, small_repository};
 
 /// The kind of entry in a mode.
 const KIND: u32 = 0o170_000;

@@ -1,14 +1,10 @@
 //! Bits that flip and blobs that end early, anywhere in the samples: `verify` finds each, nothing panics, and nothing is
 //! restored wrong in silence. The normal run takes a thousand, the ignored one ten thousand.
-#![allow(clippy::unwrap_used, reason = "all of it is test")]
-
-mod sample;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sample::{PASSWORD, Sample, hash};
 use velero_repo::clock::system_clock;
 use velero_repo::directory::{EntryKind, for_each_entry};
 use velero_repo::format::Format;
@@ -17,6 +13,8 @@ use velero_repo::restore::{Counters, RestoreOptions, restore_into_folder};
 use velero_repo::store::{BlobInfo, BlobStore, FolderStore, list_all};
 use velero_repo::verify::{Place, VerifyOptions, VerifyReport, rebuild_index, verify_repository, verify_snapshot};
 use velero_repo::{Error, Repository, Result};
+
+use crate::sample::{PASSWORD, Sample, hash};
 
 /// The blobs of a sample in memory, one of them changed.
 #[derive(Clone)]

@@ -1,16 +1,14 @@
 //! Two repositories that Velero wrote: every snapshot, file, mode, time, owner and link is as it must be.
-#![allow(clippy::unwrap_used, reason = "all of it is test")]
-
-mod sample;
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use sample::{Expected, ExpectedEntry, Sample, hash};
 use velero_repo::browse::{find_entry, list_entry};
 use velero_repo::directory::EntryKind;
 use velero_repo::restore::{Counters, RestoreOptions, restore_into_folder, restore_onto_device};
 use velero_repo::{Error, Repository};
+
+use crate::sample::{self, Expected, ExpectedEntry, Sample, hash};
 
 #[test]
 fn every_snapshot_of_the_samples_is_found_with_its_source_and_root() {

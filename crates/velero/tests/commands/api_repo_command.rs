@@ -1,20 +1,16 @@
 //! `velero repo` on a BackupRepository: its location, credentials and password are found in the cluster.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-#[path = "../../velero-repo/tests/sample/mod.rs"]
-mod sample;
-
 use std::process::{Command, Output};
 
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use sample::Sample;
 use serde_json::{Value, json};
 use velero_store::{Credentials, StoreConfig};
 use velero_testkit::harness::unique_name;
 use velero_testkit::server::credentials_file;
 use velero_testkit::{TestBox, TestCluster, cluster_test};
+
+use crate::sample::{self, Sample};
 
 const BUCKET: &str = "repository-commands";
 

@@ -1,15 +1,13 @@
 //! Directories whose writer means harm: a clear error with the path, and nothing outside the target.
-#![allow(clippy::unwrap_used, reason = "all of it is test")]
 
-mod sample;
-
-use sample::Sample;
 use velero_repo::clock::system_clock;
 use velero_repo::directory::{self, DirectoryEntry, EntryKind, Mode, Summary};
 use velero_repo::restore::{Counters, RestoreOptions, restore_into_folder};
 use velero_repo::verify::{VerifyOptions, verify_snapshot};
 use velero_repo::writer::ContentWriter;
 use velero_repo::{ContentId, ObjectId, Repository};
+
+use crate::sample::{self, Sample};
 
 fn entry(name: &str, kind: EntryKind, size: u64, content: ContentId) -> DirectoryEntry {
     DirectoryEntry {

@@ -1,8 +1,4 @@
 //! What we save is what is there: on the samples of Velero as parent, on random trees, on a store that dies at any call.
-#![allow(clippy::unwrap_used, reason = "all of it is test")]
-
-mod sample;
-mod trees;
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,13 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::Timestamp;
-use sample::{PASSWORD, Sample};
-use trees::{DyingStore, Random, describe, new_repository, small_repository};
 use velero_repo::directory::{DirectoryEntry, for_each_entry};
 use velero_repo::restore::{RestoreOptions, restore_into_folder, restore_onto_device};
 use velero_repo::store::FolderStore;
 use velero_repo::upload::{Counters, Saved, SnapshotRequest, UploadOptions, forget, upload_device, upload_folder};
 use velero_repo::{Error, Repository, Result, restore};
+
+use crate::sample::{self, PASSWORD, Sample};
+use crate::trees::{DyingStore, Random, describe, new_repository, small_repository};
 
 fn request(source: &str) -> SnapshotRequest {
     SnapshotRequest::of_velero("snapshot-pod-volume", source, BTreeMap::new())
@@ -282,7 +279,7 @@ fn peak_memory() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
 }
 
-/// Alone in its process: `cargo test -p velero-repo --test upload memory -- --ignored --test-threads 1`.
+/// Alone in its process: `cargo test -p velero-repo --test repository upload::memory -- --ignored --test-threads 1`.
 #[test]
 #[ignore = "minutes, and memory is that of the whole process"]
 fn memory_stays_small_for_a_large_file_and_a_folder_of_many() {

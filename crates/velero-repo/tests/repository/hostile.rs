@@ -1,15 +1,13 @@
 //! Bits that flip and blobs that end early: an error that names the blob or file, no panic, and never wrong bytes.
-#![allow(clippy::unwrap_used, reason = "all of it is test")]
-
-mod sample;
 
 use std::path::Path;
 
-use sample::{Sample, hash};
 use velero_repo::directory::EntryKind;
 use velero_repo::format::Format;
 use velero_repo::restore::{Counters, RestoreOptions, restore_into_folder};
 use velero_repo::{Repository, Result};
+
+use crate::sample::{self, Sample, hash};
 
 /// Restores every tree of a sample; an error, or the hashes of all files as they must be.
 fn restore_all(sample: &Sample, format: &Format) -> Result<()> {

@@ -1,20 +1,12 @@
 //! Repositories in a bucket of a real S3: made, filled, restored, shared with Velero's packages, maintained, and none the
 //! worse for connections that fail.
-#![allow(clippy::unwrap_used, reason = "all of it is test")]
-
-#[path = "../crates/velero-repo/tests/sample/mod.rs"]
-mod sample;
-#[path = "../crates/velero-repo/tests/trees/mod.rs"]
-mod trees;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use sample::PASSWORD;
 use tokio::runtime::Runtime;
-use trees::{Random, Tree, describe};
 use velero_repo::clock::system_clock;
 use velero_repo::maintenance::{MaintenanceOptions, Mode, maintain};
 use velero_repo::manifest::Snapshot;
@@ -29,6 +21,9 @@ use velero_testkit::harness::{SHARED_BOX, unique_name};
 use velero_testkit::kopia::KopiaPeer;
 use velero_testkit::server::credentials_file;
 use velero_testkit::{BoxKind, TestBox};
+
+use crate::sample::PASSWORD;
+use crate::trees::{Random, Tree, describe};
 
 const BUCKET: &str = "repository-tests";
 const DAY: Duration = Duration::from_secs(24 * 3600);

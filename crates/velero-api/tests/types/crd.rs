@@ -1,7 +1,5 @@
 //! The definitions in `config/crd` are the ones this crate makes.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop on bad data")]
-
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use serde_json::{Value, json};

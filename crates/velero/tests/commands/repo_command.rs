@@ -1,11 +1,6 @@
 //! `velero repo` on repositories that Velero wrote and on ones we wrote: what a person sees of them, gets out of them, and is
 //! told when something is wrong.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-#[path = "../../velero-repo/tests/sample/mod.rs"]
-mod sample;
-
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -14,13 +9,14 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sample::{Expected, PASSWORD, Sample, hash, paths};
 use serde_json::Value;
 use velero_repo::Repository;
 use velero_repo::clock::system_clock;
 use velero_repo::directory::EntryKind;
 use velero_repo::store::FolderStore;
 use velero_repo::upload::{Counters, SnapshotRequest, UploadOptions, upload_folder};
+
+use crate::sample::{Expected, PASSWORD, Sample, hash, paths};
 
 /// `velero repo VERB --path FOLDER …`.
 fn command<S: AsRef<OsStr>>(folder: &Path, arguments: &[S]) -> Command {

@@ -1,7 +1,5 @@
 //! The commands as people meet them.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::process::Command;
 
 #[test]

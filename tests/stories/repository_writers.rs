@@ -3,12 +3,6 @@
 //!
 //! Days pass by making everything in the repository older: the times of its blobs, of the entries in its indexes, and of
 //! its maintenance history. Nobody is at work in that moment: no work of seconds lasts hours.
-#![allow(clippy::unwrap_used, reason = "all of it is test")]
-
-#[path = "../crates/velero-repo/tests/sample/mod.rs"]
-mod sample;
-#[path = "../crates/velero-repo/tests/trees/mod.rs"]
-mod trees;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +12,6 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::{SignedDuration, Timestamp};
-use trees::{Random, Tree, describe, small_repository};
 use velero_repo::clock::system_clock;
 use velero_repo::epoch::WATERMARK_CONTENT;
 use velero_repo::format::Format;
@@ -30,6 +23,9 @@ use velero_repo::upload::{Counters, SnapshotRequest, UploadOptions, forget, uplo
 use velero_repo::verify::{VerifyOptions, verify_repository};
 use velero_repo::{Repository, restore};
 use velero_testkit::kopia::{Kopia, KopiaPeer};
+
+use crate::sample;
+use crate::trees::{Random, Tree, describe, small_repository};
 
 /// How much time passes at once.
 const STEP: Duration = Duration::from_secs(13 * 3600);

@@ -1,0 +1,14 @@
+//! Repositories from outside: those that Velero wrote, those we write, those that are damaged or mean harm.
+
+#![allow(clippy::unwrap_used, reason = "all of it is test")]
+
+mod damage;
+mod hostile;
+mod hostile_directories;
+mod samples;
+mod upload;
+
+#[path = "../sample/mod.rs"]
+mod sample;
+#[path = "../trees/mod.rs"]
+mod trees;
