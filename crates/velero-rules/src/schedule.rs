@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use velero_api::v1::BackupPhase;
 
-use crate::cron::CronSchedule;
+use crate::cron::{CronError, CronSchedule};
 
 /// The moments a schedule looks back to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,12 +31,23 @@ impl ScheduleHistory {
     }
 }
 
+/// Why the cron expression of a schedule cannot be used, in the words of Velero.
+#[derive(Debug, thiserror::Error)]
+pub enum ScheduleError {
+    /// There is none.
+    #[error("Schedule must be a non-empty valid Cron expression")]
+    Empty,
+    /// It cannot be read.
+    #[error("invalid schedule: {0}")]
+    Invalid(CronError),
+}
+
 /// Reads the cron expression of a schedule, or says why it is not one.
-pub fn validate(expression: &str) -> Result<CronSchedule, String> {
+pub fn validate(expression: &str) -> Result<CronSchedule, ScheduleError> {
     if expression.is_empty() {
-        return Err("Schedule must be a non-empty valid Cron expression".to_owned());
+        return Err(ScheduleError::Empty);
     }
-    CronSchedule::parse(expression).map_err(|error| format!("invalid schedule: {error}"))
+    CronSchedule::parse(expression).map_err(ScheduleError::Invalid)
 }
 
 /// Says whether the run that is due now is skipped. The field `skipImmediately` then becomes false and `lastSkipped` now.
@@ -46,7 +57,7 @@ pub fn skips_now(skip_immediately: Option<bool>, server_default: bool) -> bool {
 
 /// Says whether an earlier backup of the schedule is still to be worked on, so that no other one is made.
 pub fn blocks_next_backup(phase: &BackupPhase) -> bool {
-    matches!(phase, BackupPhase::New | BackupPhase::Queued | BackupPhase::ReadyToStart | BackupPhase::InProgress)
+    phase.stage().has_items_to_come()
 }
 
 /// Gives the name of a backup made by a schedule: `<schedule>-<YYYYMMDDhhmmss>`.
@@ -96,8 +107,8 @@ mod tests {
 
     #[test]
     fn expressions_are_validated_in_velero_words() {
-        assert_eq!(validate("").unwrap_err(), "Schedule must be a non-empty valid Cron expression");
-        assert_eq!(validate("x").unwrap_err(), "invalid schedule: expected exactly 5 fields, found 1: [x]");
+        assert_eq!(validate("").unwrap_err().to_string(), "Schedule must be a non-empty valid Cron expression");
+        assert_eq!(validate("x").unwrap_err().to_string(), "invalid schedule: expected exactly 5 fields, found 1: [x]");
     }
 
     #[test]
