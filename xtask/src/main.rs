@@ -45,7 +45,8 @@ enum Task {
     Image(image::Options),
     /// Writes the generated files (config/crd), or checks them with --check
     Gen(generate::Options),
-    /// Checks that dependencies between crates, and between the rooms inside them, point down only
+    /// Checks that dependencies between crates, and between the rooms inside them, point down only, and what comes in from
+    /// outside
     Layers,
 }
 

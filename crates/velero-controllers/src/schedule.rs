@@ -82,9 +82,9 @@ fn validated(schedule: &Schedule, skip_by_default: bool, now: Timestamp) -> Sche
             validated.status.phase = Some(SchedulePhase::Enabled);
             validated.status.validation_errors.clear();
         }
-        Err(problem) => {
+        Err(error) => {
             validated.status.phase = Some(SchedulePhase::FailedValidation);
-            validated.status.validation_errors = vec![problem.to_string()];
+            validated.status.validation_errors = vec![error.to_string()];
         }
     }
     validated

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
-use velero_api::v1::BackupPhase;
+use velero_api::v1::{BackupPhase, Ending, Stage};
 
 use crate::retention::is_expired;
 
@@ -25,23 +25,20 @@ pub fn names_to_sync<'a>(in_bucket: &'a BTreeSet<String>, in_cluster: &'a BTreeS
 
 /// Decides on a stored backup by its phase. One that has not ended must not be taken for a new request.
 pub fn decide(phase: &BackupPhase, expiration: Option<Timestamp>, now: Timestamp) -> SyncDecision {
-    match phase {
-        BackupPhase::Completed | BackupPhase::PartiallyFailed | BackupPhase::Failed => SyncDecision::Create,
-        BackupPhase::WaitingForPluginOperations
-        | BackupPhase::WaitingForPluginOperationsPartiallyFailed
-        | BackupPhase::Finalizing
-        | BackupPhase::FinalizingPartiallyFailed
-            if is_expired(expiration, now) =>
-        {
+    match phase.stage() {
+        Stage::Ended(Ending::Completed | Ending::PartiallyFailed | Ending::Failed) => SyncDecision::Create,
+        Stage::WaitingForOperations | Stage::Finalizing if is_expired(expiration, now) => {
             SyncDecision::CreateAs(BackupPhase::PartiallyFailed)
         }
-        _ => SyncDecision::Skip,
+        Stage::WaitingForOperations | Stage::Finalizing => SyncDecision::Skip,
+        Stage::Ended(Ending::FailedValidation) => SyncDecision::Skip,
+        Stage::Pending | Stage::InProgress | Stage::Deleting | Stage::Unknown => SyncDecision::Skip,
     }
 }
 
 /// Says whether a backup object of this location is to be deleted because its bucket no longer has it.
 pub fn is_orphan(name: &str, phase: &BackupPhase, in_bucket: &BTreeSet<String>) -> bool {
-    matches!(phase, BackupPhase::Completed | BackupPhase::PartiallyFailed) && !in_bucket.contains(name)
+    phase.is_restorable() && !in_bucket.contains(name)
 }
 
 /// Says whether a location is due. A period of zero on the location turns sync off, a negative one counts as unset.

@@ -123,8 +123,7 @@ pub fn enter(facts: &Facts<'_>) -> Step {
 
 /// Whether a backup has come so far that it may own more than its object.
 fn has_run(backup: &BackupFacts<'_>) -> bool {
-    use BackupPhase::{FailedValidation, New, Queued, ReadyToStart};
-    !backup.location.is_empty() && !matches!(backup.phase, New | Queued | ReadyToStart | FailedValidation)
+    !backup.location.is_empty() && backup.phase.stage().has_begun()
 }
 
 /// What is to be done before files may be removed; `None` when nothing is.

@@ -13,6 +13,7 @@ pub mod includes_excludes;
 pub mod names;
 pub mod operations;
 pub mod ordering;
+pub mod pairs;
 pub mod phases;
 pub mod quantity;
 pub mod queue;

@@ -31,23 +31,23 @@ impl ScheduleHistory {
     }
 }
 
-/// Reads the cron expression of a schedule, or says why it is not one.
-pub fn validate(expression: &str) -> Result<CronSchedule, ScheduleError> {
-    if expression.is_empty() {
-        return Err(ScheduleError::Empty);
-    }
-    CronSchedule::parse(expression).map_err(ScheduleError::Cron)
-}
-
-/// Why the cron expression of a schedule cannot be used.
+/// Why the cron expression of a schedule cannot be used, in the words of Velero.
 #[derive(Debug, thiserror::Error)]
 pub enum ScheduleError {
     /// There is none.
     #[error("Schedule must be a non-empty valid Cron expression")]
     Empty,
-    /// It is none.
+    /// It cannot be read.
     #[error("invalid schedule: {0}")]
-    Cron(#[source] CronError),
+    Invalid(CronError),
+}
+
+/// Reads the cron expression of a schedule, or says why it is not one.
+pub fn validate(expression: &str) -> Result<CronSchedule, ScheduleError> {
+    if expression.is_empty() {
+        return Err(ScheduleError::Empty);
+    }
+    CronSchedule::parse(expression).map_err(ScheduleError::Invalid)
 }
 
 /// Says whether the run that is due now is skipped. The field `skipImmediately` then becomes false and `lastSkipped` now.
@@ -57,7 +57,7 @@ pub fn skips_now(skip_immediately: Option<bool>, server_default: bool) -> bool {
 
 /// Says whether an earlier backup of the schedule is still to be worked on, so that no other one is made.
 pub fn blocks_next_backup(phase: &BackupPhase) -> bool {
-    matches!(phase, BackupPhase::New | BackupPhase::Queued | BackupPhase::ReadyToStart | BackupPhase::InProgress)
+    phase.stage().has_items_to_come()
 }
 
 /// Gives the name of a backup made by a schedule: `<schedule>-<YYYYMMDDhhmmss>`.

@@ -4,6 +4,7 @@ use std::fmt::{self, Display};
 use std::io::{self, BufRead, Write};
 
 use anyhow::{Context, Error, Result};
+use velero_api::v1::Ending;
 
 /// Whoever read the output has gone, as `head` does after its lines. The command ends without a word.
 #[derive(Debug)]
@@ -98,6 +99,15 @@ impl Style {
     /// Good news.
     pub(crate) fn green(self, text: &str) -> String {
         self.wrap("32", "0", text)
+    }
+
+    /// A phase: good or bad news once there is an end.
+    pub(crate) fn ending(self, ending: Option<Ending>, phase: &str) -> String {
+        match ending {
+            Some(ending) if ending.is_good() => self.green(phase),
+            Some(_) => self.red(phase),
+            None => phase.to_owned(),
+        }
     }
 
     fn wrap(self, on: &str, off: &str, text: &str) -> String {

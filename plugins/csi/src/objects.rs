@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 use velero_api::records::ResourceIdentifier;
-use velero_api::v1::{Backup, BackupPhase};
+use velero_api::v1::{Backup, Stage};
 use velero_cluster::{Cluster, ResourceType};
 use velero_plugin::item::{annotation, filled, name, namespace};
 use velero_plugin::{Error, Result};
@@ -58,7 +58,7 @@ pub(crate) fn failure(object: &Value) -> Option<&str> {
 
 /// Whether a backup only has to be finished: what its operations changed is stored again.
 pub(crate) fn is_finalizing(backup: &Backup) -> bool {
-    matches!(backup.status.phase(), BackupPhase::Finalizing | BackupPhase::FinalizingPartiallyFailed)
+    backup.status.phase().stage() == Stage::Finalizing
 }
 
 /// All objects of a type that a selector finds. A type that the cluster does not serve is an error with a remedy.

@@ -30,6 +30,7 @@ mod shared;
 mod testing;
 mod workflow;
 
+use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -66,15 +67,29 @@ pub enum Switch {
     Off,
 }
 
-impl FromStr for Switch {
-    type Err = String;
+/// A position the switch does not have.
+#[derive(Debug)]
+pub struct UnknownSwitch {
+    text: String,
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl fmt::Display for UnknownSwitch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?} is not one of auto, on, off", self.text)
+    }
+}
+
+impl std::error::Error for UnknownSwitch {}
+
+impl FromStr for Switch {
+    type Err = UnknownSwitch;
+
+    fn from_str(text: &str) -> Result<Self, UnknownSwitch> {
         match text {
             "auto" => Ok(Self::Auto),
             "on" => Ok(Self::On),
             "off" => Ok(Self::Off),
-            _ => Err(format!("{text:?} is not one of auto, on, off")),
+            _ => Err(UnknownSwitch { text: text.to_owned() }),
         }
     }
 }

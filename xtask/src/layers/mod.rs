@@ -1,7 +1,9 @@
 //! `cargo xtask layers`: dependencies between our crates point down only, and so do those between the rooms inside the
-//! crates that have some.
+//! crates that have some. What comes in from outside is what `deny.toml` allows.
 
+mod licences;
 mod modules;
+mod outside;
 mod paths;
 
 use std::collections::BTreeMap;
@@ -9,10 +11,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use self::modules::{Modules, Source};
+use self::outside::Rules;
 use crate::output::out;
 
 /// The floors of the house, top first. A crate may use crates of lower floors, never one of its own floor or above.
@@ -52,14 +55,15 @@ const ROOMS: &[(&str, &[&str])] = &[(
 const COUNTED: &[&str] = &["velero-engine"];
 
 pub(crate) fn run() -> Result<()> {
-    let output = Command::new(env!("CARGO")).args(["metadata", "--format-version=1", "--no-deps"]).output()?;
-    let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo metadata printed no JSON")?;
+    let metadata = metadata(&["--no-deps"])?;
     let wrong = violations(&dependencies(&metadata));
     if !wrong.is_empty() {
         bail!("dependencies between crates must point down (ARCHITECTURE.md):\n  {}", wrong.join("\n  "));
     }
     out!("layers: every dependency points down");
-    let crates = Path::new(metadata["workspace_root"].as_str().unwrap_or(".")).join("crates");
+    let root = Path::new(metadata["workspace_root"].as_str().unwrap_or("."));
+    check_outside(root)?;
+    let crates = root.join("crates");
     for (name, rooms) in ROOMS {
         check_rooms(&crates, name, rooms)?;
     }
@@ -69,6 +73,23 @@ pub(crate) fn run() -> Result<()> {
         let inside: usize = circles.iter().map(|circle| circle.len()).sum();
         out!("layers: {name}: {inside} of {} modules in {} circles, not checked yet", modules.count(), circles.len());
     }
+    Ok(())
+}
+
+fn metadata(further: &[&str]) -> Result<Value> {
+    let command = ["metadata", "--format-version=1", "--locked"];
+    let output = Command::new(env!("CARGO")).args(command).args(further).output()?;
+    ensure!(output.status.success(), "cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).context("cargo metadata printed no JSON")
+}
+
+fn check_outside(root: &Path) -> Result<()> {
+    let text = fs::read_to_string(root.join("deny.toml")).context("cannot read deny.toml")?;
+    let wrong = Rules::read(&text).violations(&metadata(&[])?);
+    if !wrong.is_empty() {
+        bail!("what comes in from outside must be what deny.toml allows:\n  {}", wrong.join("\n  "));
+    }
+    out!("layers: licences, sources and versions are those that deny.toml allows");
     Ok(())
 }
 

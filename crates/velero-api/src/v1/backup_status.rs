@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{Ending, Stage};
 use crate::wire::{UnknownFields, is_zero, null_as_default};
 
 string_enum! {
@@ -41,12 +42,38 @@ string_enum! {
 impl BackupPhase {
     /// Whether the backup has ended, with or without success.
     pub fn is_terminal(&self) -> bool {
-        matches!(self, Self::FailedValidation | Self::Completed | Self::PartiallyFailed | Self::Failed)
+        self.ending().is_some()
+    }
+
+    /// How the backup has ended; nothing while it has not.
+    pub fn ending(&self) -> Option<Ending> {
+        self.stage().ending()
+    }
+
+    /// How far the backup has come.
+    pub fn stage(&self) -> Stage {
+        match self {
+            Self::New | Self::Queued | Self::ReadyToStart => Stage::Pending,
+            Self::InProgress => Stage::InProgress,
+            Self::WaitingForPluginOperations | Self::WaitingForPluginOperationsPartiallyFailed => {
+                Stage::WaitingForOperations
+            }
+            Self::Finalizing | Self::FinalizingPartiallyFailed => Stage::Finalizing,
+            Self::FailedValidation => Stage::Ended(Ending::FailedValidation),
+            Self::Completed => Stage::Ended(Ending::Completed),
+            Self::PartiallyFailed => Stage::Ended(Ending::PartiallyFailed),
+            Self::Failed => Stage::Ended(Ending::Failed),
+            Self::Deleting => Stage::Deleting,
+            Self::Unknown(_) => Stage::Unknown,
+        }
     }
 
     /// Whether the backup can be restored.
     pub fn is_restorable(&self) -> bool {
-        matches!(self, Self::Completed | Self::PartiallyFailed)
+        match self.ending() {
+            Some(Ending::Completed | Ending::PartiallyFailed) => true,
+            Some(Ending::FailedValidation | Ending::Failed) | None => false,
+        }
     }
 }
 
@@ -187,4 +214,37 @@ pub struct HookStatus {
     #[serde(flatten)]
     #[schemars(skip)]
     pub unknown: UnknownFields,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_answer_as_agreed() {
+        let those = |is: fn(Stage) -> bool| -> Vec<&str> {
+            BackupPhase::ALL.iter().filter(|phase| is(phase.stage())).map(BackupPhase::as_str).collect()
+        };
+        let operations = "WaitingForPluginOperations WaitingForPluginOperationsPartiallyFailed";
+        let finalizing = "Finalizing FinalizingPartiallyFailed";
+        let ends = "Completed PartiallyFailed Failed";
+        let ended = |stage: Stage| stage.ending().is_some();
+        for (found, expected) in [
+            (those(Stage::has_items_to_come), "New Queued ReadyToStart InProgress".to_owned()),
+            (those(Stage::is_under_way), format!("InProgress {operations} {finalizing}")),
+            (those(Stage::has_log), format!("{operations} {finalizing} {ends}")),
+            (those(Stage::has_begun), format!("InProgress {operations} {finalizing} {ends} Deleting")),
+            (those(ended), format!("FailedValidation {ends}")),
+        ] {
+            assert_eq!(found.join(" "), expected);
+        }
+        let restorable: Vec<_> = BackupPhase::ALL.iter().filter(|phase| phase.is_restorable()).collect();
+        assert_eq!(restorable, [&BackupPhase::Completed, &BackupPhase::PartiallyFailed]);
+    }
+
+    #[test]
+    fn an_unknown_phase_has_begun_and_promises_nothing() {
+        let stage = BackupPhase::Unknown("Uploading".to_owned()).stage();
+        assert!(stage.has_begun() && !stage.has_log() && !stage.is_under_way() && stage.ending().is_none());
+    }
 }

@@ -14,6 +14,7 @@ mod restore_hooks;
 mod restore_status;
 mod schedule;
 mod server_status_request;
+mod stage;
 mod volume_snapshot_location;
 
 pub use backup::{Backup, BackupSpec, Metadata, UploaderConfigForBackup};
@@ -44,6 +45,7 @@ pub use server_status_request::{
     PluginInfo, SERVER_STATUS_NAME, ServerStatus, ServerStatusRequest, ServerStatusRequestPhase,
     ServerStatusRequestSpec, ServerStatusRequestStatus,
 };
+pub use stage::{Ending, Stage};
 pub use volume_snapshot_location::{
     VolumeSnapshotLocation, VolumeSnapshotLocationPhase, VolumeSnapshotLocationSpec, VolumeSnapshotLocationStatus,
 };

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::HookStatus;
+use super::{Ending, HookStatus, Stage};
 use crate::wire::{UnknownFields, is_zero, null_as_default};
 
 string_enum! {
@@ -36,7 +36,29 @@ string_enum! {
 impl RestorePhase {
     /// Whether the restore has ended, with or without success.
     pub fn is_terminal(&self) -> bool {
-        matches!(self, Self::FailedValidation | Self::Completed | Self::PartiallyFailed | Self::Failed)
+        self.ending().is_some()
+    }
+
+    /// How the restore has ended; nothing while it has not.
+    pub fn ending(&self) -> Option<Ending> {
+        self.stage().ending()
+    }
+
+    /// How far the restore has come.
+    pub fn stage(&self) -> Stage {
+        match self {
+            Self::New => Stage::Pending,
+            Self::InProgress => Stage::InProgress,
+            Self::WaitingForPluginOperations | Self::WaitingForPluginOperationsPartiallyFailed => {
+                Stage::WaitingForOperations
+            }
+            Self::Finalizing | Self::FinalizingPartiallyFailed => Stage::Finalizing,
+            Self::FailedValidation => Stage::Ended(Ending::FailedValidation),
+            Self::Completed => Stage::Ended(Ending::Completed),
+            Self::PartiallyFailed => Stage::Ended(Ending::PartiallyFailed),
+            Self::Failed => Stage::Ended(Ending::Failed),
+            Self::Unknown(_) => Stage::Unknown,
+        }
     }
 }
 
@@ -126,4 +148,29 @@ pub struct RestoreProgress {
     #[serde(flatten)]
     #[schemars(skip)]
     pub unknown: UnknownFields,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_answer_as_agreed() {
+        let those = |is: fn(Stage) -> bool| -> Vec<&str> {
+            RestorePhase::ALL.iter().filter(|phase| is(phase.stage())).map(RestorePhase::as_str).collect()
+        };
+        let operations = "WaitingForPluginOperations WaitingForPluginOperationsPartiallyFailed";
+        let finalizing = "Finalizing FinalizingPartiallyFailed";
+        let ends = "Completed PartiallyFailed Failed";
+        let ended = |stage: Stage| stage.ending().is_some();
+        for (found, expected) in [
+            (those(Stage::has_items_to_come), "New InProgress".to_owned()),
+            (those(Stage::is_under_way), format!("InProgress {operations} {finalizing}")),
+            (those(Stage::has_log), format!("{operations} {ends} {finalizing}")),
+            (those(Stage::has_begun), format!("InProgress {operations} {ends} {finalizing}")),
+            (those(ended), format!("FailedValidation {ends}")),
+        ] {
+            assert_eq!(found.join(" "), expected);
+        }
+    }
 }

@@ -64,9 +64,8 @@ pub(super) fn prepare(backup: &Backup, settings: &Settings, facts: &Facts, now: 
         },
     };
     let requested = &backup.spec.volume_snapshot_locations;
-    let defaults = &settings.default_volume_snapshot_locations;
     let mut problems = Vec::new();
-    match choose_snapshot_locations(requested, &facts.snapshot_locations, defaults) {
+    match choose_snapshot_locations(requested, &facts.snapshot_locations, &settings.snapshot_locations()) {
         Ok(chosen) => {
             problems.extend(chosen.iter().filter_map(|location| {
                 let problem = facts.credential_problems.get(location)?;

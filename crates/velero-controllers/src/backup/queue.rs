@@ -79,11 +79,10 @@ fn limit(context: &Context) -> usize {
 }
 
 async fn waiting_or_running(context: &Context) -> Result<BTreeMap<String, Backup>> {
-    use BackupPhase::{InProgress, New, Queued, ReadyToStart};
     let mut found = BTreeMap::new();
     let visitor = |backup: Backup| {
         let going = backup.metadata.deletion_timestamp.is_some();
-        if !going && matches!(backup.status.phase(), New | Queued | ReadyToStart | InProgress) {
+        if !going && backup.status.phase().stage().has_items_to_come() {
             found.insert(name(&backup).to_owned(), backup);
         }
     };
@@ -113,10 +112,13 @@ fn newcomers(backups: &BTreeMap<String, Backup>) -> Vec<String> {
 }
 
 fn entry(backup: &Backup, existing: &[String]) -> Option<QueueEntry> {
-    let state = match backup.status.phase() {
-        BackupPhase::Queued => QueueState::Queued { position: backup.status.queue_position },
-        BackupPhase::ReadyToStart | BackupPhase::InProgress => QueueState::Running,
-        _ => return None,
+    let phase = backup.status.phase();
+    if *phase == BackupPhase::New || !phase.stage().has_items_to_come() {
+        return None;
+    }
+    let state = match *phase == BackupPhase::Queued {
+        true => QueueState::Queued { position: backup.status.queue_position },
+        false => QueueState::Running,
     };
     // Patterns that cannot be read are told by the validation; here they are in nobody's way.
     let filter = NamespaceFilter::expand(&backup.spec.included_namespaces, &backup.spec.excluded_namespaces, existing);

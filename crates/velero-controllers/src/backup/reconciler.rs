@@ -36,7 +36,11 @@ impl Reconciler for BackupsReconciler {
         let context = &self.context;
         let settings = &context.settings;
         match backup.status.phase() {
-            BackupPhase::New if settings.is_enabled(Controller::BackupQueue) => self.queue.advance(context).await?,
+            BackupPhase::New if settings.is_enabled(Controller::BackupQueue) => {
+                self.queue.advance(context).await?;
+                // It has changed backups, which brings them here again.
+                return Ok(Next::Change);
+            }
             BackupPhase::Queued if settings.is_enabled(Controller::BackupQueue) => return self.wait().await,
             BackupPhase::ReadyToStart if settings.is_enabled(Controller::Backup) => {
                 return run::run(context, &self.queue, backup).await;
@@ -52,13 +56,16 @@ impl Reconciler for BackupsReconciler {
                 return finalizer::finish(context, &backup).await;
             }
             BackupPhase::Failed if owes(&backup) => return debts::pay(context, &backup).await,
-            _ if settings.is_enabled(Controller::GarbageCollection) => {
-                return garbage_collection::collect(context, &backup).await;
-            }
-            _ => {}
+            BackupPhase::New | BackupPhase::Queued | BackupPhase::ReadyToStart | BackupPhase::InProgress => {}
+            BackupPhase::WaitingForPluginOperations | BackupPhase::WaitingForPluginOperationsPartiallyFailed => {}
+            BackupPhase::Finalizing | BackupPhase::FinalizingPartiallyFailed => {}
+            BackupPhase::FailedValidation | BackupPhase::Completed | BackupPhase::PartiallyFailed => {}
+            BackupPhase::Failed | BackupPhase::Deleting | BackupPhase::Unknown(_) => {}
         }
-        // Whoever acted has changed the backup, which brings it here again.
-        Ok(Next::Change)
+        match settings.is_enabled(Controller::GarbageCollection) {
+            true => garbage_collection::collect(context, &backup).await,
+            false => Ok(Next::Change),
+        }
     }
 
     fn forget(&self, name: &str) {

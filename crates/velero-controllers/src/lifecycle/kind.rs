@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use velero_api::metadata::name;
 use velero_api::records::{BackupOperation, RestoreOperation};
 use velero_api::resource::VeleroResource;
-use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase};
+use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase, Stage};
 use velero_engine::Journal;
 use velero_engine::journal::Counts;
 use velero_rules::operations::Tally;
@@ -94,11 +94,11 @@ macro_rules! common {
         }
 
         fn is_waiting(phase: &$phase) -> bool {
-            matches!(phase, $phase::WaitingForPluginOperations | $phase::WaitingForPluginOperationsPartiallyFailed)
+            phase.stage() == Stage::WaitingForOperations
         }
 
         fn is_finalizing(phase: &$phase) -> bool {
-            matches!(phase, $phase::Finalizing | $phase::FinalizingPartiallyFailed)
+            phase.stage() == Stage::Finalizing
         }
 
         fn counts(&self) -> Counts {

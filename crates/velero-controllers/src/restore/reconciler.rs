@@ -73,7 +73,11 @@ impl Reconciler for RestoresReconciler {
             phase if Restore::is_finalizing(phase) && context.settings.is_enabled(Controller::RestoreFinalizer) => {
                 finalizer::finish_abandoned(context, restore).await?;
             }
-            _ => {}
+            RestorePhase::InProgress => {}
+            RestorePhase::WaitingForPluginOperations | RestorePhase::WaitingForPluginOperationsPartiallyFailed => {}
+            RestorePhase::Finalizing | RestorePhase::FinalizingPartiallyFailed => {}
+            RestorePhase::FailedValidation | RestorePhase::Completed | RestorePhase::PartiallyFailed => {}
+            RestorePhase::Failed | RestorePhase::Unknown(_) => {}
         }
         Ok(Next::Change)
     }

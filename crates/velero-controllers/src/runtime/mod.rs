@@ -2,7 +2,7 @@
 //! to plugins. It knows kinds of objects, but not what becomes of them.
 //!
 //! ```text
-//! settings, error, clock, controller, lock ── what is known before anything runs
+//! settings, log_format, error, clock, controller, lock ── what is known before anything runs
 //! objects, events, metrics ── Velero's own objects, and what is told about them
 //! locations, snapshot_locations, plugins ── from an object to its store, its snapshotter, its actions
 //! busy, kept, parked, holder, backup_threads ── what this process has in hand
@@ -23,6 +23,7 @@ pub(crate) mod holder;
 pub(crate) mod kept;
 pub(crate) mod locations;
 pub(crate) mod lock;
+pub(crate) mod log_format;
 pub(crate) mod metrics;
 pub(crate) mod objects;
 pub(crate) mod ownership;

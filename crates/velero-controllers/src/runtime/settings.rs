@@ -1,180 +1,254 @@
-//! How a server is set up: one field for each flag of `velero server`.
+//! The flags of `velero server`: what each is called, means and is when nobody gives it, said here and nowhere else.
+//!
+//! The command line is made from this, `velero install` takes the flags in [`INSTALL_FLAGS`] from here, and tests hold the
+//! chart and the documentation to it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::str::FromStr;
 
+use clap::{ArgAction, Args, Parser};
 use tracing::Level;
 use velero_api::{DEFAULT_NAMESPACE, FeatureFlags, GoDuration, labels};
 use velero_archive::Limits;
 use velero_engine::journal;
 use velero_plugin_openshift::Switch as OpenShift;
 use velero_rules::ordering::{OrderingError, Priorities};
+use velero_rules::pairs::{self, PairsError};
 
 use crate::runtime::controller::Controller;
 use crate::runtime::error::{Error, Result};
+use crate::runtime::log_format::{self, LogFormat};
 
-/// The form of a log line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LogFormat {
-    /// `time="…" level=info msg="…"`.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
-}
+/// The flags that `velero install` takes too and hands on, in the order in which Velero writes them into the Deployment.
+pub const INSTALL_FLAGS: [&str; 13] = [
+    "default-volumes-to-fs-backup",
+    "default-snapshot-move-data",
+    "disable-informer-cache",
+    "schedule-skip-immediately",
+    "uploader-type",
+    "restore-only",
+    "default-repo-maintain-frequency",
+    "garbage-collection-frequency",
+    "fs-backup-timeout",
+    "backup-repository-configmap",
+    "repo-maintenance-job-configmap",
+    "item-block-worker-count",
+    "concurrent-backups",
+];
 
-impl LogFormat {
-    /// The form as the flag writes it.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Json => "json",
-        }
-    }
-}
-
-impl FromStr for LogFormat {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "text" => Ok(Self::Text),
-            "json" => Ok(Self::Json),
-            other => Err(format!("invalid log format {other:?}, use text or json")),
-        }
-    }
-}
-
-/// Reads a level by its logrus name; those above error do not exist here and mean error.
-pub(crate) fn level(name: &str) -> Result<Level, String> {
-    match name.to_ascii_lowercase().as_str() {
-        "trace" => Ok(Level::TRACE),
-        "debug" => Ok(Level::DEBUG),
-        "info" => Ok(Level::INFO),
-        "warn" | "warning" => Ok(Level::WARN),
-        "error" | "fatal" | "panic" => Ok(Level::ERROR),
-        other => Err(format!("{other:?} is not a level, use trace, debug, info, warning, error, fatal or panic")),
-    }
-}
-
-/// How a server is set up. The defaults are those of the flags.
-#[derive(Clone, Debug)]
+/// How a server is set up: one field for each flag, whose help is the text of the field, and what else it must know.
+#[derive(Clone, Debug, Parser)]
 pub struct Settings {
     /// The namespace of the server and of all its objects.
+    #[arg(skip = DEFAULT_NAMESPACE.to_owned())]
     pub namespace: String,
+
     /// The kubeconfig file; nothing means `$KUBECONFIG`, `~/.kube/config` or the service account.
+    #[arg(skip)]
     pub kubeconfig: Option<PathBuf>,
+
     /// The context of the kubeconfig file; nothing means its current one.
+    #[arg(skip)]
     pub context: Option<String>,
+
     /// The features that are switched on.
+    #[arg(skip)]
     pub features: FeatureFlags,
-    /// The least severe level that is logged: trace, debug, info, warning, error, fatal or panic.
-    pub log_level: String,
-    /// The form of log lines, in the server's log and in those of backups.
-    pub log_format: LogFormat,
-    /// Where plugin binaries are.
-    pub plugin_dir: PathBuf,
-    /// Whether the actions for OpenShift are part of the server.
-    pub openshift: OpenShift,
-    /// Where metrics, health and downloads are served, as in `:8085`; empty switches it off.
-    pub metrics_address: String,
-    /// How often locations that say nothing else are synchronised.
-    pub backup_sync_period: GoDuration,
-    /// Deprecated: only restores are served.
-    pub restore_only: bool,
-    /// Controllers that do not run.
-    pub disabled_controllers: BTreeSet<Controller>,
-    /// The order in which types are restored; empty means the built-in one.
-    pub restore_resource_priorities: String,
-    /// Deprecated: the location of backups that name none when no location is marked as default.
-    pub default_backup_storage_location: String,
-    /// How often locations that say nothing else are validated.
-    pub store_validation_frequency: GoDuration,
-    /// Requests a second to the API server; nothing means no fixed rate.
-    pub client_qps: Option<f32>,
-    /// Requests that may go out at once when there is a rate.
-    pub client_burst: Option<u32>,
-    /// Items in a page of a list; zero means everything at once.
-    pub client_page_size: u32,
-    /// How long a restore waits for a namespace or volume that is going away.
-    pub terminating_resource_timeout: GoDuration,
-    /// The most entries the archive of a backup may have, to be written or read.
-    pub max_archive_entries: u64,
-    /// How long backups are kept that say nothing else.
-    pub default_backup_ttl: GoDuration,
-    /// The label that groups volumes for a common snapshot.
-    pub volume_group_snapshot_label_key: String,
-    /// How often expired backups that could not be deleted are tried again; zero means an hour.
-    pub garbage_collection_frequency: GoDuration,
-    /// How often asynchronous operations are polled; zero means ten seconds.
-    pub item_operation_sync_frequency: GoDuration,
-    /// Whether pod volumes are backed up through the file system unless said otherwise.
-    pub default_volumes_to_fs_backup: bool,
-    /// The uploader of volume data; `kopia` is the only one.
-    pub uploader_type: String,
-    /// How long asynchronous operations may take.
-    pub default_item_operation_timeout: GoDuration,
-    /// How long to wait for a single object to change; also how long a request to an object store is repeated at most.
-    pub resource_timeout: GoDuration,
-    /// Whether snapshot data is moved to the object store unless said otherwise.
-    pub default_snapshot_move_data: bool,
-    /// Whether new schedules leave out a backup that is due at once.
-    pub schedule_skip_immediately: bool,
-    /// The snapshot location to use for each provider.
-    pub default_volume_snapshot_locations: BTreeMap<String, String>,
-    /// The ConfigMap with volume policies that count for every backup, behind its own; empty means none.
-    pub global_backup_volume_policies_configmap: String,
-    /// How many groups of items one backup works on at the same time.
-    pub item_block_worker_count: u32,
-    /// How many backups may run at the same time.
-    pub concurrent_backups: u32,
-    /// Flags that were given and do nothing; the log says so.
-    pub flags_without_effect: Vec<String>,
+
     /// The version the server reports.
+    #[arg(skip = concat!("v", env!("CARGO_PKG_VERSION")).to_owned())]
     pub server_version: String,
+
+    /// Flags of every command that were given and do nothing for the server.
+    #[arg(skip)]
+    pub global_flags_without_effect: Vec<&'static str>,
+
+    /// The level at which to log: trace, debug, info, warning, error, fatal or panic
+    #[arg(long, default_value = "info")]
+    pub log_level: String,
+
+    /// The format for log output: text or json
+    #[arg(long, default_value = "text")]
+    pub log_format: LogFormat,
+
+    /// Directory containing Velero plugins
+    #[arg(long, default_value = "/plugins")]
+    pub plugin_dir: PathBuf,
+
+    /// Whether to add the actions for OpenShift: auto (where the cluster is OpenShift), on or off
+    #[arg(long, default_value = "auto")]
+    pub openshift: OpenShift,
+
+    /// The address to expose prometheus metrics
+    #[arg(long, default_value = ":8085")]
+    pub metrics_address: String,
+
+    /// How often backups in object storage are brought into the cluster, unless the location says
+    #[arg(long, default_value = "1m0s")]
+    pub backup_sync_period: GoDuration,
+
+    /// Deprecated: only restores are allowed. Use read-only backup storage locations
+    #[arg(long)]
+    pub restore_only: bool,
+
+    /// Controllers to disable on startup
+    #[arg(long, action = ArgAction::Append, value_delimiter = ',')]
+    pub disable_controllers: Vec<Controller>,
+
+    /// Order of resource restores: high priorities, '-', low priorities; empty means the built-in order
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub restore_resource_priorities: String,
+
+    /// Deprecated: name of the default backup storage location
+    #[arg(long, default_value = "default")]
+    pub default_backup_storage_location: String,
+
+    /// How often to verify if the storage is valid; 0s disables it
+    #[arg(long, default_value = "1m0s")]
+    pub store_validation_frequency: GoDuration,
+
+    /// Requests a second to the Kubernetes API once the burst is used up; not set means no fixed rate
+    #[arg(long)]
+    pub client_qps: Option<f32>,
+
+    /// Requests to the Kubernetes API that may go out at once
+    #[arg(long)]
+    pub client_burst: Option<u32>,
+
+    /// Page size when listing objects during a backup; 0 disables paging
+    #[arg(long, default_value = "500")]
+    pub client_page_size: u32,
+
+    /// How long a restore waits for volumes and namespaces to terminate
+    #[arg(long, default_value = "10m0s")]
+    pub terminating_resource_timeout: GoDuration,
+
+    /// The most entries the archive of a backup may have, two for each object: more are neither backed up nor restored
+    #[arg(long, default_value_t = Limits::default().entries)]
+    pub max_archive_entries: u64,
+
+    /// How long backups are kept by default
+    #[arg(long, default_value = "720h0m0s")]
+    pub default_backup_ttl: GoDuration,
+
+    /// Label key for grouping PVCs into VolumeGroupSnapshot
+    #[arg(long, default_value = labels::DEFAULT_VOLUME_GROUP)]
+    pub volume_group_snapshot_label_key: String,
+
+    /// How often garbage collection is run for expired backups; 0s means every hour
+    #[arg(long, default_value = "0s")]
+    pub garbage_collection_frequency: GoDuration,
+
+    /// How often to check on asynchronous operations; 0s means every ten seconds
+    #[arg(long, default_value = "0s")]
+    pub item_operation_sync_frequency: GoDuration,
+
+    /// Backup all volumes with pod volume file system backup by default
+    #[arg(long)]
+    pub default_volumes_to_fs_backup: bool,
+
+    /// Type of uploader to handle the transfer of data of pod volumes
+    #[arg(long, default_value = "kopia")]
+    pub uploader_type: String,
+
+    /// How long asynchronous operations may take
+    #[arg(long, default_value = "4h0m0s")]
+    pub default_item_operation_timeout: GoDuration,
+
+    /// How long to wait for single resources where no other timeout applies
+    #[arg(long, default_value = "10m0s")]
+    pub resource_timeout: GoDuration,
+
+    /// Move data by default for all snapshots supporting data movement
+    #[arg(long)]
+    pub default_snapshot_move_data: bool,
+
+    /// Skip the first scheduled backup immediately after creating a schedule
+    #[arg(long)]
+    pub schedule_skip_immediately: bool,
+
+    /// Default volume snapshot location of each provider: provider1:location-01,provider2:location-02
+    #[arg(long, action = ArgAction::Append, value_parser = locations_by_provider)]
+    pub default_volume_snapshot_locations: Vec<BTreeMap<String, String>>,
+
+    /// Number of workers to process ItemBlocks
+    #[arg(long, default_value = "1")]
+    pub item_block_worker_count: u32,
+
+    /// Number of backups to process concurrently
+    #[arg(long, default_value = "1")]
+    pub concurrent_backups: u32,
+
+    /// ConfigMap with volume policies that are merged into every backup
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub global_backup_volume_policies_configmap: String,
+
+    /// Flags that are accepted and do nothing.
+    #[command(flatten)]
+    pub without_effect: FlagsWithoutEffect,
+}
+
+/// Flags of Velero that are accepted, so that its Deployments start, and do nothing here.
+#[derive(Args, Clone, Debug, Default)]
+pub struct FlagsWithoutEffect {
+    /// How long pod volume file system backups and restores may run; without effect
+    #[arg(long)]
+    pub fs_backup_timeout: Option<GoDuration>,
+
+    /// How often backup repositories are maintained by default; without effect
+    #[arg(long)]
+    pub default_repo_maintain_frequency: Option<GoDuration>,
+
+    /// ConfigMap with backup repository configurations; without effect
+    #[arg(long)]
+    pub backup_repository_configmap: Option<String>,
+
+    /// ConfigMap with repository maintenance Job configurations; without effect
+    #[arg(long)]
+    pub repo_maintenance_job_configmap: Option<String>,
+
+    /// The address to expose profiles; without effect
+    #[arg(long)]
+    pub profiler_address: Option<String>,
+
+    /// Max concurrent connections to the Kubernetes API; without effect, the server finds out how many it takes
+    #[arg(long = "max-concurrent-k8s-connections")]
+    pub max_concurrent_k8s_connections: Option<u32>,
+
+    /// Disable informer cache for Get calls on restore; without effect, nothing is cached
+    #[arg(long)]
+    pub disable_informer_cache: bool,
+}
+
+impl FlagsWithoutEffect {
+    /// Those that were given.
+    fn given(&self) -> Vec<&'static str> {
+        let flags = [
+            ("fs-backup-timeout", self.fs_backup_timeout.is_some()),
+            ("default-repo-maintain-frequency", self.default_repo_maintain_frequency.is_some()),
+            ("backup-repository-configmap", is_set(self.backup_repository_configmap.as_deref())),
+            ("repo-maintenance-job-configmap", is_set(self.repo_maintenance_job_configmap.as_deref())),
+            ("profiler-address", is_set(self.profiler_address.as_deref())),
+            ("max-concurrent-k8s-connections", self.max_concurrent_k8s_connections.is_some()),
+            ("disable-informer-cache", self.disable_informer_cache),
+        ];
+        flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect()
+    }
+}
+
+fn is_set(value: Option<&str>) -> bool {
+    value.is_some_and(|value| !value.is_empty())
+}
+
+/// Reads `provider1:location-01,provider2:location-02`.
+fn locations_by_provider(text: &str) -> Result<BTreeMap<String, String>, PairsError> {
+    pairs::parse(text, ':')
 }
 
 impl Default for Settings {
+    /// What a server has that is given no flags.
     fn default() -> Self {
-        Self {
-            namespace: DEFAULT_NAMESPACE.to_owned(),
-            kubeconfig: None,
-            context: None,
-            features: FeatureFlags::default(),
-            log_level: "info".to_owned(),
-            log_format: LogFormat::Text,
-            plugin_dir: "/plugins".into(),
-            openshift: OpenShift::Auto,
-            metrics_address: ":8085".to_owned(),
-            backup_sync_period: GoDuration::from_mins(1),
-            restore_only: false,
-            disabled_controllers: BTreeSet::new(),
-            restore_resource_priorities: String::new(),
-            default_backup_storage_location: "default".to_owned(),
-            store_validation_frequency: GoDuration::from_mins(1),
-            client_qps: None,
-            client_burst: None,
-            client_page_size: 500,
-            terminating_resource_timeout: GoDuration::from_mins(10),
-            max_archive_entries: Limits::default().entries,
-            default_backup_ttl: GoDuration::from_hours(720),
-            volume_group_snapshot_label_key: labels::DEFAULT_VOLUME_GROUP.to_owned(),
-            garbage_collection_frequency: GoDuration::ZERO,
-            item_operation_sync_frequency: GoDuration::ZERO,
-            default_volumes_to_fs_backup: false,
-            uploader_type: "kopia".to_owned(),
-            default_item_operation_timeout: GoDuration::from_hours(4),
-            resource_timeout: GoDuration::from_mins(10),
-            default_snapshot_move_data: false,
-            schedule_skip_immediately: false,
-            default_volume_snapshot_locations: BTreeMap::new(),
-            global_backup_volume_policies_configmap: String::new(),
-            item_block_worker_count: 1,
-            concurrent_backups: 1,
-            flags_without_effect: Vec::new(),
-            server_version: concat!("v", env!("CARGO_PKG_VERSION")).to_owned(),
-        }
+        Self::parse_from(["server"])
     }
 }
 
@@ -194,8 +268,23 @@ impl Settings {
             return Err(setting("concurrent-backups", "it must be at least 1".to_owned()));
         }
         self.priorities()?;
-        level(&self.log_level).map_err(|problem| setting("log-level", problem))?;
+        self.level()?;
         Ok(())
+    }
+
+    /// The least severe level that is logged.
+    pub(crate) fn level(&self) -> Result<Level> {
+        log_format::level(&self.log_level).map_err(|error| setting("log-level", error.to_string()))
+    }
+
+    /// The flags that were given and do nothing.
+    pub fn flags_without_effect(&self) -> Vec<&'static str> {
+        self.without_effect.given().into_iter().chain(self.global_flags_without_effect.iter().copied()).collect()
+    }
+
+    /// The snapshot location to use for each provider.
+    pub(crate) fn snapshot_locations(&self) -> BTreeMap<String, String> {
+        self.default_volume_snapshot_locations.iter().flat_map(Clone::clone).collect()
     }
 
     /// How much the archive of a backup may hold, to be written or read.
@@ -206,7 +295,7 @@ impl Settings {
     /// Whether a controller runs.
     pub(crate) fn is_enabled(&self, controller: Controller) -> bool {
         let off = self.restore_only && controller.is_off_when_restore_only();
-        !off && !self.disabled_controllers.contains(&controller)
+        !off && !self.disable_controllers.contains(&controller)
     }
 
     /// The form and the lowest level of the logs of backups and restores.
@@ -262,16 +351,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_levels_of_logrus_are_known() {
-        for (name, expected) in [("warning", Level::WARN), ("panic", Level::ERROR), ("Debug", Level::DEBUG)] {
-            assert_eq!(level(name).unwrap(), expected);
-        }
-        assert!(level("loud").unwrap_err().contains("warning"));
+    fn the_defaults_are_valid() {
+        Settings::default().validate().unwrap();
     }
 
     #[test]
-    fn the_defaults_are_valid() {
-        Settings::default().validate().unwrap();
+    fn the_defaults_are_those_of_velero() {
+        let settings = Settings::default();
+        assert_eq!((settings.namespace.as_str(), settings.log_level.as_str()), (DEFAULT_NAMESPACE, "info"));
+        assert_eq!(settings.backup_sync_period, GoDuration::from_mins(1));
+        assert_eq!(settings.store_validation_frequency, GoDuration::from_mins(1));
+        assert_eq!(settings.terminating_resource_timeout, GoDuration::from_mins(10));
+        assert_eq!(settings.resource_timeout, GoDuration::from_mins(10));
+        assert_eq!(settings.default_backup_ttl, GoDuration::from_hours(720));
+        assert_eq!(settings.default_item_operation_timeout, GoDuration::from_hours(4));
+        assert_eq!((settings.client_page_size, settings.client_qps, settings.client_burst), (500, None, None));
+        assert_eq!((settings.item_block_worker_count, settings.concurrent_backups), (1, 1));
+    }
+
+    #[test]
+    fn a_later_snapshot_location_of_a_provider_replaces_an_earlier_one() {
+        let flag = "--default-volume-snapshot-locations";
+        let settings = Settings::parse_from(["server", flag, "aws:a,gcp:b", flag, "aws:c"]);
+        let expected = [("aws", "c"), ("gcp", "b")].map(|(provider, name)| (provider.to_owned(), name.to_owned()));
+        assert_eq!(settings.snapshot_locations(), expected.into());
+        assert!(Settings::try_parse_from(["server", flag, "aws"]).is_err());
     }
 
     #[test]

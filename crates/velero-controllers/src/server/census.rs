@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use velero_api::labels;
 use velero_api::metadata::label;
-use velero_api::v1::{Backup, BackupPhase, Restore};
+use velero_api::v1::{Backup, Ending, Restore};
 
 use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::error::{Result, describe};
@@ -30,7 +30,8 @@ pub(crate) async fn count_once(context: &Context) -> Result<()> {
     let visitor = |backup: Backup| {
         count += 1;
         context.metrics.backup_seen(&backup);
-        if let (BackupPhase::Completed, Some(ended)) = (backup.status.phase(), &backup.status.completion_timestamp) {
+        let status = &backup.status;
+        if let (Some(Ending::Completed), Some(ended)) = (status.phase().ending(), &status.completion_timestamp) {
             let schedule = label(&backup, labels::SCHEDULE_NAME).to_owned();
             let seconds = ended.0.as_second();
             latest.entry(schedule).and_modify(|known: &mut i64| *known = seconds.max(*known)).or_insert(seconds);

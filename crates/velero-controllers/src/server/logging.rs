@@ -12,7 +12,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::runtime::settings::LogFormat;
+use crate::runtime::log_format::LogFormat;
 
 /// Sends the log of this process to standard output. A process that has a log already keeps it.
 pub(crate) fn install(level: Level, format: LogFormat) {

@@ -29,7 +29,7 @@ use crate::runtime::metrics::Metrics;
 use crate::runtime::objects::Objects;
 use crate::runtime::parked::ParkedHooks;
 use crate::runtime::plugins::Plugins;
-use crate::runtime::settings::{Settings, level};
+use crate::runtime::settings::Settings;
 use crate::schedule::ScheduleReconciler;
 use crate::server::{census, http, interrupted, logging, startup};
 use crate::status::kept;
@@ -39,8 +39,7 @@ use crate::status::request::ServerStatusRequestReconciler;
 /// says why.
 pub async fn run(settings: Settings) -> Result<()> {
     settings.validate()?;
-    let level = level(&settings.log_level);
-    logging::install(level.map_err(|problem| Error::Setting { flag: "log-level", problem })?, settings.log_format);
+    logging::install(settings.level()?, settings.log_format);
     let stop = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
@@ -137,7 +136,7 @@ async fn context(
 
 /// Says once what flags do not do, and refuses global policies that no backup could use.
 async fn check_settings(context: &Context) -> Result<()> {
-    for flag in &context.settings.flags_without_effect {
+    for flag in context.settings.flags_without_effect() {
         tracing::warn!(flag, "The flag is accepted and has no effect");
     }
     let global = global_policies(&context.objects, &context.settings).await;

@@ -169,7 +169,7 @@ fn a_deletion_is_entered_again_wherever_it_was_left() {
 fn a_backup_that_never_ran_is_deleted_without_a_location() {
     cluster_test(|cluster| async move {
         let paused = [Controller::BackupQueue, Controller::Backup].into();
-        let settings = Settings { disabled_controllers: paused, ..settings(&cluster) };
+        let settings = Settings { disable_controllers: paused, ..settings(&cluster) };
         let server = Server::start_with(cluster.clone(), settings).await;
         for (name, location, phase) in [
             ("queued", "", BackupPhase::Queued),
@@ -192,7 +192,7 @@ fn a_backup_that_never_ran_is_deleted_without_a_location() {
 fn another_backup_of_the_same_name_is_not_touched() {
     cluster_test(|cluster| async move {
         let directory = tempfile::tempdir().unwrap();
-        let without_sync = Settings { disabled_controllers: [Controller::BackupSync].into(), ..settings(&cluster) };
+        let without_sync = Settings { disable_controllers: [Controller::BackupSync].into(), ..settings(&cluster) };
         let server = Server::start_with(cluster.clone(), without_sync).await;
         let workload = Workload::new(&cluster, 1).await;
         server.directory_location("default", directory.path()).await;

@@ -63,7 +63,7 @@ fn a_backup_is_finalized_by_the_next_server() {
     cluster_test(|cluster| async move {
         let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
         let without_finalizer =
-            Settings { disabled_controllers: [Controller::BackupFinalizer].into(), ..hasty(settings(&cluster)) };
+            Settings { disable_controllers: [Controller::BackupFinalizer].into(), ..hasty(settings(&cluster)) };
         let server = Server::start_with_actions(cluster.clone(), without_finalizer, steering.actions()).await;
         server.directory_location("default", directory.path()).await;
         let courses = Courses::new(&cluster, BACKUP_ACTION, &["takes=1"]).await;
@@ -208,7 +208,7 @@ fn what_a_server_stored_and_did_not_tell_any_more_is_told_by_the_next() {
     cluster_test(|cluster| async move {
         let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
         let unfinalized =
-            Settings { disabled_controllers: [Controller::BackupFinalizer].into(), ..hasty(settings(&cluster)) };
+            Settings { disable_controllers: [Controller::BackupFinalizer].into(), ..hasty(settings(&cluster)) };
         let server = Server::start_with_actions(cluster.clone(), unfinalized, steering.actions()).await;
         server.directory_location("default", directory.path()).await;
         let endless = Courses::new(&cluster, BACKUP_ACTION, &["never", "never"]).await;

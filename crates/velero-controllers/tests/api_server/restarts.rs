@@ -24,7 +24,7 @@ fn a_new_server_fails_what_was_running_and_goes_on_with_what_was_waiting() {
             api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
         }
         let paused = Settings {
-            disabled_controllers: [Controller::BackupQueue, Controller::Backup].into(),
+            disable_controllers: [Controller::BackupQueue, Controller::Backup].into(),
             ..settings(&cluster)
         };
         let server = Server::start_with(cluster.clone(), paused).await;

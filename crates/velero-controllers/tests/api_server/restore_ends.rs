@@ -40,7 +40,7 @@ fn a_new_server_fails_what_ran_and_ends_what_was_left_to_finish() {
             restore.status.phase = Some(phase);
             api::<Restore>(&cluster).create(&PostParams::default(), &restore).await.unwrap();
         }
-        let paused = Settings { disabled_controllers: [Controller::Restore].into(), ..settings(&cluster) };
+        let paused = Settings { disable_controllers: [Controller::Restore].into(), ..settings(&cluster) };
         let server = Server::start_with(cluster.clone(), paused).await;
         server.directory_location("default", directory.path()).await;
         server.stop().await;
@@ -142,7 +142,7 @@ fn a_restore_that_waited_for_volumes_only_is_not_said_to_have_missed_hooks() {
         restore.metadata.annotations = Some([(AWAITED.to_owned(), "volumes".to_owned())].into());
         restore.status.phase = Some(RestorePhase::Finalizing);
         api::<Restore>(&cluster).create(&PostParams::default(), &restore).await.unwrap();
-        let paused = Settings { disabled_controllers: [Controller::Restore].into(), ..settings(&cluster) };
+        let paused = Settings { disable_controllers: [Controller::Restore].into(), ..settings(&cluster) };
         let server = Server::start_with(cluster.clone(), paused).await;
         server.directory_location("default", directory.path()).await;
         server.stop().await;

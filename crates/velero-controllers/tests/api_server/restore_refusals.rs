@@ -38,7 +38,7 @@ fn a_restore_that_cannot_be_made_says_why() {
         let directory = tempfile::tempdir().unwrap();
         // Nothing is known of the operations that one backup waits for, and it must go on waiting.
         let waiting = [Controller::BackupOperations].into();
-        let settings = Settings { disabled_controllers: waiting, ..settings(&cluster) };
+        let settings = Settings { disable_controllers: waiting, ..settings(&cluster) };
         let server = Server::start_with(cluster.clone(), settings).await;
         server.directory_location("default", directory.path()).await;
         config_map(&cluster, "broken", "rules", "version: v1\nresourceModifierRules: banana\n").await;

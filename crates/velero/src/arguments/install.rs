@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
-use velero_api::GoDuration;
 
+use super::server_flags::ServerFlags;
 use super::values::{KeyValues, OptionalBool, StringList};
 
 /// `velero install`
@@ -20,7 +20,7 @@ pub(crate) struct InstallArguments {
     pub(crate) pod: PodArguments,
 
     #[command(flatten)]
-    pub(crate) server: ServerFlagArguments,
+    pub(crate) server: InstallServerArguments,
 
     #[command(flatten)]
     pub(crate) node_agent: NodeAgentArguments,
@@ -163,69 +163,20 @@ pub(crate) struct PodArguments {
     pub(crate) server_priority_class_name: String,
 }
 
-/// Flags that become flags of the server.
+/// What the server is to do.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct ServerFlagArguments {
+pub(crate) struct InstallServerArguments {
     /// Comma separated list of features to set on the Velero deployment
     // The command line has a flag of the same name for all commands, with another meaning.
     #[arg(long)]
     pub(crate) features: Option<StringList>,
 
-    /// Run the server in restore-only mode
-    #[arg(long)]
-    pub(crate) restore_only: bool,
-
-    /// How often backup repositories are maintained by default
-    #[arg(long, default_value = "0s", hide_default_value = true)]
-    pub(crate) default_repo_maintain_frequency: GoDuration,
-
-    /// How often the garbage collection runs for expired backups [default: 1h]
-    #[arg(long, default_value = "0s", hide_default_value = true)]
-    pub(crate) garbage_collection_frequency: GoDuration,
-
-    /// How long to wait for pod volume operations to complete before timing out [default: 4h]
-    #[arg(long, default_value = "0s", hide_default_value = true)]
-    pub(crate) pod_volume_operation_timeout: GoDuration,
-
-    /// Use pod volume file system backup by default for all volumes
-    #[arg(long)]
-    pub(crate) default_volumes_to_fs_backup: bool,
-
-    /// The type of uploader to transfer the data of pod volumes
-    #[arg(long, default_value = "kopia")]
-    pub(crate) uploader_type: String,
-
-    /// Move data by default for all snapshots supporting data movement
-    #[arg(long)]
-    pub(crate) default_snapshot_move_data: bool,
-
-    /// Use early frequent polling for all CSI snapshots
+    /// Use early frequent polling for all CSI snapshots: for plugins, the server itself does not need it
     #[arg(long)]
     pub(crate) csi_snapshot_early_frequent_polling: bool,
 
-    /// Disable informer cache for Get calls on restore
-    #[arg(long)]
-    pub(crate) disable_informer_cache: bool,
-
-    /// Skip the first scheduled backup immediately after creating a schedule
-    #[arg(long)]
-    pub(crate) schedule_skip_immediately: bool,
-
-    /// ConfigMap with backup repository configurations
-    #[arg(long, default_value = "", hide_default_value = true)]
-    pub(crate) backup_repository_configmap: String,
-
-    /// ConfigMap with repository maintenance Job configurations
-    #[arg(long, default_value = "", hide_default_value = true)]
-    pub(crate) repo_maintenance_job_configmap: String,
-
-    /// Number of workers to process ItemBlocks [default: 1]
-    #[arg(long, default_value = "0", hide_default_value = true)]
-    pub(crate) item_block_worker_count: u32,
-
-    /// Number of backups to process concurrently [default: 1]
-    #[arg(long, default_value = "0", hide_default_value = true)]
-    pub(crate) concurrent_backups: u32,
+    #[command(flatten)]
+    pub(crate) flags: ServerFlags,
 }
 
 /// The agents on the nodes.

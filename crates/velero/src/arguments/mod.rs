@@ -10,6 +10,7 @@ mod repository;
 mod restore;
 mod schedule;
 mod server;
+mod server_flags;
 mod shared;
 mod uninstall;
 pub(crate) mod values;
@@ -22,7 +23,7 @@ pub(crate) use backup::{
 pub(crate) use debug::DebugArguments;
 pub(crate) use global::{GlobalArguments, LoggingArguments};
 pub(crate) use go_flags::with_go_flags;
-pub(crate) use install::{InstallArguments, ServerFlagArguments, StorageArguments};
+pub(crate) use install::{InstallArguments, StorageArguments};
 pub(crate) use locations::{
     BackupLocationCommand, BackupLocationCreateArguments, BackupLocationGetArguments, BackupLocationSetArguments,
     SnapshotLocationCommand, SnapshotLocationCreateArguments, SnapshotLocationSetArguments,
@@ -33,7 +34,8 @@ pub(crate) use repository::{
 };
 pub(crate) use restore::{RestoreCommand, RestoreCreateArguments};
 pub(crate) use schedule::{ScheduleCommand, ScheduleCreateArguments, SchedulePauseArguments};
-pub(crate) use server::{FlagsWithoutEffect, ServerArguments, ServerCommand, ServerStatusArguments};
+pub(crate) use server::{ServerArguments, ServerCommand, ServerStatusArguments};
+pub(crate) use server_flags::FlagValue;
 pub(crate) use shared::{
     DeleteArguments, DescribeArguments, DownloadArguments, GetArguments, ListArguments, LogsArguments, OutputArguments,
     SelectArguments, StatusArguments,

@@ -4,15 +4,14 @@ use anyhow::{Result, bail, ensure};
 use velero_store::{PROVIDERS, is_built_in};
 
 use super::{locations, quantity};
-use crate::arguments::{InstallArguments, StorageArguments};
+use crate::arguments::{FlagValue, InstallArguments, StorageArguments};
 
 /// Refuses flags that cannot become an installation.
 pub(crate) fn check(arguments: &InstallArguments) -> Result<()> {
     if arguments.run.crds_only {
         return Ok(());
     }
-    let uploader = &arguments.server.uploader_type;
-    ensure!(uploader == "kopia", "--uploader-type {uploader:?} is not supported, use kopia");
+    arguments.server.flags.settings.validate()?;
     check_location(arguments)?;
     check_snapshot_location(&arguments.storage)?;
     check_secret(&arguments.storage)?;
@@ -105,7 +104,7 @@ fn check_secret(storage: &StorageArguments) -> Result<()> {
 fn check_node_agent(arguments: &InstallArguments) -> Result<()> {
     let agents = &arguments.node_agent;
     ensure!(
-        agents.use_node_agent || !arguments.server.default_volumes_to_fs_backup,
+        agents.use_node_agent || !arguments.server.flags.settings.default_volumes_to_fs_backup,
         "--use-node-agent is required when using --default-volumes-to-fs-backup"
     );
     let wanted = [("", agents.use_node_agent), ("-windows", agents.use_node_agent_windows)];
@@ -134,16 +133,12 @@ fn check_removed(arguments: &InstallArguments) -> Result<()> {
 }
 
 fn check_durations(arguments: &InstallArguments) -> Result<()> {
-    let flags = &arguments.server;
-    let durations = [
-        ("default-repo-maintain-frequency", flags.default_repo_maintain_frequency),
-        ("garbage-collection-frequency", flags.garbage_collection_frequency),
-        ("pod-volume-operation-timeout", flags.pod_volume_operation_timeout),
-    ];
-    match durations.iter().find(|(_, duration)| duration.is_negative()) {
-        Some((flag, duration)) => bail!("--{flag} {duration} must be non-negative"),
-        None => Ok(()),
+    for flag in &arguments.server.flags.given {
+        if let FlagValue::Duration(duration) = flag.value {
+            ensure!(!duration.is_negative(), "--{} {duration} must be non-negative", flag.install_name());
+        }
     }
+    Ok(())
 }
 
 fn check_amounts(arguments: &InstallArguments) -> Result<()> {

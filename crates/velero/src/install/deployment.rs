@@ -1,11 +1,9 @@
 //! The Deployment of the server.
 
 use serde_json::{Value, json};
-use velero_api::GoDuration;
 
 use super::pod::{self, Parts};
 use super::{INSTALLED_BY, Installation, SERVER, locations, metadata, quantity};
-use crate::arguments::ServerFlagArguments;
 use crate::commands::plugin::container_name;
 
 /// The label its pods are found by.
@@ -130,43 +128,7 @@ fn plugin_containers(installation: &Installation<'_>) -> Vec<Value> {
 
 /// The command line of the server.
 fn arguments(installation: &Installation<'_>) -> Vec<String> {
-    let flags = &installation.arguments.server;
-    let mut arguments = vec!["server".to_owned()];
-    arguments.extend(pod::features(installation));
-    arguments.extend(switches(flags));
-    arguments.push(format!("--uploader-type={}", flags.uploader_type));
-    if flags.restore_only {
-        arguments.push("--restore-only".to_owned());
-    }
-    let durations = [
-        ("default-repo-maintain-frequency", flags.default_repo_maintain_frequency),
-        ("garbage-collection-frequency", flags.garbage_collection_frequency),
-        ("fs-backup-timeout", flags.pod_volume_operation_timeout),
-    ];
-    let set = durations.into_iter().filter(|(_, duration)| *duration != GoDuration::ZERO);
-    arguments.extend(set.map(|(name, duration)| format!("--{name}={duration}")));
-    let texts = [
-        ("backup-repository-configmap", flags.backup_repository_configmap.clone()),
-        ("repo-maintenance-job-configmap", flags.repo_maintenance_job_configmap.clone()),
-        ("item-block-worker-count", number(flags.item_block_worker_count)),
-        ("concurrent-backups", number(flags.concurrent_backups)),
-    ];
-    let set = texts.into_iter().filter(|(_, text)| !text.is_empty());
-    arguments.extend(set.map(|(name, text)| format!("--{name}={text}")));
-    arguments
-}
-
-fn switches(flags: &ServerFlagArguments) -> impl Iterator<Item = String> {
-    let switches = [
-        ("default-volumes-to-fs-backup", flags.default_volumes_to_fs_backup),
-        ("default-snapshot-move-data", flags.default_snapshot_move_data),
-        ("disable-informer-cache", flags.disable_informer_cache),
-        ("schedule-skip-immediately", flags.schedule_skip_immediately),
-    ];
-    switches.into_iter().filter(|(_, on)| *on).map(|(name, _)| format!("--{name}=true"))
-}
-
-/// A number; nothing for the server's own choice.
-fn number(count: u32) -> String {
-    if count == 0 { String::new() } else { count.to_string() }
+    let flags = installation.arguments.server.flags.given.iter().map(ToString::to_string);
+    let features = pod::features(installation);
+    ["server".to_owned()].into_iter().chain(features).chain(flags).collect()
 }

@@ -4,7 +4,10 @@ use anyhow::Error;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 use velero_api::metadata;
-use velero_api::v1::{Backup, BackupStorageLocation, DeleteBackupRequest, PluginInfo, Restore};
+use velero_api::v1::{
+    Backup, BackupStorageLocation, DeleteBackupRequest, DeleteBackupRequestPhase, DeleteBackupRequestStatus,
+    PluginInfo, Restore, Stage,
+};
 
 /// How many of the last errors are shown.
 const LAST_ERRORS: usize = 5;
@@ -98,11 +101,11 @@ impl From<Vec<Work>> for WorkOverview {
         work.sort_by_key(|work| work.time.as_ref().map(|time| time.0));
         let mut overview = Self { queue: Vec::new(), running: Vec::new(), last_errors: Vec::new() };
         for work in work {
-            match work.stage() {
-                Stage::Waits => overview.queue.push(work),
-                Stage::Runs => overview.running.push(work),
-                Stage::Failed => overview.last_errors.insert(0, work),
-                Stage::Done => {}
+            match work.standing {
+                Standing::Waits => overview.queue.push(work),
+                Standing::Runs => overview.running.push(work),
+                Standing::Failed => overview.last_errors.insert(0, work),
+                Standing::Done => {}
             }
         }
         overview.last_errors.truncate(LAST_ERRORS);
@@ -123,24 +126,43 @@ pub(crate) struct Work {
     pub(crate) time: Option<Time>,
     /// How far it is, or what went wrong.
     pub(crate) message: String,
+    /// Where the overview has it.
+    #[serde(skip)]
+    pub(crate) standing: Standing,
 }
 
+/// What becomes of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(crate) enum Standing {
+    /// Nobody has begun with it.
     Waits,
+    /// Somebody works on it.
     Runs,
+    /// It has ended with errors.
     Failed,
+    /// It has ended without.
     Done,
 }
 
-impl Work {
-    fn stage(&self) -> Stage {
-        match self.phase.as_str() {
-            "New" | "Queued" | "ReadyToStart" => Stage::Waits,
-            "Completed" => Stage::Done,
-            "Processed" if self.message.is_empty() => Stage::Done,
-            "Failed" | "PartiallyFailed" | "FailedValidation" | "Processed" => Stage::Failed,
-            _ => Stage::Runs,
+impl From<Stage> for Standing {
+    fn from(stage: Stage) -> Self {
+        match stage {
+            Stage::Pending => Self::Waits,
+            Stage::InProgress | Stage::WaitingForOperations | Stage::Finalizing => Self::Runs,
+            Stage::Deleting | Stage::Unknown => Self::Runs,
+            Stage::Ended(ending) if ending.is_good() => Self::Done,
+            Stage::Ended(_) => Self::Failed,
+        }
+    }
+}
+
+impl Standing {
+    fn of_deletion(status: &DeleteBackupRequestStatus) -> Self {
+        match status.phase() {
+            DeleteBackupRequestPhase::New => Self::Waits,
+            DeleteBackupRequestPhase::InProgress | DeleteBackupRequestPhase::Unknown(_) => Self::Runs,
+            DeleteBackupRequestPhase::Processed if status.errors.join("; ").is_empty() => Self::Done,
+            DeleteBackupRequestPhase::Processed => Self::Failed,
         }
     }
 }
@@ -156,6 +178,7 @@ impl From<&Backup> for Work {
             phase: status.phase().to_string(),
             time: first(&times),
             message: message(&status.failure_reason, &status.validation_errors, status.errors, progress),
+            standing: status.phase().stage().into(),
         }
     }
 }
@@ -171,6 +194,7 @@ impl From<&Restore> for Work {
             phase: status.phase().to_string(),
             time: first(&times),
             message: message(&status.failure_reason, &status.validation_errors, status.errors, progress),
+            standing: status.phase().stage().into(),
         }
     }
 }
@@ -183,6 +207,7 @@ impl From<&DeleteBackupRequest> for Work {
             phase: request.status.phase().to_string(),
             time: request.metadata.creation_timestamp.clone(),
             message: request.status.errors.join("; "),
+            standing: Standing::of_deletion(&request.status),
         }
     }
 }
@@ -205,25 +230,38 @@ fn message(failure: &str, refusals: &[String], errors: i64, progress: Option<(i6
 
 #[cfg(test)]
 mod tests {
+    use velero_api::v1::BackupPhase;
+
     use super::*;
 
-    fn work(name: &str, phase: &str, second: i64, message: &str) -> Work {
-        let time = Some(Time(jiff::Timestamp::from_second(second).unwrap()));
-        Work { kind: "backup", name: name.to_owned(), phase: phase.to_owned(), time, message: message.to_owned() }
+    fn work(name: &str, phase: &str, second: i64) -> Work {
+        let mut backup = Backup::new("velero", name, Default::default());
+        backup.status.phase = Some(BackupPhase::from(phase));
+        backup.metadata.creation_timestamp = Some(Time(jiff::Timestamp::from_second(second).unwrap()));
+        Work::from(&backup)
+    }
+
+    fn deletion(backup: &str, second: i64, problem: Option<&str>) -> Work {
+        let mut request = DeleteBackupRequest::new("velero", backup, Default::default());
+        request.spec.backup_name = backup.to_owned();
+        request.status.phase = Some(DeleteBackupRequestPhase::Processed);
+        request.status.errors = problem.into_iter().map(str::to_owned).collect();
+        request.metadata.creation_timestamp = Some(Time(jiff::Timestamp::from_second(second).unwrap()));
+        Work::from(&request)
     }
 
     #[test]
     fn work_is_sorted_by_what_becomes_of_it() {
         let mut all = vec![
-            work("queued", "Queued", 9, ""),
-            work("new", "New", 8, ""),
-            work("done", "Completed", 1, ""),
-            work("deleted", "Processed", 1, ""),
-            work("runs", "InProgress", 7, ""),
-            work("waits-for-plugins", "WaitingForPluginOperations", 6, ""),
-            work("not-deleted", "Processed", 90, "the bucket is read-only"),
+            work("queued", "Queued", 9),
+            work("new", "New", 8),
+            work("done", "Completed", 1),
+            deletion("deleted", 1, None),
+            work("runs", "InProgress", 7),
+            work("waits-for-plugins", "WaitingForPluginOperations", 6),
+            deletion("not-deleted", 90, Some("the bucket is read-only")),
         ];
-        all.extend((0..6).map(|second| work(&format!("failed-{second}"), "Failed", second, "")));
+        all.extend((0..6).map(|second| work(&format!("failed-{second}"), "Failed", second)));
         let overview = WorkOverview::from(all);
         let names = |work: &[Work]| work.iter().map(|work| work.name.clone()).collect::<Vec<_>>().join(" ");
         assert_eq!(names(&overview.queue), "new queued");

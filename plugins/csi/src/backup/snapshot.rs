@@ -140,10 +140,7 @@ impl BackupItemAction for BackupAction {
 
 /// Whether a snapshot can be used and its backup may still come to an end that it can be restored from.
 fn is_safe(snapshot: &Value, phase: &BackupPhase) -> bool {
-    use BackupPhase::{Finalizing, FinalizingPartiallyFailed, InProgress};
-    use BackupPhase::{WaitingForPluginOperations, WaitingForPluginOperationsPartiallyFailed};
-    let waits = matches!(phase, WaitingForPluginOperations | WaitingForPluginOperationsPartiallyFailed);
-    is_ready(snapshot) && (waits || matches!(phase, InProgress | Finalizing | FinalizingPartiallyFailed))
+    is_ready(snapshot) && phase.stage().is_under_way()
 }
 
 /// `<namespace>/<name>/<when it began>`

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use velero_api::v1::{Backup, BackupPhase};
+use velero_api::v1::Backup;
 
 /// What the last status of each schedule comes from.
 #[derive(Default)]
@@ -17,11 +17,7 @@ impl Last {
     /// Notes how a backup ended, unless a newer one is known; gives what the metric says then.
     pub(super) fn note(&mut self, schedule: &str, backup: &Backup) -> Option<f64> {
         let status = &backup.status;
-        let good = match status.phase() {
-            BackupPhase::Completed => 1.0,
-            BackupPhase::PartiallyFailed | BackupPhase::Failed | BackupPhase::FailedValidation => 0.0,
-            _ => return None,
-        };
+        let good = if status.phase().ending()?.is_good() { 1.0 } else { 0.0 };
         // A backup that is refused has no times of its own.
         let times = [&status.completion_timestamp, &status.start_timestamp, &backup.metadata.creation_timestamp];
         let ended = times.into_iter().flatten().next().map_or(0, |time| time.0.as_second());

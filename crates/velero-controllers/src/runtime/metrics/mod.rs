@@ -11,7 +11,7 @@ use prometheus::core::Collector;
 use prometheus::{CounterVec, Encoder, Gauge, GaugeVec, HistogramOpts, HistogramVec, Opts, Registry, TextEncoder};
 use velero_api::labels;
 use velero_api::metadata::label;
-use velero_api::v1::{Backup, BackupPhase, BackupStatus, RestorePhase, RestoreStatus};
+use velero_api::v1::{Backup, BackupStatus, Ending, RestoreStatus};
 
 pub(crate) use self::counters::Counter;
 
@@ -186,17 +186,17 @@ impl Metrics {
     /// Notes how a backup ended: all figures come from the object.
     pub(crate) fn backup_ended(&self, backup: &Backup) {
         let (schedule, status) = (label(backup, labels::SCHEDULE_NAME), &backup.status);
-        let counter = match status.phase() {
-            BackupPhase::Completed => Counter::BackupSuccess,
-            BackupPhase::PartiallyFailed => Counter::BackupPartialFailure,
-            BackupPhase::FailedValidation => Counter::BackupValidationFailure,
-            _ => Counter::BackupFailure,
+        let counter = match status.phase().ending() {
+            Some(Ending::Completed) => Counter::BackupSuccess,
+            Some(Ending::PartiallyFailed) => Counter::BackupPartialFailure,
+            Some(Ending::FailedValidation) => Counter::BackupValidationFailure,
+            Some(Ending::Failed) | None => Counter::BackupFailure,
         };
         self.count(counter, schedule);
         if let Some(good) = self.last().note(schedule, backup) {
             self.last_status.with_label_values(&[schedule]).set(good);
         }
-        if *status.phase() == BackupPhase::FailedValidation {
+        if status.phase().ending() == Some(Ending::FailedValidation) {
             return;
         }
         if status.warnings > 0 {
@@ -214,7 +214,7 @@ impl Metrics {
             let seconds = ended.0.duration_since(begun.0).as_secs();
             self.duration.with_label_values(&[schedule]).observe(seconds as f64);
         }
-        if let (BackupPhase::Completed, Some(ended)) = (status.phase(), &status.completion_timestamp) {
+        if let (Some(Ending::Completed), Some(ended)) = (status.phase().ending(), &status.completion_timestamp) {
             self.last_successful(schedule, ended.0.as_second());
         }
     }
@@ -236,11 +236,11 @@ impl Metrics {
 
     /// Notes how a restore ended.
     pub(crate) fn restore_ended(&self, schedule: &str, status: &RestoreStatus) {
-        let counter = match status.phase() {
-            RestorePhase::Completed => Counter::RestoreSuccess,
-            RestorePhase::PartiallyFailed => Counter::RestorePartialFailure,
-            RestorePhase::FailedValidation => Counter::RestoreValidationFailed,
-            _ => Counter::RestoreFailed,
+        let counter = match status.phase().ending() {
+            Some(Ending::Completed) => Counter::RestoreSuccess,
+            Some(Ending::PartiallyFailed) => Counter::RestorePartialFailure,
+            Some(Ending::FailedValidation) => Counter::RestoreValidationFailed,
+            Some(Ending::Failed) | None => Counter::RestoreFailed,
         };
         self.count(counter, schedule);
     }
@@ -291,7 +291,7 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use velero_api::v1::BackupProgress;
+    use velero_api::v1::{BackupPhase, BackupProgress, RestorePhase};
 
     use super::*;
 

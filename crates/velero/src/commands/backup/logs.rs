@@ -3,7 +3,7 @@
 use std::io;
 
 use anyhow::{Result, anyhow, bail};
-use velero_api::v1::{Backup, BackupPhase, DownloadTargetKind};
+use velero_api::v1::{Backup, DownloadTargetKind};
 
 use crate::arguments::LogsArguments;
 use crate::download::Downloader;
@@ -15,7 +15,7 @@ pub(crate) async fn logs(session: &Session, arguments: &LogsArguments) -> Result
     let found = session.find::<Backup>(name).await;
     let found = found.map_err(|error| anyhow!("error checking for backup {name:?}: {error:#}"))?;
     let backup = found.ok_or_else(|| anyhow!("backup {name:?} does not exist"))?;
-    if !has_log(backup.status.phase()) {
+    if !backup.status.phase().stage().has_log() {
         bail!(
             "logs for backup {name:?} are not available until it's finished processing, please wait until the backup has a \
              phase of Completed or Failed and try again"
@@ -24,19 +24,4 @@ pub(crate) async fn logs(session: &Session, arguments: &LogsArguments) -> Result
     let downloader = Downloader::new(session, &arguments.download, &backup.spec.storage_location).await?;
     downloader.stream(DownloadTargetKind::BackupLog, name, arguments.timeout.to_std(), &mut io::stdout()).await?;
     Ok(())
-}
-
-/// Whether the log has been stored by then.
-fn has_log(phase: &BackupPhase) -> bool {
-    use BackupPhase::*;
-    matches!(
-        phase,
-        Completed
-            | PartiallyFailed
-            | Failed
-            | WaitingForPluginOperations
-            | WaitingForPluginOperationsPartiallyFailed
-            | Finalizing
-            | FinalizingPartiallyFailed
-    )
 }

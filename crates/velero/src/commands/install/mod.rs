@@ -29,6 +29,11 @@ pub(super) async fn install(arguments: &InstallArguments, settings: &Settings, p
         bail!("'table' format is not supported with 'install' command");
     }
     install::check(arguments)?;
+    if !arguments.run.crds_only {
+        for flag in arguments.server.flags.settings.flags_without_effect() {
+            printer.note(format_args!("WARNING: the server accepts --{flag}, and it has no effect"));
+        }
+    }
     let files = read_files(&arguments.storage)?;
     let mut installation =
         Installation { namespace: &settings.namespace, arguments, files, existing: install::Existing::default() };

@@ -3,7 +3,7 @@
 use std::io;
 
 use anyhow::{Result, anyhow, bail};
-use velero_api::v1::{DownloadTargetKind, Restore, RestorePhase};
+use velero_api::v1::{DownloadTargetKind, Restore};
 
 use crate::arguments::LogsArguments;
 use crate::download::{Downloader, location_of_restore};
@@ -15,7 +15,7 @@ pub(crate) async fn logs(session: &Session, arguments: &LogsArguments) -> Result
     let found = session.find::<Restore>(name).await;
     let found = found.map_err(|error| anyhow!("error checking for restore {name:?}: {error:#}"))?;
     let restore = found.ok_or_else(|| anyhow!("restore {name:?} does not exist"))?;
-    if !has_log(restore.status.phase()) {
+    if !restore.status.phase().stage().has_log() {
         bail!(
             "logs for restore {name:?} are not available until it's finished processing, please wait until the restore has \
              a phase of Completed or Failed and try again"
@@ -25,19 +25,4 @@ pub(crate) async fn logs(session: &Session, arguments: &LogsArguments) -> Result
     let downloader = Downloader::new(session, &arguments.download, &location).await?;
     downloader.stream(DownloadTargetKind::RestoreLog, name, arguments.timeout.to_std(), &mut io::stdout()).await?;
     Ok(())
-}
-
-/// Whether the log has been stored by then.
-fn has_log(phase: &RestorePhase) -> bool {
-    use RestorePhase::*;
-    matches!(
-        phase,
-        Completed
-            | PartiallyFailed
-            | Failed
-            | WaitingForPluginOperations
-            | WaitingForPluginOperationsPartiallyFailed
-            | Finalizing
-            | FinalizingPartiallyFailed
-    )
 }

@@ -2,7 +2,9 @@
 
 use velero_api::annotations;
 use velero_api::metadata;
-use velero_api::v1::{Backup, BackupPhase, DeleteBackupRequest, DeleteBackupRequestPhase, PodVolumeBackup};
+use velero_api::v1::{
+    Backup, BackupPhase, DeleteBackupRequest, DeleteBackupRequestPhase, Ending, PodVolumeBackup, Stage,
+};
 
 use super::backup_spec::describe_spec;
 use super::describer::Describer;
@@ -43,17 +45,13 @@ pub(crate) fn describe_backup(
 fn describe_phase(describer: &mut Describer<'_>, backup: &Backup) {
     let phase = backup.status.phase();
     let style = describer.manner.style;
-    let shown = match phase {
-        BackupPhase::FailedValidation | BackupPhase::PartiallyFailed | BackupPhase::Failed => style.red(phase.as_str()),
-        BackupPhase::Completed => style.green(phase.as_str()),
-        _ => phase.to_string(),
-    };
-    let hint = match phase {
-        BackupPhase::Failed | BackupPhase::PartiallyFailed => {
+    let shown = style.ending(phase.ending(), phase.as_str());
+    let hint = match phase.ending().is_some_and(Ending::has_errors_in_log) {
+        true => {
             let name = metadata::name(backup);
             format!(" (run `velero backup logs {name}` for more information)")
         }
-        _ => String::new(),
+        false => String::new(),
     };
     describer.field("Phase", format_args!("{shown}{hint}"));
     if *phase == BackupPhase::Queued {
@@ -118,9 +116,9 @@ fn describe_status(
     describer.field("Expiration", clock.text_or(status.expiration.as_ref(), "<nil>"));
     describer.gap();
     if let Some(progress) = &status.progress {
-        let (total, done) = match status.phase() {
-            BackupPhase::InProgress => ("Estimated total items to be backed up", "Items backed up so far"),
-            _ => ("Total items to be backed up", "Items backed up"),
+        let (total, done) = match status.phase().stage() == Stage::InProgress {
+            true => ("Estimated total items to be backed up", "Items backed up so far"),
+            false => ("Total items to be backed up", "Items backed up"),
         };
         describer.field(total, progress.total_items);
         describer.field(done, progress.items_backed_up);

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use velero_api::annotations;
 use velero_api::records::{BackupVolumeInfo, Results};
 use velero_api::v1::{
-    Backup, BackupPhase, BackupResourceHook, BackupResourceHookSpec, BackupSpec, DeleteBackupRequest, PodVolumeBackup,
+    Backup, BackupResourceHook, BackupResourceHookSpec, BackupSpec, DeleteBackupRequest, PodVolumeBackup, Stage,
 };
 
 use super::backup::failed_deletions;
@@ -145,9 +145,9 @@ fn status(backup: &Backup, pod_volumes: &[PodVolumeBackup], files: &BackupFiles,
         "expiration": manner.clock.text_or(status.expiration.as_ref(), "<nil>"),
     });
     if let Some(progress) = &status.progress {
-        let (total, done) = match status.phase() {
-            BackupPhase::InProgress => ("estimatedTotalItemsToBeBackedUp", "itemsBackedUpSoFar"),
-            _ => ("totalItemsToBeBackedUp", "itemsBackedUp"),
+        let (total, done) = match status.phase().stage() == Stage::InProgress {
+            true => ("estimatedTotalItemsToBeBackedUp", "itemsBackedUpSoFar"),
+            false => ("totalItemsToBeBackedUp", "itemsBackedUp"),
         };
         value[total] = json!(progress.total_items);
         value[done] = json!(progress.items_backed_up);

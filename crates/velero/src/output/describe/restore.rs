@@ -2,7 +2,7 @@
 
 use velero_api::metadata;
 use velero_api::records::{RestoreVolumeInfo, VolumeMethod};
-use velero_api::v1::{PodVolumeRestore, Restore, RestorePhase, RestoreSpec, RestoreStatus};
+use velero_api::v1::{Ending, PodVolumeRestore, Restore, RestoreSpec, RestoreStatus, Stage};
 
 use super::backup::describe_config_map;
 use super::describer::{Describer, NONE, choice};
@@ -56,23 +56,19 @@ fn describe_phase(describer: &mut Describer<'_>, restore: &Restore) {
     let deleting = if restore.metadata.deletion_timestamp.is_some() { " (Deleting)" } else { "" };
     let text = format!("{phase}{deleting}");
     let style = describer.manner.style;
-    let shown = match phase {
-        RestorePhase::Completed => style.green(&text),
-        RestorePhase::FailedValidation | RestorePhase::PartiallyFailed | RestorePhase::Failed => style.red(&text),
-        _ => text,
-    };
-    let hint = match phase {
-        RestorePhase::Failed | RestorePhase::PartiallyFailed => {
+    let shown = style.ending(phase.ending(), &text);
+    let hint = match phase.ending().is_some_and(Ending::has_errors_in_log) {
+        true => {
             let name = metadata::name(restore);
             format!(" (run 'velero restore logs {name}' for more information)")
         }
-        _ => String::new(),
+        false => String::new(),
     };
     describer.field("Phase", format_args!("{shown}{hint}"));
     if let Some(progress) = &restore.status.progress {
-        let (total, done) = match phase {
-            RestorePhase::InProgress => ("Estimated total items to be restored", "Items restored so far"),
-            _ => ("Total items to be restored", "Items restored"),
+        let (total, done) = match phase.stage() == Stage::InProgress {
+            true => ("Estimated total items to be restored", "Items restored so far"),
+            false => ("Total items to be restored", "Items restored"),
         };
         describer.field(total, progress.total_items);
         describer.field(done, progress.items_restored);

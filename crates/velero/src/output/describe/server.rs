@@ -90,6 +90,7 @@ mod tests {
     use velero_api::v1::PluginInfo;
 
     use super::*;
+    use crate::output::server_details::Standing;
     use crate::output::{Clock, WorkOverview};
     use crate::printer::Style;
 
@@ -112,6 +113,7 @@ mod tests {
             phase: "Failed".to_owned(),
             time: None,
             message: "the store is full".to_owned(),
+            standing: Standing::Failed,
         };
         let details = ServerDetails {
             deployment: Part::Known(Some(Availability { name: "velero".into(), ready: 1, desired: 1 })),

@@ -7,7 +7,7 @@ use kube::api::PostParams;
 use tokio::time::{Instant, sleep};
 use velero_api::dry_run;
 use velero_api::metadata;
-use velero_api::v1::{Backup, DownloadTargetKind, Restore, RestorePhase};
+use velero_api::v1::{Backup, DownloadTargetKind, Ending, Restore};
 use velero_controllers::DryRunReport;
 use velero_engine::restore::Preview;
 
@@ -50,14 +50,16 @@ async fn wait(session: &Session, name: &str) -> Result<Found> {
     loop {
         let request: Restore = session.get(name).await?;
         let is_taken = dry_run::taken_by(&request).is_some();
-        match request.status.phase() {
-            phase if !phase.is_terminal() => {}
-            _ if !is_taken => {
+        match request.status.phase().ending() {
+            None => {}
+            Some(_) if !is_taken => {
                 return Ok(Found::NoAnswer("the Velero server does not know dry runs".to_owned()));
             }
-            RestorePhase::Completed => return report(session, &request).await,
-            RestorePhase::FailedValidation => return Ok(Found::Refused(request.status.validation_errors)),
-            _ => bail!("the server cannot say what the restore would do: {}", request.status.failure_reason),
+            Some(Ending::Completed) => return report(session, &request).await,
+            Some(Ending::FailedValidation) => return Ok(Found::Refused(request.status.validation_errors)),
+            Some(Ending::PartiallyFailed | Ending::Failed) => {
+                bail!("the server cannot say what the restore would do: {}", request.status.failure_reason)
+            }
         }
         if !is_taken && begin.elapsed() > TAKEN_WITHIN {
             let seconds = TAKEN_WITHIN.as_secs();

@@ -1,0 +1,81 @@
+//! The form of log lines, and the names of levels.
+
+use std::str::FromStr;
+
+use tracing::Level;
+
+/// The form of a log line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// `time="…" level=info msg="…"`.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl LogFormat {
+    /// The form as the flag writes it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+}
+
+/// A form that log lines cannot have.
+#[derive(Debug, thiserror::Error)]
+#[error("invalid log format {name:?}, use text or json")]
+pub struct UnknownLogFormat {
+    name: String,
+}
+
+impl FromStr for LogFormat {
+    type Err = UnknownLogFormat;
+
+    fn from_str(text: &str) -> Result<Self, UnknownLogFormat> {
+        let found = [Self::Text, Self::Json].into_iter().find(|format| format.as_str() == text);
+        found.ok_or_else(|| UnknownLogFormat { name: text.to_owned() })
+    }
+}
+
+/// A level that does not exist.
+#[derive(Debug, thiserror::Error)]
+#[error("{name:?} is not a level, use trace, debug, info, warning, error, fatal or panic")]
+pub(crate) struct UnknownLevel {
+    name: String,
+}
+
+/// Reads a level by its logrus name; those above error do not exist here and mean error.
+pub(crate) fn level(name: &str) -> Result<Level, UnknownLevel> {
+    match name.to_ascii_lowercase().as_str() {
+        "trace" => Ok(Level::TRACE),
+        "debug" => Ok(Level::DEBUG),
+        "info" => Ok(Level::INFO),
+        "warn" | "warning" => Ok(Level::WARN),
+        "error" | "fatal" | "panic" => Ok(Level::ERROR),
+        other => Err(UnknownLevel { name: other.to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_levels_of_logrus_are_known() {
+        for (name, expected) in [("warning", Level::WARN), ("panic", Level::ERROR), ("Debug", Level::DEBUG)] {
+            assert_eq!(level(name).unwrap(), expected);
+        }
+        assert!(level("loud").unwrap_err().to_string().contains("warning"));
+    }
+
+    #[test]
+    fn a_form_is_known_by_its_name() {
+        for format in [LogFormat::Text, LogFormat::Json] {
+            assert_eq!(format.as_str().parse::<LogFormat>().unwrap(), format);
+        }
+        assert!("xml".parse::<LogFormat>().unwrap_err().to_string().contains("text or json"));
+    }
+}
