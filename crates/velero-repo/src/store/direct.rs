@@ -86,7 +86,7 @@ fn read_direct(file: &File, offset: u64, length: usize) -> io::Result<Bytes> {
             read => end += read,
         }
         // Only the end of the file leaves a rest.
-        if (end - start) % ALIGNMENT != 0 {
+        if !(end - start).is_multiple_of(ALIGNMENT) {
             break;
         }
     }

@@ -103,7 +103,9 @@ fn install_name(name: &'static str) -> &'static str {
 fn definitions() -> Vec<(&'static str, Arg)> {
     let server = Settings::augment_args(Command::new("server"));
     let find = |name: &'static str| {
-        let argument = server.get_arguments().find(|argument| argument.get_long() == Some(name))?.clone();
+        let argument = server.get_arguments().find(|argument| argument.get_long() == Some(name))?;
+        // Its place in the help is that of the command, not that among the flags of the server.
+        let argument = argument.clone().display_order(None);
         let in_install = install_name(name);
         match in_install == name {
             true => Some((name, argument)),
