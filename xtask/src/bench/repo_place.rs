@@ -2,15 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Runtime;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 use velero_testkit::kopia::peer_in_bucket;
+use velero_testkit::machine::Machine;
 use velero_testkit::server::STORE_KEYS;
 use velero_testkit::{BoxKind, TestBox, Tool};
 
@@ -41,34 +42,23 @@ impl Side {
 /// Where repositories are.
 pub(super) enum Place {
     Folder,
-    /// The store behind a delay; the runtime is what delays.
-    Bucket {
-        url: String,
-        _delay: Runtime,
-    },
+    /// The store behind a delay.
+    Bucket(Delay),
 }
 
 impl Place {
     /// The store of the box, behind a delay that is added to every request.
     pub(super) fn bucket(delay: Duration) -> Result<Self> {
-        TestBox::up(BOX, BoxKind::ControlPlane)?;
+        let reached_from = TestBox::up(BOX, BoxKind::ControlPlane)?;
         TestBox::make_bucket(BUCKET)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
-        let url = format!("http://{}", listener.local_addr()?);
-        runtime.spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(carry(client, delay));
-            }
-        });
-        Ok(Self::Bucket { url, _delay: runtime })
+        Ok(Self::Bucket(Delay::start(reached_from.machine().clone(), delay)?))
     }
 
     /// The name of rows that are measured here.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Folder => "folder",
-            Self::Bucket { .. } => "S3",
+            Self::Bucket(_) => "S3",
         }
     }
 
@@ -89,12 +79,12 @@ impl Place {
                 command.arg("-folder").arg(repository);
                 command
             }
-            (Self::Bucket { url, .. }, Side::Ours) => {
+            (Self::Bucket(Delay { url, .. }), Side::Ours) => {
                 let mut command = Command::new(ours);
                 command.arg(format!("s3://{BUCKET}/{prefix}")).env("AWS_ENDPOINT_URL", url).envs(STORE_KEYS);
                 command
             }
-            (Self::Bucket { url, .. }, Side::Peer) => peer_in_bucket(BUCKET, &prefix, url)?,
+            (Self::Bucket(Delay { url, .. }), Side::Peer) => peer_in_bucket(BUCKET, &prefix, url)?,
         })
     }
 
@@ -102,14 +92,54 @@ impl Place {
     pub(super) fn remove(self) -> Result<()> {
         match self {
             Self::Folder => Ok(()),
-            Self::Bucket { .. } => TestBox::down(BOX),
+            Self::Bucket(delay) => {
+                delay.end()?;
+                TestBox::down(BOX)
+            }
         }
+    }
+}
+
+/// A door of this machine that leads to the store, and takes some milliseconds longer. Its thread is in the network from
+/// which the store is reached, so that no further program carries the bytes.
+pub(super) struct Delay {
+    url: String,
+    end: oneshot::Sender<()>,
+    thread: JoinHandle<Result<()>>,
+}
+
+impl Delay {
+    fn start(reached_from: Machine, delay: Duration) -> Result<Self> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        listener.set_nonblocking(true)?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let (end, ended) = oneshot::channel::<()>();
+        let thread = std::thread::spawn(move || -> Result<()> {
+            reached_from.enter_network()?;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async {
+                let listener = TcpListener::from_std(listener)?;
+                let serve = async {
+                    while let Ok((client, _)) = listener.accept().await {
+                        tokio::spawn(carry(client, delay));
+                    }
+                };
+                tokio::select! { () = serve => {}, _ = ended => {} }
+                Ok(())
+            })
+        });
+        Ok(Self { url, end, thread })
+    }
+
+    fn end(self) -> Result<()> {
+        drop(self.end);
+        self.thread.join().map_err(|_| anyhow!("the thread that delays panicked"))?
     }
 }
 
 /// One connection: what the client sends arrives later, what the store answers at once.
 async fn carry(client: TcpStream, delay: Duration) -> std::io::Result<()> {
-    let store = TcpStream::connect(TestBox::store_url().trim_start_matches("http://")).await?;
+    let store = TcpStream::connect(TestBox::store_url_for_pods().trim_start_matches("http://")).await?;
     client.set_nodelay(true)?;
     store.set_nodelay(true)?;
     let (mut from_client, mut to_client) = client.into_split();
