@@ -274,7 +274,9 @@ impl<'a> ContentWriter<'a> {
         let kind = usize::from(new.id.prefix().is_some());
         let mut slot = lock(&self.packs[kind]);
         let letter = if kind == 0 { 'p' } else { 'q' };
-        let pack = slot.get_or_insert_with(|| PackBuilder::with_buffer(letter, &session, self.puts.buffer()));
+        // Packs of file data fill their buffers; the others are small, and would hold on to large ones.
+        let buffer = || if kind == 0 { self.puts.buffer() } else { Vec::new() };
+        let pack = slot.get_or_insert_with(|| PackBuilder::with_buffer(letter, &session, buffer()));
         let entry = pack.add(entry, &[&seal.nonce, body, &seal.tag]);
         self.stored_contents.fetch_add(1, Ordering::Relaxed);
         self.stored_bytes.fetch_add(u64::from(entry.packed_length), Ordering::Relaxed);
