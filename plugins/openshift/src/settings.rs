@@ -126,7 +126,7 @@ impl Settings {
     }
 
     /// What the entries say. A key or value that is not known is an error, for a typing error must not go unnoticed.
-    pub fn parse(entries: &BTreeMap<String, String>) -> Result<Self, String> {
+    fn parse(entries: &BTreeMap<String, String>) -> Result<Self, String> {
         let mut settings = Self::default();
         for (key, value) in entries {
             settings.set(key, value.trim()).map_err(|problem| format!("{key}: {problem}"))?;

@@ -113,7 +113,7 @@ impl Modules {
     }
 
     /// A circle, with one place for each step in it.
-    fn describe(&self, circle: &BTreeSet<String>) -> String {
+    pub(super) fn describe(&self, circle: &BTreeSet<String>) -> String {
         let inside = self.edges.iter().filter(|edge| circle.contains(&edge.user) && circle.contains(&edge.used));
         let steps: BTreeMap<(&String, &String), String> = inside
             .map(|edge| ((&edge.user, &edge.used), format!("{}:{}: uses {}", edge.file, edge.line, edge.used)))

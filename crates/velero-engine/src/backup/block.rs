@@ -7,12 +7,13 @@ use futures::channel::mpsc;
 use futures::{FutureExt, SinkExt, StreamExt};
 
 use super::BackupError;
+use super::batch::{Batch, PendingItem};
 use super::collect::CollectedPage;
-use super::group::{self, BlockItem, ItemBlock};
+use super::group;
+use super::item_block::{BlockItem, ItemBlock};
 use super::plan::PODS;
 use super::pool::Item;
 use super::run::Run;
-use super::waiting::{Batch, PendingItem};
 use super::write::Record;
 use crate::hooks::HookedPod;
 
@@ -49,7 +50,7 @@ impl Run {
         self.records.send(saved).await?;
         self.records.send(waited.records).await?;
         self.records.send(self.save_volumes(waited.volumes).boxed().await).await?;
-        self.volumes.part();
+        self.volumes.notes.part();
         self.ledger.publish();
         self.records.flush().await
     }

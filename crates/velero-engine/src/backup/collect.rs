@@ -10,7 +10,7 @@ use velero_cluster::{Cluster, Page, RawItem};
 use velero_rules::selector::SelectorSet;
 
 use super::ledger::Ledger;
-use super::plan::{Plan, PlannedType};
+use super::plan::{NAMESPACES, Plan, PlannedType};
 use super::pool::{CLAIMS, Item, Pool, VOLUMES};
 use crate::{Journal, lock};
 
@@ -65,6 +65,14 @@ pub(super) async fn whole_type(lister: Lister<'_>, planned: &Arc<PlannedType>) -
         items.extend(page.items.iter().map(|raw| Item::new(&page.planned, raw.detach())));
     }
     items
+}
+
+/// The namespaces that the backup holds. They were listed before anything else.
+pub(super) fn namespaces(plan: &Plan) -> Vec<Item> {
+    let Some(planned) = plan.preferred(NAMESPACES) else {
+        return Vec::new();
+    };
+    plan.namespaces.selected().into_iter().map(|raw| Item::new(planned, raw)).collect()
 }
 
 /// Lists types into the pool.

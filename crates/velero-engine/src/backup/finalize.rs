@@ -12,12 +12,12 @@ use velero_archive::layout::VERSION_PATH;
 use velero_archive::{ArchiveReader, Error as ArchiveError, Limits};
 use velero_cluster::ItemRef;
 
+use super::batch::Batch;
 use super::collect::LISTS_AHEAD;
 use super::error::ItemError;
-use super::group::ItemBlock;
+use super::item_block::ItemBlock;
 use super::pool::Item;
 use super::run::Run;
-use super::waiting::Batch;
 use super::{BackupError, BackupRequest, plan};
 use crate::Journal;
 use crate::journal::{Level, LogFormat};

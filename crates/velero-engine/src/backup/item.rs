@@ -11,12 +11,12 @@ use velero_cluster::ItemRef;
 use velero_plugin::BackupItemOutcome;
 use velero_plugin::item::{annotation, filled, name, object_mut};
 
+use super::batch::{Batch, PendingItem, PendingVolume};
 use super::error::ItemError;
-use super::group::{BlockItem, ItemBlock};
+use super::item_block::{BlockItem, ItemBlock};
 use super::plan::{PODS, PlannedType};
 use super::pool::{Item, VOLUMES};
 use super::run::Run;
-use super::waiting::{Batch, PendingItem, PendingVolume};
 use super::write::{Body, Record};
 use crate::volumes::SavedClaim;
 
@@ -71,7 +71,7 @@ impl Run {
             let value = value.map_or_else(|| item.raw.to_value(), Ok)?;
             let value = Arc::new(value);
             let name = item.raw.name().to_owned();
-            self.volumes.meet(&name, &value);
+            self.volumes.notes.meet(&name, &value);
             batch.volumes.push(PendingVolume { record, name, value });
             return Ok(true);
         }
@@ -201,10 +201,6 @@ impl Run {
     }
 }
 
-pub(super) fn identity(item: &Item) -> (Option<String>, String) {
-    (item.raw.namespace().map(str::to_owned), item.raw.name().to_owned())
-}
-
 /// An action that failed on an item.
 fn failed(action: &str, item: ItemRef<'_, PlannedType>, source: velero_plugin::Error) -> ItemError {
     ItemError::Action {
@@ -232,7 +228,7 @@ fn changed(item: &Item, value: &Value) -> ItemResult<Record> {
         return Err(ItemError::Nameless);
     }
     let namespace = filled(value, "/metadata/namespace").map(str::to_owned);
-    let before = identity(item);
+    let before = item.identity();
     Ok(Record {
         planned: Arc::clone(&item.planned),
         renamed_from: (before.0 != namespace || before.1 != name).then_some(before),

@@ -8,8 +8,6 @@ use velero_cluster::{RawItem, types};
 use velero_rules::includes_excludes::{NamespaceFilter, NamespacesToList};
 use velero_rules::selector::SelectorSet;
 
-use super::plan::{NAMESPACES, Plan};
-use super::pool::Item;
 use super::{BackupError, BackupRequest};
 use crate::Journal;
 use crate::lock;
@@ -146,24 +144,17 @@ impl Namespaces {
         }
     }
 
+    /// The namespace objects to back up: those the filters select and those that hold selected items.
+    pub(super) fn selected(&self) -> Vec<RawItem> {
+        let with_items = lock(&self.with_items);
+        let is_selected = |found: &&Existing| found.selected || with_items.contains(found.item.name());
+        let existing = self.existing.iter().filter(|_| self.listed);
+        existing.filter(is_selected).map(|found| found.item.clone()).collect()
+    }
+
     /// Namespaces the backup names that do not exist.
     fn missing(&self) -> impl Iterator<Item = &str> {
         let names = self.filter.lists().includes.iter().filter(|_| self.listed);
         names.filter(|name| *name != "*" && !self.included.contains_key(*name))
     }
-}
-
-/// The namespace objects to back up: those the filters select and those that hold selected items.
-pub(super) fn selected(plan: &Plan) -> Vec<Item> {
-    let namespaces = &plan.namespaces;
-    let Some(planned) = plan.preferred(NAMESPACES).filter(|_| namespaces.listed) else {
-        return Vec::new();
-    };
-    let with_items = lock(&namespaces.with_items);
-    namespaces
-        .existing
-        .iter()
-        .filter(|namespace| namespace.selected || with_items.contains(namespace.item.name()))
-        .map(|namespace| Item::new(planned, namespace.item.clone()))
-        .collect()
 }

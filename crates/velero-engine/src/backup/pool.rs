@@ -25,6 +25,11 @@ impl Item {
         self.planned.item(self.raw.namespace(), self.raw.name())
     }
 
+    /// Its namespace and name, for those that outlive it.
+    pub(super) fn identity(&self) -> (Option<String>, String) {
+        (self.raw.namespace().map(str::to_owned), self.raw.name().to_owned())
+    }
+
     /// Its labels, read once; none when its metadata cannot be read.
     pub(super) fn labels(&self) -> &BTreeMap<String, String> {
         let pair = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());

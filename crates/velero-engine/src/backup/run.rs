@@ -9,16 +9,16 @@ use tokio::sync::watch;
 use velero_api::v1::BackupProgress;
 use velero_cluster::ItemRef;
 
+use super::batch::Deferred;
 use super::collect::{self, LISTS_AHEAD, Lister};
 use super::custom_resource_definitions::of_custom_resources;
 use super::ledger::Ledger;
 use super::plan::{NAMESPACES, PODS, Plan, PlannedType};
 use super::pool::{CLAIMS, Item, Pool, VOLUMES, is_held};
-use super::waiting::Deferred;
 use super::write::{self, Archive, Records};
-use super::{BackupError, BackupOutcome, BackupRequest, namespaces};
+use super::{BackupError, BackupOutcome, BackupRequest};
 use crate::hooks::{HookRunner, OwedHooks};
-use crate::volumes::{BackupContext, BackupVolumes, SavedVolumes, VolumeTypes};
+use crate::volumes::{BackupContext, BackupVolumes, SavedVolumes, VolumeSaver, VolumeTypes};
 use crate::{Journal, lock};
 
 /// A backup under way: everything the stages share.
@@ -68,11 +68,11 @@ impl Run {
     }
 
     /// What there is to know for those who save volumes.
-    pub(super) fn volume_context(&self) -> BackupContext<'_> {
+    pub(super) fn volume_context(&self) -> VolumeSaver<'_> {
         let request = &self.request;
         let resource_type = |name: &str| self.plan.preferred(name).map(|planned| &*planned.resource_type);
-        BackupContext {
-            volumes: &self.volumes,
+        let context = BackupContext {
+            volumes: &self.volumes.notes,
             backup: &request.backup,
             cluster: &request.cluster,
             actions: &request.actions,
@@ -87,7 +87,8 @@ impl Run {
             },
             claims_are_left_out: self.plan.preferred(CLAIMS).is_none_or(|claims| !claims.included),
             page_size: request.page_size,
-        }
+        };
+        VolumeSaver { volumes: &self.volumes, context }
     }
 
     /// What it takes to list items.
@@ -142,7 +143,7 @@ impl Run {
         }
         drop(pages);
         self.back_up_items(self.drain_pool()).await?;
-        self.back_up_items(namespaces::selected(&self.plan)).await?;
+        self.back_up_items(collect::namespaces(&self.plan)).await?;
         let (plan, ledger, cluster) = (&self.plan, &self.ledger, &self.request.cluster);
         let definitions = of_custom_resources(plan, ledger, cluster, &self.journal).boxed().await;
         self.back_up_items(definitions).await?;
@@ -172,7 +173,7 @@ impl Run {
             hook_status: self.hooks.status(),
             failed_items: closing.failed,
             skipped_items: closing.skipped,
-            saved: SavedVolumes { infos: self.volumes.infos(), snapshots: self.request.recorder.snapshots.all() },
+            saved: SavedVolumes { infos: self.volumes.notes.infos(), snapshots: self.request.recorder.snapshots.all() },
         }
     }
 }

@@ -6,67 +6,22 @@
 //! hooks that follow, all others at the end of the batch they came with. Then many are worked on at the same time,
 //! however many blocks there are.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt, stream};
-use serde_json::Value;
 use velero_plugin::BackupItemAction;
 
-use super::group::{BlockItem, ItemBlock};
-use super::item::identity;
+use super::batch::{Batch, PendingItem, PendingVolume};
+use super::item_block::{BlockItem, ItemBlock};
 use super::pool::Item;
 use super::run::Run;
 use super::write::Record;
-use crate::lock;
 
 /// How many volumes are dealt with at the same time.
 const VOLUMES_AT_ONCE: usize = 16;
 
 /// How many items are worked on at the same time whose actions only wait, each for its own driver.
 const ITEMS_AT_ONCE: usize = 128;
-
-/// Items on their way into the archive.
-#[derive(Default)]
-pub(super) struct Batch {
-    /// Those that are ready.
-    pub records: Vec<Record>,
-    /// Volumes whose data comes first.
-    pub volumes: Vec<PendingVolume>,
-    /// Items that wait for their turn.
-    pub items: Vec<PendingItem>,
-}
-
-/// A volume whose data is still to be dealt with.
-pub(super) struct PendingVolume {
-    pub record: Record,
-    pub name: String,
-    pub value: Arc<Value>,
-}
-
-/// An item that waits for its turn.
-pub(super) struct PendingItem {
-    pub block_item: BlockItem,
-    /// Whether it comes whatever the filters say.
-    pub must_include: bool,
-}
-
-/// What was put aside until the end of the batch.
-#[derive(Default)]
-pub(super) struct Deferred(Mutex<(Vec<PendingVolume>, Vec<PendingItem>)>);
-
-impl Deferred {
-    /// Puts volumes and items aside.
-    pub(super) fn add(&self, volumes: Vec<PendingVolume>, items: Vec<PendingItem>) {
-        let mut deferred = lock(&self.0);
-        deferred.0.extend(volumes);
-        deferred.1.extend(items);
-    }
-
-    /// The volumes and items that were put aside.
-    pub(super) fn take(&self) -> (Vec<PendingVolume>, Vec<PendingItem>) {
-        std::mem::take(&mut *lock(&self.0))
-    }
-}
 
 impl Run {
     /// Whether an item waits for its turn.
@@ -115,7 +70,7 @@ impl Run {
         batch: &mut Batch,
     ) {
         let planned = Arc::clone(&block_item.item.planned);
-        let (namespace, name) = identity(&block_item.item);
+        let (namespace, name) = block_item.item.identity();
         if let Err(error) = self.back_up_item(block_item, must_include, block, batch).await {
             let entry = self.journal.error().item(planned.item(namespace.as_deref(), &name));
             entry.error(&error).message("Error backing up item");

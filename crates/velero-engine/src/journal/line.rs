@@ -4,7 +4,15 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 
-use super::LogFormat;
+/// The form of the lines in the log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// `time="…" level=info msg="…" key=value`
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
 
 /// The present second as text, printed once a second.
 #[derive(Default)]

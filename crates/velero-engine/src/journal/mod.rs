@@ -17,6 +17,8 @@ use jiff::Timestamp;
 use velero_api::records::{Results, ResultsFile};
 use velero_cluster::ItemRef;
 
+pub use line::LogFormat;
+
 use crate::lock;
 
 const RESTORE: &str = "restore";
@@ -43,16 +45,6 @@ impl Level {
             Self::Error => "error",
         }
     }
-}
-
-/// The form of the lines in the log.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum LogFormat {
-    /// `time="…" level=info msg="…" key=value`
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
 }
 
 /// How many entries of each kind there are.

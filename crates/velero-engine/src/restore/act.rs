@@ -12,52 +12,14 @@ use velero_cluster::ItemRef;
 use velero_plugin::item::{take_annotation, text};
 use velero_plugin::{RestoreItemAction, RestoreItemInput, RestoreItemOutcome};
 
-use super::contents::Stored;
-use super::ledger::{Done, ItemKey, Row, Turn};
+use super::item::{Item, Wanted};
+use super::ledger::{Done, Row, Turn};
 use super::object;
 use super::plan::{NAMESPACES, PlannedItem};
 use super::run::Run;
 use super::selection::Selection;
 use super::trouble::{Ended, ItemResult, Trouble};
 use crate::volumes::VolumeVerdict;
-
-/// An item on its way: where it comes from and where it goes.
-pub(crate) struct Item {
-    pub resource: Arc<str>,
-    /// The namespace it has in the backup.
-    pub original: Option<Box<str>>,
-    /// The namespace it will have.
-    pub target: Option<Box<str>>,
-    pub name: Box<str>,
-    pub(super) stored: Stored,
-}
-
-impl Item {
-    /// `pods/shop/web-0`, as results name items.
-    pub(crate) fn id(&self) -> String {
-        match self.target.as_deref() {
-            Some(namespace) => format!("{}/{namespace}/{}", self.resource, self.name),
-            None => format!("{}/{}", self.resource, self.name),
-        }
-    }
-
-    /// Its type, and the namespace and name it will have.
-    pub(crate) fn reference(&self) -> ItemRef<'_, str> {
-        ItemRef::new(&*self.resource, self.target.as_deref(), &self.name)
-    }
-
-    pub(super) fn key(&self) -> ItemKey {
-        ItemKey { resource: Arc::clone(&self.resource), namespace: self.target.clone(), name: self.name.clone() }
-    }
-}
-
-/// An item ready to be written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wanted {
-    pub object: Value,
-    pub status: Option<Value>,
-    pub managed_fields: Vec<Value>,
-}
 
 impl Run {
     /// Restores a planned item and whatever it asks for.
@@ -136,7 +98,7 @@ impl Run {
         }
         if &*item.resource == "persistentvolumeclaims" {
             self.volume_context().restore_claim(item, &object);
-            self.volumes.free_claim(&mut object);
+            self.volumes.notes.free_claim(&mut object);
         }
         if Selection::is_work(&item.resource) {
             self.tell_of_work(&from_backup);

@@ -1,14 +1,12 @@
 //! Asking again: which writes are sent once more after a refusal or a lost answer, and for how long. Nothing else in a
 //! restore decides that.
 
-use std::collections::HashMap;
 use std::future::Future;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use velero_cluster::Error;
 
-use super::run::{Run, lock};
+use super::run::Run;
 use super::trouble::Passing;
 
 /// How long the server may take to serve a type whose definition it has accepted.
@@ -60,23 +58,6 @@ impl Cause {
             Self::NewType | Self::NewReference => FIRST_PAUSE,
             Self::Outage => LONGEST_PAUSE.min(FIRST_PAUSE * 2_u32.saturating_pow(tries.min(8))),
         }
-    }
-}
-
-/// Since when writes of a type fail. Each waits for its server, but all of a type together no longer than one would.
-#[derive(Default)]
-pub(super) struct Outages {
-    since: Mutex<HashMap<Box<str>, Instant>>,
-}
-
-impl Outages {
-    /// Takes a failure into account; how long they go on.
-    fn note(&self, resource: &str) -> Duration {
-        lock(&self.since).entry(resource.into()).or_insert_with(Instant::now).elapsed()
-    }
-
-    fn end(&self, resource: &str) {
-        lock(&self.since).remove(resource);
     }
 }
 
@@ -203,15 +184,5 @@ mod tests {
         assert_eq!(Cause::Outage.pause(0), FIRST_PAUSE);
         assert!(Cause::Outage.pause(1) > Cause::Outage.pause(0));
         assert_eq!(Cause::Outage.pause(u32::MAX), LONGEST_PAUSE);
-    }
-
-    #[test]
-    fn the_outage_of_a_type_ends_with_an_answer() {
-        let outages = Outages::default();
-        outages.note("pods");
-        std::thread::sleep(Duration::from_millis(5));
-        assert!(outages.note("pods") >= Duration::from_millis(5));
-        outages.end("pods");
-        assert!(lock(&outages.since).is_empty());
     }
 }

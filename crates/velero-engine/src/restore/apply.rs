@@ -5,40 +5,20 @@ use serde_json::{Value, json};
 use velero_api::v1::ExistingResourcePolicy;
 use velero_api::{dry_run, labels};
 use velero_archive::go_json;
-use velero_cluster::{Error, ItemRef, RawItem};
+use velero_cluster::{Error, RawItem};
 use velero_plugin::item::text;
 
-use super::act::{Item, Wanted};
 use super::again::{Sent, misses_webhook, passing};
 use super::existing::{self, Verdict};
+use super::item::{Item, Target, Wanted};
 use super::ledger::Done;
 use super::object::{self, Owners};
 use super::outcome::PreviewAction;
 use super::plan::{DEFINITIONS, is_admission};
 use super::run::{Mode, Run};
 use super::trouble::{Ended, ItemResult, Trouble};
-use super::types::Served;
 
 const PORT_TAKEN: &str = "provided port is already allocated";
-
-/// An object and where it goes.
-pub(crate) struct Target<'a> {
-    pub item: &'a Item,
-    pub(super) served: Served,
-    pub name: String,
-    pub namespace: Option<String>,
-}
-
-impl Target<'_> {
-    /// The object in the cluster.
-    pub(crate) fn reference(&self) -> ItemRef<'_> {
-        self.served.resource_type.item(self.namespace(), &self.name)
-    }
-
-    pub(crate) fn namespace(&self) -> Option<&str> {
-        self.namespace.as_deref()
-    }
-}
 
 impl Run {
     /// Writes an item, or says what writing it would do.

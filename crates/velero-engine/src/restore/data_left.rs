@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::act::Item;
+use super::item::Item;
 use super::run::Run;
 use crate::volumes::LeftData;
 

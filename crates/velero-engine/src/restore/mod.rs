@@ -20,15 +20,19 @@ mod data_left;
 mod error;
 mod existing;
 mod hooks;
+mod item;
+mod known_namespaces;
 mod ledger;
 mod missing_types;
 mod namespaces;
 pub(crate) mod object;
+mod outages;
 mod outcome;
 mod pace;
 mod plan;
 mod postponed;
 mod read;
+mod request;
 mod run;
 mod selection;
 mod settle;
@@ -37,69 +41,22 @@ mod types;
 mod versions;
 
 use std::io::Read;
-use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::watch;
-use velero_api::FeatureFlags;
-use velero_api::records::{BackupVolumeInfo, RestoreOperation, Snapshot};
-use velero_api::v1::{Backup, Restore, RestoreProgress};
-use velero_archive::Limits;
-use velero_cluster::{Cluster, Discovery};
-use velero_plugin::Actions;
-use velero_rules::ordering::Priorities;
-use velero_rules::resource_modifiers::ResourceModifiers;
-use velero_rules::resource_policies::ResourcePolicies;
+use velero_api::v1::RestoreProgress;
 
 pub use error::RestoreError;
 pub use outcome::{Change, HIDDEN, ItemPreview, Preview, PreviewAction, RestoreOutcome, RunningHooks};
+pub use request::RestoreRequest;
 
-pub(crate) use act::Item;
-pub(crate) use apply::Target;
+pub(crate) use item::{Item, Target};
 pub(crate) use pace::Pace;
 pub(crate) use trouble::Trouble;
 
 use crate::Journal;
-use crate::recorder::Recorded;
 use crate::restore::plan::Plan;
 use crate::restore::run::{Mode, Run};
 use crate::restore::selection::Selection;
-
-/// What to restore, and with what. The restore has been completed and validated.
-pub struct RestoreRequest {
-    /// The restore, its defaults filled in.
-    pub restore: Restore,
-    /// The backup to restore from.
-    pub backup: Backup,
-    /// The cluster to write to.
-    pub cluster: Cluster,
-    /// What the cluster serves.
-    pub discovery: Arc<Discovery>,
-    /// The actions that take part.
-    pub actions: Actions,
-    /// Changes to make to objects on the way.
-    pub modifiers: Option<ResourceModifiers>,
-    /// The resource policies the restore refers to.
-    pub policies: Option<ResourcePolicies>,
-    /// What the backup did with volumes, as its volume info file says.
-    pub volumes: Vec<BackupVolumeInfo>,
-    /// The native snapshots of the backup.
-    pub snapshots: Vec<Snapshot>,
-    /// Where the operations are written down that actions start.
-    pub operations: Recorded<RestoreOperation>,
-    /// The features of the server.
-    pub features: FeatureFlags,
-    /// The order of types.
-    pub priorities: Priorities,
-    /// The versions the user prefers, by type, when all versions are in the backup.
-    pub version_priorities: velero_rules::api_versions::VersionPriorities,
-    /// How long one object may take to become usable.
-    pub resource_timeout: Duration,
-    /// How long to wait for a namespace or volume that is going away.
-    pub terminating_timeout: Duration,
-    /// How much the archive may hold.
-    pub limits: Limits,
-}
 
 /// Restores the items of `archive`.
 ///

@@ -1,14 +1,13 @@
 //! The namespaces items go to: made once each, before anything is put into them.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 use velero_cluster::{Error, ItemRef, types};
 use velero_plugin::item::text;
 
+use super::known_namespaces::Usable;
 use super::ledger::Done;
 use super::outcome::{ItemPreview, PreviewAction};
 use super::plan::NAMESPACES;
@@ -17,25 +16,6 @@ use super::trouble::{Passing, Trouble};
 
 const AT_ONCE: usize = 32;
 const GOING_AWAY: &str = "its namespace is being deleted; the restore would wait for the end of that";
-
-/// Whether a namespace can be used. What may pass is not kept: the next item asks again.
-type Readiness = Arc<OnceCell<Usable>>;
-
-/// Whether a namespace can be used, once that is settled.
-enum Usable {
-    Yes,
-    Never(Trouble),
-}
-
-/// The namespaces that were asked for so far.
-#[derive(Default)]
-pub(super) struct Namespaces {
-    ready: Mutex<HashMap<String, Readiness>>,
-    /// Why those that could not be made are not there yet.
-    missing: Mutex<BTreeMap<String, String>>,
-    /// Those a preview found to be there.
-    there: Mutex<HashSet<String>>,
-}
 
 /// What was found when a namespace was made sure of.
 #[derive(Clone, Copy)]

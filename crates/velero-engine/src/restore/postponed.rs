@@ -5,23 +5,15 @@ use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
 
-use super::act::{Item, Wanted};
+use super::item::{Item, Wanted};
 use super::ledger::{Done, Row};
 use super::run::{Mode, ROWS, Run, lock};
-use super::trouble::{Ended, ItemResult, Passing, Trouble};
+use super::trouble::{Ended, ItemResult, Passing, Postponed, Trouble};
 
 /// The most items that wait as they are to be written: these are held in memory.
 const MOST: usize = 10_000;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-
-/// An item that is tried again.
-pub(super) struct Postponed {
-    item: Item,
-    row: Row,
-    /// Why it could not be restored so far; with what is to be written, unless nothing was done for it yet.
-    trouble: Trouble,
-}
 
 impl Run {
     /// Closes the books of an item, or sets it aside when its trouble may pass; whether it exists now.

@@ -16,23 +16,22 @@ use velero_plugin::{Resolved, RestoreItemAction};
 use velero_rules::includes_excludes::IncludesExcludes;
 use velero_rules::restore_hooks::RestoreHookRules;
 
-use super::act::Item;
-use super::again::Outages;
 use super::contents::Contents;
+use super::item::Item;
+use super::known_namespaces::Namespaces;
 use super::ledger::{Done, ItemKey, Ledger, Row};
-use super::namespaces::Namespaces;
+use super::outages::Outages;
 use super::outcome::{Change, ItemPreview, Preview, PreviewAction, RestoreOutcome, RunningHooks};
 use super::pace::Pace;
 use super::plan::{DEFINITIONS, NAMESPACES, Plan, Step, is_admission};
-use super::postponed::Postponed;
 use super::selection::Selection;
-use super::trouble::{Ended, ResultSection, Severity, Trouble};
+use super::trouble::{Ended, Postponed, ResultSection, Severity, Trouble};
 use super::types::Types;
 use super::{RestoreError, RestoreRequest};
 use crate::Journal;
 pub(super) use crate::lock;
 use crate::recorder::started;
-use crate::volumes::{RestoreContext, RestoreVolumes};
+use crate::volumes::{RestoreContext, RestoreVolumes, VolumeRestorer};
 
 /// The most items of a type that are worked on at the same time; how many requests go out is up to [`Pace`].
 pub(super) const ROWS: usize = 128;
@@ -130,9 +129,9 @@ impl Run {
     }
 
     /// What there is to know for those who restore volumes.
-    pub(super) fn volume_context(&self) -> RestoreContext<'_> {
-        RestoreContext {
-            volumes: &self.volumes,
+    pub(super) fn volume_context(&self) -> VolumeRestorer<'_> {
+        let context = RestoreContext {
+            volumes: &self.volumes.notes,
             cluster: &self.request.cluster,
             actions: &self.request.actions,
             journal: &self.journal,
@@ -141,7 +140,8 @@ impl Run {
             resource_timeout: self.request.resource_timeout,
             terminating_timeout: self.request.terminating_timeout,
             tasks: &self.new_volumes,
-        }
+        };
+        VolumeRestorer { volumes: &self.volumes, context }
     }
 
     /// Does all that the plan says.
@@ -283,7 +283,7 @@ impl Run {
         let count = progress.items_restored;
         self.journal.info().message(&format!("Restored a total of {count} items"));
         let operations = self.request.operations.all();
-        let volumes = self.volumes.restored();
+        let volumes = self.volumes.notes.restored();
         let pods = self.hooks.into_inner().unwrap_or_else(PoisonError::into_inner);
         let new_volumes = self.new_volumes.into_inner().unwrap_or_else(PoisonError::into_inner);
         (RestoreOutcome { progress, resource_list, operations, volumes }, RunningHooks { pods, volumes: new_volumes })

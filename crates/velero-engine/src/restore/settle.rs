@@ -8,9 +8,8 @@ use velero_api::records::ResourceIdentifier;
 use velero_cluster::{Error, RawItem};
 use velero_plugin::{RestoreItemAction, RestoreItemOutcome};
 
-use super::act::{Item, Wanted};
-use super::apply::Target;
 use super::hooks::RestoredPod;
+use super::item::{Item, Target, Wanted};
 use super::ledger::Done;
 use super::object::{self, Owners};
 use super::plan::DEFINITIONS;
@@ -42,6 +41,20 @@ impl Run {
             _ => {}
         }
         Ended::new(Done::Created, true)
+    }
+
+    /// Asks the cluster what it serves once definitions have been restored.
+    pub(super) async fn learn_new_types(&self) {
+        if self.mode == Mode::Preview || !self.types.has_new() {
+            return;
+        }
+        match self.request.cluster.discover().await {
+            Ok(discovery) => self.types.refresh(discovery),
+            Err(error) => {
+                let entry = self.journal.warning().namespace(None);
+                entry.message(&format!("refresh discovery after restoring CRDs: {error}"));
+            }
+        }
     }
 
     async fn restore_status(&self, target: &Target<'_>, wanted: &Wanted, status: &Value, created: &RawItem) {

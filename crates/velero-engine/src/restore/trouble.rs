@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::act::Wanted;
-use super::ledger::Done;
+use super::item::{Item, Wanted};
+use super::ledger::{Done, Row};
 
 /// What became of an item, or why it could not be restored.
 pub(super) type ItemResult = Result<Ended, Trouble>;
@@ -127,4 +127,12 @@ impl Trouble {
         let wanted = self.may_pass().then(|| Box::new(wanted));
         Self { wanted, ..self }
     }
+}
+
+/// An item that is tried again.
+pub(super) struct Postponed {
+    pub item: Item,
+    pub row: Row,
+    /// Why it could not be restored so far; with what is to be written, unless nothing was done for it yet.
+    pub trouble: Trouble,
 }

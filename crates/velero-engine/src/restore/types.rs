@@ -6,8 +6,6 @@ use serde_json::Value;
 use velero_cluster::{Discovery, ResourceType};
 use velero_plugin::item::text;
 
-use super::run::{Mode, Run};
-
 /// A type to write an object as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Served {
@@ -68,28 +66,14 @@ impl Types {
         }
     }
 
-    fn has_new(&self) -> bool {
+    /// Whether a definition of this restore added a type.
+    pub(super) fn has_new(&self) -> bool {
         !self.known.read().unwrap_or_else(PoisonError::into_inner).defined.is_empty()
     }
 
-    fn refresh(&self, discovery: Discovery) {
+    /// Takes over what the cluster serves by now.
+    pub(super) fn refresh(&self, discovery: Discovery) {
         self.known.write().unwrap_or_else(PoisonError::into_inner).discovery = Arc::new(discovery);
-    }
-}
-
-impl Run {
-    /// Asks the cluster what it serves once definitions have been restored.
-    pub(super) async fn learn_new_types(&self) {
-        if self.mode == Mode::Preview || !self.types.has_new() {
-            return;
-        }
-        match self.request.cluster.discover().await {
-            Ok(discovery) => self.types.refresh(discovery),
-            Err(error) => {
-                let entry = self.journal.warning().namespace(None);
-                entry.message(&format!("refresh discovery after restoring CRDs: {error}"));
-            }
-        }
     }
 }
 

@@ -9,10 +9,10 @@ use velero_plugin::item::{self, text};
 use velero_rules::volume_decision::VolumeDecision;
 
 use super::VOLUMES;
-use super::backup::{BackupContext, claim_of};
+use super::backup_context::{BackupContext, claim_of};
 use super::error::VolumeError;
 use super::method::Method;
-use super::restore::{LeftData, VolumeVerdict, Wishes};
+use super::restore_context::{LeftData, VolumeVerdict, Wishes};
 
 /// Snapshots whose data is in a repository.
 pub(super) struct DataMovement;

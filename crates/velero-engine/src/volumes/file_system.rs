@@ -13,10 +13,10 @@ use velero_rules::resource_policies::VolumeData;
 use velero_rules::volume_decision::VolumeDecision;
 use velero_rules::volume_decision::pods::{PodVolume, PodVolumeDecision, PodVolumes};
 
-use super::backup::{BackupContext, claim_of};
+use super::backup_context::{BackupContext, claim_of};
 use super::error::VolumeError;
 use super::method::Method;
-use super::restore::{VolumeVerdict, Wishes};
+use super::restore_context::{VolumeVerdict, Wishes};
 use super::{CLAIMS, PODS, VOLUMES};
 use crate::lock;
 

@@ -1,18 +1,14 @@
-//! The trait of a way to save the data of volumes, and the list of all of them.
+//! The trait of a way to save the data of volumes.
 
 use async_trait::async_trait;
 use serde_json::Value;
-use velero_api::records::{BackupOperation, BackupVolumeInfo, Snapshot, VolumeMethod};
+use velero_api::records::{BackupOperation, BackupVolumeInfo, VolumeMethod};
 use velero_cluster::RawItem;
 use velero_rules::volume_decision::VolumeDecision;
 
-use super::backup::BackupContext;
-use super::csi::Csi;
-use super::data_movement::DataMovement;
+use super::backup_context::BackupContext;
 use super::error::VolumeError;
-use super::file_system::FileSystem;
-use super::native::Native;
-use super::restore::{LeftData, RestoreContext, VolumeVerdict, Wishes};
+use super::restore_context::{LeftData, RestoreContext, VolumeVerdict, Wishes};
 use super::saved::{AfterRun, SavedVolumes};
 use crate::restore::{Item, Target, Trouble};
 
@@ -126,23 +122,4 @@ pub(crate) trait Method: Send + Sync {
         let _ = work;
         None
     }
-}
-
-/// What the methods of a backup or restore are given.
-#[derive(Default)]
-pub(crate) struct Given<'a> {
-    /// The VolumeSnapshotLocations of a backup.
-    pub(crate) snapshot_locations: &'a [String],
-    /// The native snapshots of the backup that is restored.
-    pub(crate) snapshots: Vec<Snapshot>,
-}
-
-/// All ways to save a volume.
-pub(crate) fn methods(given: Given<'_>) -> Vec<Box<dyn Method>> {
-    vec![
-        Box::new(Native::new(given.snapshot_locations, given.snapshots)),
-        Box::new(DataMovement),
-        Box::new(Csi),
-        Box::new(FileSystem::default()),
-    ]
 }

@@ -1,37 +1,43 @@
 //! The room for volumes: how the data behind claims and pods gets into backups and back.
 //!
 //! ```text
-//! method ── the trait of a way to save volumes, and the list of all ways
+//! method ── the trait of a way to save volumes; methods is the list of all ways
 //!   ├─ native ── snapshots of volume snapshotter plugins
 //!   ├─ csi ── snapshots of CSI drivers, by the actions on claims
 //!   ├─ data_movement ── snapshots whose data is moved into a repository: not done yet, and said so
 //!   └─ file_system ── copies through the file systems of pods: not done yet, and said so
 //! backup ── the volumes of a backup: each decided on once, then left to its method
 //! restore ── the volumes of a restore: what the backup says of each, and what becomes of it
-//! saved ── what a backup has saved, after its run: how it ended, and its removal
+//! saved, after_run ── what a backup has saved: how it ended, and its removal
 //! ```
 //!
 //! The pipelines come here at fixed moments: a volume, a claim or a pod is stored, an operation has begun, a claim was
 //! made. What happens then is up to the method. The pipelines know none of them, and the methods know no pipeline: they
 //! get a [`BackupContext`] or a [`RestoreContext`].
 
+mod after_run;
 mod backup;
+mod backup_context;
 mod csi;
 mod data_movement;
 mod error;
 mod file_system;
 mod infos;
 mod method;
+mod methods;
 mod mounts;
 mod native;
 mod restore;
+mod restore_context;
 mod saved;
 
-pub(crate) use backup::{BackupContext, BackupVolumes, SavedClaim, VolumeTypes};
+pub(crate) use backup::{BackupVolumes, SavedClaim, VolumeSaver};
+pub(crate) use backup_context::{BackupContext, VolumeTypes};
 pub(crate) use error::VolumeError;
 pub use saved::{AfterRun, SavedVolumes};
 
-pub(crate) use restore::{LeftData, RestoreContext, RestoreVolumes, VolumeVerdict};
+pub(crate) use restore::{RestoreVolumes, VolumeRestorer};
+pub(crate) use restore_context::{LeftData, RestoreContext, VolumeVerdict};
 
 /// PersistentVolumeClaims, as plans name them.
 pub(crate) const CLAIMS: &str = "persistentvolumeclaims";

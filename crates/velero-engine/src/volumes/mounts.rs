@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt};
 use tokio::sync::{Mutex, OnceCell};
 use velero_rules::volume_decision::pods::{PodVolume, PodVolumes};
 
-use super::backup::BackupContext;
+use super::backup_context::BackupContext;
 use super::error::VolumeError;
 
 /// The mounts of one namespace, by claim.

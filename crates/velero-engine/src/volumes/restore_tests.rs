@@ -3,6 +3,7 @@ use velero_api::records::{CsiSnapshotInfo, PodVolumeInfo, VolumeMethod};
 
 use super::*;
 use crate::volumes::csi::NEEDS_CSI;
+use std::collections::BTreeMap;
 
 fn volumes(method: Option<VolumeMethod>, restore_pvs: Option<bool>) -> RestoreVolumes {
     let info = BackupVolumeInfo { pv_name: "pv-1".to_owned(), backup_method: method, ..BackupVolumeInfo::default() };
@@ -62,9 +63,9 @@ fn with_the_feature_a_csi_snapshot_is_left_to_the_actions_on_the_claim_and_told_
     other["metadata"]["name"] = json!("pv-2");
     assert!(matches!(volumes.handle(&mut other), VolumeVerdict::AnewWithData(_)));
     let source = json!({"kind": "VolumeSnapshot", "name": "new"});
-    volumes.note_claim(&json!({"metadata": {"name": "data"}, "spec": {}}), "shop", "shop-2");
-    volumes.note_claim(&json!({"metadata": {"name": "data"}, "spec": {"dataSource": source}}), "shop", "shop-2");
-    let [restored] = &volumes.restored()[..] else { panic!("one claim") };
+    volumes.notes.note_claim(&json!({"metadata": {"name": "data"}, "spec": {}}), "shop", "shop-2");
+    volumes.notes.note_claim(&json!({"metadata": {"name": "data"}, "spec": {"dataSource": source}}), "shop", "shop-2");
+    let [restored] = &volumes.notes.restored()[..] else { panic!("one claim") };
     assert_eq!((restored.pvc_namespace.as_str(), restored.pvc_name.as_str()), ("shop-2", "data"));
     let csi = restored.csi_snapshot_info.as_ref().unwrap();
     assert_eq!((csi.snapshot_handle.as_str(), csi.vsc_name.as_str()), ("h", "new"));
@@ -77,7 +78,7 @@ fn a_kept_volume_waits_for_its_claim_in_the_new_namespace() {
     volumes.handle(&mut kept);
     assert_eq!(kept["spec"]["claimRef"], json!({"namespace": "shop-2", "name": "data"}));
     let mut claim = json!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "pv-1"}});
-    volumes.free_claim(&mut claim);
+    volumes.notes.free_claim(&mut claim);
     assert_eq!(claim, json!({"metadata": {"annotations": {}}, "spec": {"volumeName": "pv-1"}}));
 }
 
@@ -86,7 +87,7 @@ fn a_claim_whose_volume_is_not_made_again_gets_a_new_one() {
     let volumes = volumes(None, None);
     volumes.handle(&mut volume("Delete"));
     let mut claim = json!({"metadata": {}, "spec": {"volumeName": "pv-1", "accessModes": []}});
-    volumes.free_claim(&mut claim);
+    volumes.notes.free_claim(&mut claim);
     assert_eq!(claim["spec"], json!({"accessModes": []}));
 }
 
@@ -101,10 +102,10 @@ fn a_backup_without_a_file_about_volumes_is_judged_by_its_snapshots() {
 #[test]
 fn a_claim_follows_its_volume_to_another_name() {
     let volumes = volumes(None, None);
-    assert!(volumes.moves_claim(&volume("Retain")));
-    volumes.rename("pv-1", "velero-clone-1");
+    assert!(volumes.notes.moves_claim(&volume("Retain")));
+    volumes.notes.rename("pv-1", "velero-clone-1");
     let mut claim = json!({"metadata": {}, "spec": {"volumeName": "pv-1"}});
-    volumes.free_claim(&mut claim);
+    volumes.notes.free_claim(&mut claim);
     assert_eq!(claim["spec"]["volumeName"], "velero-clone-1");
 }
 

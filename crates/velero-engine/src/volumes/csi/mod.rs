@@ -16,10 +16,10 @@ use velero_rules::quantity::Quantity;
 use velero_rules::volume_decision::VolumeDecision;
 
 use super::VOLUMES;
-use super::backup::{BackupContext, BackupVolumes, info_of};
+use super::backup_context::{BackupContext, VolumeNotes, info_of};
 use super::error::VolumeError;
 use super::method::Method;
-use super::restore::{RestoreContext, VolumeVerdict, Wishes};
+use super::restore_context::{RestoreContext, VolumeVerdict, Wishes};
 use super::saved::{AfterRun, SavedVolumes};
 use crate::lock;
 use crate::restore::{Item, Target};
@@ -108,7 +108,7 @@ impl Method for Csi {
     }
 }
 
-impl BackupVolumes {
+impl VolumeNotes {
     /// Notes that a CSI snapshot of a volume is begun. It has failed unless something else is heard of it.
     fn note_csi(&self, volume: &Value) {
         let driver = volume["spec"]["csi"]["driver"].as_str().unwrap_or_default().to_owned();
@@ -176,13 +176,12 @@ fn snapshot_info(snapshot: &Value, operation_id: &str) -> CsiSnapshotInfo {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use velero_api::v1::BackupSpec;
 
     use super::*;
 
     #[test]
     fn a_csi_snapshot_has_failed_until_it_is_followed() {
-        let volumes = BackupVolumes::new(&BackupSpec::default());
+        let volumes = VolumeNotes::default();
         let claim = json!({"namespace": "shop", "name": "data"});
         let csi = json!({"metadata": {"name": "pv-1"}, "spec": {"claimRef": claim, "csi": {"driver": "disk"}}});
         volumes.note_csi(&csi);

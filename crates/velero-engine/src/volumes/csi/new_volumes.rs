@@ -7,7 +7,7 @@ use velero_api::records::PvInfo;
 use velero_cluster::{Cluster, Error, RawItem, types};
 use velero_plugin::item::text;
 
-use super::RestoreContext;
+use super::super::restore_context::RestoreContext;
 use crate::restore::Target;
 use crate::{Journal, lock};
 

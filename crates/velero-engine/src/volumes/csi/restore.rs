@@ -4,9 +4,9 @@ use serde_json::Value;
 use velero_api::records::{BackupVolumeInfo, CsiSnapshotInfo, PvInfo, RestoreVolumeInfo, VolumeMethod};
 use velero_plugin::item::text;
 
-use super::super::restore::RestoreVolumes;
+use super::super::restore_context::RestoreNotes;
 
-impl RestoreVolumes {
+impl RestoreNotes {
     /// Notes a claim whose volume is made of a CSI snapshot.
     pub(in crate::volumes) fn note_claim(&self, claim: &Value, original: &str, target: &str) {
         let name = text(claim, "/metadata/name");

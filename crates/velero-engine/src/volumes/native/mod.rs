@@ -21,10 +21,10 @@ use velero_rules::volume_decision::VolumeDecision;
 use velero_rules::volume_zone::zone_of;
 
 use super::VOLUMES;
-use super::backup::{BY_SNAPSHOT, BackupContext, info_of};
+use super::backup_context::{BY_SNAPSHOT, BackupContext, info_of};
 use super::error::VolumeError;
 use super::method::Method;
-use super::restore::{RestoreContext, VolumeVerdict, Wishes};
+use super::restore_context::{RestoreContext, VolumeVerdict, Wishes};
 use super::saved::{AfterRun, SavedVolumes};
 use crate::restore::{Item, Trouble};
 

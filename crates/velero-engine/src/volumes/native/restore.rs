@@ -11,7 +11,7 @@ use velero_plugin::VolumeInfo;
 use velero_plugin::item::{set_annotation, text};
 
 use super::super::VOLUMES;
-use super::super::restore::RestoreContext;
+use super::super::restore_context::RestoreContext;
 use super::Native;
 use crate::restore::object::reset_binding;
 use crate::restore::{Item, Trouble};
