@@ -12,4 +12,5 @@ pub mod openshift;
 pub mod picture;
 pub mod restores;
 pub mod types;
+pub mod volume_data;
 pub mod workloads;

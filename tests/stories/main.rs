@@ -28,6 +28,8 @@ mod peer_plugins;
 mod peer_reads_bucket;
 mod peer_restores;
 mod peer_snapshots;
+mod peer_volume_copies;
+mod peer_volume_moves;
 mod plugin_hardships;
 mod repository_peer;
 mod repository_s3;

@@ -16,10 +16,12 @@
 //! | [`faulty_proxy`] | a way to the store that refuses, breaks off or damages what passes |
 //! | [`api_proxy`] | a way to the API server on which the answer to a chosen write is lost |
 //! | [`server`] | a Velero server in a box: the original or ours |
+//! | [`agents`] | its node agents, as pods |
 //! | [`load`] | many objects, for measurements |
 //! | [`harness`] | what a test calls |
 //! | [`objects`] | builders for the objects tests need |
 
+pub mod agents;
 pub mod api_proxy;
 pub mod cache;
 pub mod ec2_proxy;

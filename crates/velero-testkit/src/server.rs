@@ -31,11 +31,22 @@ pub enum Edition {
 impl Edition {
     /// The binary, built if needed.
     pub fn binary(self) -> Result<PathBuf> {
+        self.profile().map_or_else(|| Tool::Velero.path(), install::our_binary)
+    }
+
+    /// What holds a pod until its volumes have their data, built if needed.
+    pub fn restore_helper(self) -> Result<PathBuf> {
+        let ours = |profile: &str| install::package_binary("velero", "velero-restore-helper", profile);
+        self.profile().map_or_else(|| Tool::VeleroRestoreHelper.path(), ours)
+    }
+
+    /// The profile ours is built with; the original has none.
+    fn profile(self) -> Option<&'static str> {
         match self {
-            Self::Peer => Tool::Velero.path(),
-            Self::Ours => install::our_binary("dev"),
-            Self::OursReleased => install::our_binary("release"),
-            Self::OursQuick => install::our_binary("quick"),
+            Self::Peer => None,
+            Self::Ours => Some("dev"),
+            Self::OursReleased => Some("release"),
+            Self::OursQuick => Some("quick"),
         }
     }
 
@@ -90,6 +101,8 @@ pub struct ServerOptions {
     pub plugins: Vec<PathBuf>,
     /// How the server reaches the API server; nothing means the box's own kubeconfig.
     pub kubeconfig: Option<PathBuf>,
+    /// Flags of `velero install` for the node agents of this edition; nothing means that there are none.
+    pub node_agents: Option<Vec<String>>,
 }
 
 impl Default for ServerOptions {
@@ -101,6 +114,7 @@ impl Default for ServerOptions {
             flags: Vec::new(),
             plugins: Vec::new(),
             kubeconfig: None,
+            node_agents: None,
         }
     }
 }
@@ -119,6 +133,9 @@ impl VeleroServer {
         server.install_resources()?;
         server.start()?;
         server.wait_for_location("default")?;
+        if server.options.node_agents.is_some() {
+            server.wait_for_agents()?;
+        }
         Ok(server)
     }
 
@@ -218,6 +235,16 @@ impl VeleroServer {
         Ok(command)
     }
 
+    /// Which Velero it is.
+    pub fn edition(&self) -> Edition {
+        self.edition
+    }
+
+    /// How it runs.
+    pub fn options(&self) -> &ServerOptions {
+        &self.options
+    }
+
     /// The namespace the server serves.
     pub fn namespace(&self) -> &str {
         &self.options.namespace
@@ -256,10 +283,13 @@ impl VeleroServer {
         }
         let namespace = &self.options.namespace;
         let namespace_object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        for object in [namespace_object, deployment(namespace), location(&self.options)] {
+        for object in [namespace_object, location(&self.options)] {
             self.machine.apply(&object.to_string())?;
         }
-        Ok(())
+        match &self.options.node_agents {
+            Some(flags) => self.install_agents(flags),
+            None => self.machine.apply(&deployment(namespace).to_string()),
+        }
     }
 }
 
@@ -290,6 +320,8 @@ fn deployment(namespace: &str) -> Value {
 }
 
 fn location(options: &ServerOptions) -> Value {
+    // What pods reach, the server reaches too.
+    let store = if options.node_agents.is_some() { TestBox::store_url_for_pods() } else { TestBox::store_url() };
     json!({
         "apiVersion": "velero.io/v1",
         "kind": "BackupStorageLocation",
@@ -298,7 +330,7 @@ fn location(options: &ServerOptions) -> Value {
             "provider": "aws",
             "default": true,
             "objectStorage": {"bucket": options.bucket, "prefix": options.prefix},
-            "config": {"region": "us-east-1", "s3ForcePathStyle": "true", "s3Url": TestBox::store_url()},
+            "config": {"region": "us-east-1", "s3ForcePathStyle": "true", "s3Url": store},
         },
     })
 }

@@ -32,6 +32,8 @@ pub enum Tool {
     Helm,
     /// The original Velero.
     Velero,
+    /// What the original runs in pods until their data is there.
+    VeleroRestoreHelper,
     /// Prints random objects of the original's own types.
     VeleroSamples,
     /// The original's plugin for AWS.
@@ -63,7 +65,7 @@ struct GoBuild {
 
 impl Tool {
     /// The list. [`crate::server::install_all`] gets everything on it.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Kubernetes,
         Self::CoreDns,
         Self::SnapshotController,
@@ -72,6 +74,7 @@ impl Tool {
         Self::CsiSanity,
         Self::Helm,
         Self::Velero,
+        Self::VeleroRestoreHelper,
         Self::VeleroSamples,
         Self::VeleroPluginForAws,
         Self::PluginHost,
@@ -95,6 +98,7 @@ impl Tool {
             Self::CsiSanity => "csi-sanity",
             Self::Helm => "helm",
             Self::Velero => "velero",
+            Self::VeleroRestoreHelper => "velero-restore-helper",
             Self::VeleroSamples => "velero-samples",
             Self::VeleroPluginForAws => "velero-plugin-for-aws",
             Self::PluginHost => "plugin-host",
@@ -134,6 +138,7 @@ impl Tool {
             }
             Self::CsiSanity => ("csi-sanity", "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity"),
             Self::Helm => ("helm", "helm.sh/helm/v3/cmd/helm"),
+            Self::VeleroRestoreHelper => ("velero", "github.com/vmware-tanzu/velero/cmd/velero-restore-helper"),
             Self::VeleroSamples => ("velero", "./samples"),
             Self::Kopia => ("kopia", "github.com/kopia/kopia"),
             Self::KopiaPeer => ("kopia", "./peer"),

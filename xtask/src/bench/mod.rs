@@ -10,6 +10,8 @@ mod repo;
 mod repo_data;
 mod repo_place;
 mod restore;
+mod volumes;
+mod watch;
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -46,6 +48,8 @@ pub(crate) enum Work {
     Repo(repo::Options),
     /// Restores objects into new namespaces
     Restore(restore::Options),
+    /// Backs up and restores the data of volumes
+    Volumes(volumes::Options),
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -87,6 +91,7 @@ pub(crate) fn run(work: &Work) -> Result<()> {
         Work::Openshift(options) => bench!(openshift, options, vec![options.profile.edition()], ControlPlane),
         Work::Plugin(options) => bench!(plugin, options, both(options.profile), ControlPlane),
         Work::Restore(options) => bench!(restore, options, both(options.profile), ControlPlane),
+        Work::Volumes(options) => bench!(volumes, options, both(options.profile), Storage),
     };
     let Bench { output, keep, editions, kind, measure } = bench;
     editions.into_iter().try_for_each(Edition::install)?;
@@ -139,6 +144,9 @@ fn rounded(figure: f64) -> f64 {
 }
 
 fn print(figures: &Value, output: Output) {
+    if figures["work"] == "volumes" {
+        return volumes::print(figures, output);
+    }
     if output == Output::Json {
         out!("{figures}");
         return;

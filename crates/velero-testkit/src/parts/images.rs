@@ -47,6 +47,14 @@ const COMMANDS: &[&str] = &[
     "mv",
     "find",
     "tr",
+    "stat",
+    "sort",
+    "ln",
+    "chmod",
+    "chown",
+    "readlink",
+    "du",
+    "wc",
 ];
 
 /// Puts the images into containerd.
