@@ -16,6 +16,8 @@ use velero_api::v1::{
     BackupRepository, BackupRepositoryMaintenanceResult, BackupRepositoryPhase, BackupRepositorySpec,
     BackupStorageLocation,
 };
+use velero_controllers::server::LogFormat;
+use velero_controllers::{MaintenanceSettings, run_maintenance};
 use velero_repo::clock::system_clock;
 use velero_repo::store::{BlobStore, FolderStore};
 use velero_repo::{Repository, RepositoryState, repository_state};
@@ -307,7 +309,7 @@ fn maintenance_is_a_job_that_is_told_of_once_also_after_a_restart() {
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": now, "lastProbeTime": now, "reason": "Test"});
         let status = json!({"status": {
-            "startTime": now, "completionTime": now, "succeeded": 1,
+            "startTime": now, "completionTime": now, "succeeded": 1, "active": 0, "ready": 0, "terminating": 0,
             "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
         }});
         jobs.patch_status(&job, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
@@ -317,6 +319,40 @@ fn maintenance_is_a_job_that_is_told_of_once_also_after_a_restart() {
         assert_eq!(results, [BackupRepositoryMaintenanceResult::Succeeded]);
         let series = "velero_repo_maintenance_success_total{repository_name=\"shop-default-kopia\"} 1";
         server.until_metrics(&[series]).await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn what_a_job_runs_maintains_the_repository_and_names_its_errors() {
+    cluster_test(|cluster| async move {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::start(cluster.clone()).await;
+        server.directory_location("default", directory.path()).await;
+        server.create(of(&cluster, "shop")).await;
+        server.until("shop-default-kopia", is_ready).await;
+        let told = |namespace: &str, location: &str| MaintenanceSettings {
+            namespace: cluster.namespace.clone(),
+            kubeconfig: Some(cluster.test_box.kubeconfig()),
+            context: None,
+            version: "test".to_owned(),
+            volume_namespace: namespace.to_owned(),
+            location: location.to_owned(),
+            repository_type: KOPIA.to_owned(),
+            log_level: "info".to_owned(),
+            log_format: LogFormat::Text,
+        };
+        run_maintenance(&told("shop", "default")).await.unwrap();
+        assert!(directory.path().join("kopia/shop/kopia.maintenance.f").exists());
+        run_maintenance(&told("shop", "default")).await.expect("nothing is due, which is no error");
+        for (namespace, location, piece) in [
+            ("shop", "gone", "BackupStorageLocation \"gone\": it does not exist"),
+            ("other", "default", "there is no repository in"),
+            ("", "default", "--repo-name"),
+        ] {
+            let error = run_maintenance(&told(namespace, location)).await.unwrap_err();
+            assert!(error.starts_with("Repo maintenance error: ") && error.contains(piece), "{error}");
+        }
         server.stop().await;
     });
 }
