@@ -81,6 +81,13 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The store of a location cannot be used as it is described.
+    #[error("the location cannot be opened: {source}")]
+    Location {
+        /// What is wrong with it.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A file on this machine could not be read or written.
     #[error("could not {action} {path:?}: {source}")]
     File {
@@ -153,6 +160,9 @@ pub enum Error {
         /// The time of this machine.
         local: jiff::Timestamp,
     },
+    /// Two made the same repository at once, and this one lost.
+    #[error("somebody else made the repository at the same moment; try again")]
+    MadeElsewhere,
     /// Another maintenance of the same repository began meanwhile.
     #[error("somebody else began to maintain the repository meanwhile; this maintenance ends here")]
     MaintainedElsewhere,

@@ -60,7 +60,11 @@ async fn main() -> ExitCode {
 
 /// Whether this process is to be the server, whose log has a level of its own.
 fn is_server(command: &Command) -> bool {
-    matches!(command, Command::Server(arguments) if arguments.command.is_none())
+    match command {
+        Command::Server(arguments) => arguments.command.is_none(),
+        Command::RepoMaintenance(_) => true,
+        _ => false,
+    }
 }
 
 fn parse() -> Result<Cli, clap::Error> {

@@ -2,9 +2,10 @@
 //! to plugins. It knows kinds of objects, but not what becomes of them.
 //!
 //! ```text
-//! settings, log_format, error, clock, controller, lock ── what is known before anything runs
+//! settings, log_format, logging, error, clock, controller, lock ── what is known before anything runs
 //! objects, events, metrics ── Velero's own objects, and what is told about them
-//! locations, snapshot_locations, plugins ── from an object to its store, its snapshotter, its actions
+//! locations, repositories, snapshot_locations, plugins ── from an object to its store, its repository, its snapshotter, its
+//!                                                         actions
 //! busy, kept, parked, holder, backup_threads ── what this process has in hand
 //! context ── all of it, shared
 //! driver, ownership, progress, retry ── calling a reconciler, and writing what it did
@@ -24,12 +25,15 @@ pub(crate) mod kept;
 pub(crate) mod locations;
 pub(crate) mod lock;
 pub(crate) mod log_format;
+pub(crate) mod logging;
 pub(crate) mod metrics;
 pub(crate) mod objects;
 pub(crate) mod ownership;
 pub(crate) mod parked;
 pub(crate) mod plugins;
 pub(crate) mod progress;
+pub(crate) mod repositories;
+pub(crate) mod repository_settings;
 mod retry;
 pub(crate) mod settings;
 pub(crate) mod snapshot_locations;

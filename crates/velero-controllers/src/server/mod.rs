@@ -4,17 +4,17 @@
 //! wiring ── everything that runs in it, in one place
 //! startup, interrupted ── what happens once, before the controllers run
 //! census ── figures that only a look at all objects gives
-//! http, logging ── metrics, health and downloads; the log
+//! http ── metrics, health and downloads
 //! ```
 
 mod census;
 mod http;
 mod interrupted;
-mod logging;
 mod startup;
 mod wiring;
 
 pub use crate::runtime::controller::{Controller, UnknownController};
 pub use crate::runtime::log_format::{LogFormat, UnknownLogFormat};
+pub use crate::runtime::repository_settings::RepositorySettings;
 pub use crate::runtime::settings::{FlagsWithoutEffect, INSTALL_FLAGS, Settings};
 pub use wiring::{run, run_until, run_until_with};

@@ -6,6 +6,7 @@ mod global;
 mod go_flags;
 mod install;
 mod locations;
+mod repo_maintenance;
 mod repository;
 mod restore;
 mod schedule;
@@ -28,6 +29,7 @@ pub(crate) use locations::{
     BackupLocationCommand, BackupLocationCreateArguments, BackupLocationGetArguments, BackupLocationSetArguments,
     SnapshotLocationCommand, SnapshotLocationCreateArguments, SnapshotLocationSetArguments,
 };
+pub(crate) use repo_maintenance::RepoMaintenanceArguments;
 pub(crate) use repository::{
     PlaceArguments, RepositoryCatArguments, RepositoryCommand, RepositoryListArguments, RepositoryMaintainArguments,
     RepositoryRestoreArguments, RepositoryStatsArguments, RepositoryVerifyArguments,
@@ -110,6 +112,9 @@ pub(crate) enum Command {
     /// Run the velero server
     #[command(hide = true)]
     Server(Box<ServerArguments>),
+    /// Maintain a repository of volume data; what the Jobs of the server run
+    #[command(hide = true)]
+    RepoMaintenance(RepoMaintenanceArguments),
 }
 
 /// `velero get …`

@@ -8,6 +8,7 @@ mod completion;
 mod debug;
 mod install;
 pub(crate) mod plugin;
+mod repo_maintenance;
 mod repository;
 mod restore;
 mod schedule;
@@ -38,6 +39,7 @@ pub(crate) async fn run(command: Command, settings: Settings, printer: Printer) 
         Command::Completion(arguments) => completion::completion(&arguments, printer),
         Command::Install(arguments) => install::install(&arguments, &settings, printer).await,
         Command::Server(arguments) => run_server(*arguments, settings, printer).await,
+        Command::RepoMaintenance(arguments) => repo_maintenance::repo_maintenance(arguments, settings).await,
         Command::Debug(arguments) => debug::debug(&connect().await?, &arguments).await,
         Command::Bug => bug::bug(&settings, printer).await,
         Command::Uninstall(arguments) => uninstall::uninstall(&arguments, &settings, printer).await,
