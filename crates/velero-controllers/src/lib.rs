@@ -6,6 +6,7 @@
 //! | room | watches | does |
 //! |---|---|---|
 //! | `server` | | wires the process: startup, controllers, http, log |
+//! | `mover` | its own PodVolumeBackup, PodVolumeRestore, DataUpload or DataDownload | moves the data of one volume, in a pod of its own |
 //! | `status` | BackupStorageLocations, ServerStatusRequests | says version, plugins and readiness |
 //! | `download` | DownloadRequests | hands out files |
 //! | `schedule` | Schedules | makes backups when due |
@@ -23,6 +24,7 @@ mod download;
 mod lifecycle;
 mod location;
 mod repository;
+pub mod mover;
 mod restore;
 mod runtime;
 mod schedule;

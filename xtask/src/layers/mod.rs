@@ -48,7 +48,19 @@ const DEVELOPMENT: &[&str] =
 /// circle.
 const ROOMS: &[(&str, &[&str])] = &[(
     "velero-controllers",
-    &["server", "status", "download", "schedule", "repository", "backup", "restore", "location", "lifecycle", "runtime"],
+    &[
+        "server",
+        "mover",
+        "status",
+        "download",
+        "schedule",
+        "repository",
+        "backup",
+        "restore",
+        "location",
+        "lifecycle",
+        "runtime",
+    ],
 )];
 
 /// Crates whose modules have no order of rooms, and use each other in no circle either.

@@ -15,6 +15,8 @@ mod locations;
 mod lossy_proxy;
 mod lost_answers;
 mod missing_types;
+mod mover_support;
+mod movers;
 mod operation_endings;
 mod operation_records;
 mod operation_restarts;

@@ -7,6 +7,7 @@ mod go_flags;
 mod install;
 mod locations;
 mod repo_maintenance;
+mod mover;
 mod repository;
 mod restore;
 mod schedule;
@@ -30,6 +31,7 @@ pub(crate) use locations::{
     SnapshotLocationCommand, SnapshotLocationCreateArguments, SnapshotLocationSetArguments,
 };
 pub(crate) use repo_maintenance::RepoMaintenanceArguments;
+pub(crate) use mover::{DataMoverCommand, MoverArguments, PodVolumeCommand};
 pub(crate) use repository::{
     PlaceArguments, RepositoryCatArguments, RepositoryCommand, RepositoryListArguments, RepositoryMaintainArguments,
     RepositoryRestoreArguments, RepositoryStatsArguments, RepositoryVerifyArguments,
@@ -115,6 +117,12 @@ pub(crate) enum Command {
     /// Maintain a repository of volume data; what the Jobs of the server run
     #[command(hide = true)]
     RepoMaintenance(RepoMaintenanceArguments),
+    /// Run what moves the data of a pod's volume
+    #[command(subcommand, hide = true)]
+    PodVolume(PodVolumeCommand),
+    /// Run what moves the data of a volume or its snapshot
+    #[command(subcommand, hide = true)]
+    DataMover(DataMoverCommand),
 }
 
 /// `velero get …`
