@@ -17,9 +17,8 @@ pub(crate) fn mode_of(capability: Option<&VolumeCapability>) -> Result<VolumeMod
 
 /// The mode that all capabilities ask for.
 pub(crate) fn common_mode(capabilities: &[VolumeCapability]) -> Result<VolumeMode, Status> {
-    let (first, others) = capabilities
-        .split_first()
-        .ok_or_else(|| Status::invalid_argument("volume_capabilities is empty: set it"))?;
+    let (first, others) =
+        capabilities.split_first().ok_or_else(|| Status::invalid_argument("volume_capabilities is empty: set it"))?;
     let mode = mode_of(Some(first))?;
     for other in others {
         if mode_of(Some(other))? != mode {

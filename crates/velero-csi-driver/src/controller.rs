@@ -150,7 +150,8 @@ impl Driver {
                 let snapshot = self.find_snapshot(id)?;
                 if snapshot.mode != mode {
                     let own = snapshot.mode;
-                    let refusal = format!("the snapshot {id} is of a volume for volumeMode {own} and cannot become one");
+                    let refusal =
+                        format!("the snapshot {id} is of a volume for volumeMode {own} and cannot become one");
                     return Err(Status::invalid_argument(format!("{refusal} for {mode}: ask for {own}")));
                 }
                 if !self.describe(&snapshot)?.ready_to_use {
