@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use velero_testkit::machine::Machine;
+use velero_testkit::machine::{Machine, loop_devices};
 
 /// The kinds of namespaces a box has of its own.
 const NAMESPACES: [&str; 3] = ["net", "mnt", "pid"];
@@ -47,6 +47,7 @@ impl Traces {
         for name in &self.names {
             left.extend(folders_left(name));
             left.extend(mounts_left(name));
+            left.extend(loop_devices_left(name)?);
         }
         let store_alone = Machine::names() == ["store"];
         left.extend(store_alone.then(|| "the store, which no box uses".to_owned()));
@@ -83,6 +84,12 @@ fn mounts_left(name: &str) -> Vec<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let ours = |line: &&str| line.contains(&format!("velero-boxes/{name}/"));
     mounts.lines().filter(ours).map(|line| format!("mount {line}")).collect()
+}
+
+/// What lies on top of a device keeps it attached: it is enough to look for those of the box's files.
+fn loop_devices_left(name: &str) -> Result<Vec<String>> {
+    let devices = loop_devices::of_folder(&Path::new("/var/tmp/velero-boxes").join(name))?;
+    Ok(devices.iter().map(|device| format!("loop device {}", device.display())).collect())
 }
 
 fn names_in(folder: impl AsRef<Path>) -> Vec<String> {

@@ -2,14 +2,14 @@
 //! in another box; and the driver misbehaves when told to.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use velero_testkit::harness::unique_name;
-use velero_testkit::machine::{Machine, wait_until};
+use velero_testkit::machine::{Machine, loop_devices, wait_until};
 use velero_testkit::parts::{CsiDriver, GROUP_SNAPSHOT_CLASS, SNAPSHOT_CLASS};
 use velero_testkit::{BoxKind, DRIVER_NAME, Settings, TestBox, TestCluster, Tool, objects, storage_box_test};
 
@@ -227,16 +227,27 @@ fn imported_snapshot(namespace: &str, name: &str, handle: &str) -> [Value; 2] {
 }
 
 #[test]
-fn the_driver_passes_the_sanity_suite() {
-    storage_box_test(async |cluster| {
+fn the_driver_passes_the_sanity_suite_with_folders() {
+    pass_the_sanity_suite("mount");
+}
+
+#[test]
+fn the_driver_passes_the_sanity_suite_with_devices() {
+    pass_the_sanity_suite("block");
+}
+
+fn pass_the_sanity_suite(access: &'static str) {
+    storage_box_test(async move |cluster| {
         let machine = cluster.test_box.machine();
         let suite = Tool::CsiSanity.path().unwrap();
         let folder = machine.folder(&cluster.namespace).unwrap();
         let path = |name: &str| folder.join(name).display().to_string();
         let driver = CsiDriver::binary().unwrap();
-        let arguments = [("storage", "storage"), ("settings", "settings.json"), ("socket", "socket")];
+        let arguments =
+            [("storage", "storage"), ("settings", "settings.json"), ("socket", "socket"), ("node-folder", "node")];
         let arguments = arguments.map(|(flag, file)| format!("--{flag}={}", path(file)));
-        machine.start("csi-sanity", driver, arguments.into_iter().chain(["--node=sanity".into()])).unwrap();
+        let name = format!("csi-sanity-{access}");
+        machine.start(&name, driver, arguments.into_iter().chain(["--node=sanity".into()])).unwrap();
         wait_until("the socket", DEADLINE, || {
             ensure!(fs::exists(path("socket"))?, "no socket yet");
             Ok(())
@@ -244,11 +255,13 @@ fn the_driver_passes_the_sanity_suite() {
         .unwrap();
         let flags = [("csi.endpoint", "socket"), ("csi.mountdir", "mount"), ("csi.stagingdir", "staging")];
         let flags = flags.map(|(flag, file)| format!("--{flag}={}", path(file)));
-        let said = machine.run(suite, flags.into_iter().chain(["--ginkgo.no-color".into()]));
-        machine.stop("csi-sanity").unwrap();
+        let more = [format!("--csi.testvolumeaccesstype={access}"), "--ginkgo.no-color".into()];
+        let said = machine.run(suite, flags.into_iter().chain(more));
+        machine.stop(&name).unwrap();
         let said = said.unwrap();
         assert!(said.contains("SUCCESS!") && said.contains(" 0 Failed"), "{said}");
         assert_eq!(fs::read_dir(path("storage/volumes")).unwrap().count(), 0, "volumes were left behind");
         assert_eq!(fs::read_dir(path("storage/snapshots")).unwrap().count(), 0, "snapshots were left behind");
+        assert_eq!(loop_devices::of_folder(&folder).unwrap(), Vec::<PathBuf>::new(), "devices were left behind");
     });
 }

@@ -2,10 +2,11 @@
 //! them up: `xtask/tests/killed.rs`).
 //! They look at what they made themselves: other boxes may come and go.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use velero_testkit::machine::wait_until;
+use velero_testkit::machine::{loop_devices, wait_until};
 use velero_testkit::{BoxKind, TestBox, objects};
 use velero_tests::host::Traces;
 
@@ -49,7 +50,11 @@ fn two_boxes_share_a_bucket_and_leave_the_machine_as_it_was() {
     second.machine().apply(&objects::claim("default", "data").to_string()).unwrap();
     let pod = objects::pod_with_claim("default", "writer", "data", "echo data > /data/file; sleep 1000");
     second.machine().apply(&pod.to_string()).unwrap();
-    second.machine().kubectl(&["wait", "--for=condition=Ready", "pod/writer", "--timeout=60s"]).unwrap();
+    second.machine().apply(&objects::for_device(objects::claim("default", "device")).to_string()).unwrap();
+    let pod = objects::pod_with_device("default", "device", "device", "exec 3> /dev/data; sleep 1000");
+    second.machine().apply(&pod.to_string()).unwrap();
+    second.machine().kubectl(&["wait", "--for=condition=Ready", "pod/writer", "pod/device", "--timeout=60s"]).unwrap();
+    assert_ne!(loop_devices::of_folder(&second.machine().state()).unwrap(), Vec::<PathBuf>::new());
     let (first_traces, second_traces) = (Traces::of(&["first"]).unwrap(), Traces::of(&["second"]).unwrap());
     TestBox::down("first").unwrap();
     assert_gone(&first_traces);

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod box_block;
 mod box_openshift;
 mod box_storage;
 mod box_works;

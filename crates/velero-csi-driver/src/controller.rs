@@ -1,24 +1,29 @@
 //! The controller service: volumes come and go. What it says of snapshots is in [`crate::snapshots`].
 
+use std::path::PathBuf;
+
 use tonic::{Request, Response, Status};
 
+use crate::capabilities::{check_mode, common_mode};
 use crate::driver::{Driver, internal, new_handle, on_disk, required, sorted};
-use crate::storage::{Source, Volume};
+use crate::storage::{Source, Volume, VolumeMode};
 use crate::wire::csi::controller_server::Controller;
 use crate::wire::csi::controller_service_capability::{self, Rpc, rpc};
 use crate::wire::csi::validate_volume_capabilities_response::Confirmed;
-use crate::wire::csi::volume_capability::AccessType;
 use crate::wire::csi::volume_content_source::{self, SnapshotSource, VolumeSource};
 use crate::wire::csi::{
     self, CapacityRange, ControllerGetCapabilitiesRequest, ControllerGetCapabilitiesResponse,
     ControllerServiceCapability, CreateSnapshotRequest, CreateSnapshotResponse, CreateVolumeRequest,
     CreateVolumeResponse, DeleteSnapshotRequest, DeleteSnapshotResponse, DeleteVolumeRequest, DeleteVolumeResponse,
     ListSnapshotsRequest, ListSnapshotsResponse, ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse,
-    VolumeCapability, VolumeContentSource,
+    VolumeContentSource,
 };
 
 /// The size of a volume for which none was asked.
 const USUAL_SIZE: i64 = 1 << 30;
+
+/// What devices are made of: bytes beyond the last whole sector could not be reached.
+const SECTOR: i64 = 512;
 
 const CAPABILITIES: [rpc::Type; 4] =
     [rpc::Type::CreateDeleteVolume, rpc::Type::CreateDeleteSnapshot, rpc::Type::ListSnapshots, rpc::Type::CloneVolume];
@@ -68,8 +73,8 @@ impl Controller for Driver {
         if request.volume_capabilities.is_empty() {
             return Err(Status::invalid_argument("volume_capabilities is empty: set it"));
         }
-        self.find_volume(&request.volume_id)?;
-        let able = request.volume_capabilities.iter().try_for_each(|capability| check_capability(Some(capability)));
+        let volume = self.find_volume(&request.volume_id)?;
+        let able = common_mode(&request.volume_capabilities).and_then(|mode| check_mode(&volume, mode));
         let confirmed = Confirmed {
             volume_context: request.volume_context,
             volume_capabilities: request.volume_capabilities,
@@ -109,10 +114,7 @@ impl Controller for Driver {
 impl Driver {
     async fn make_volume(&self, request: CreateVolumeRequest) -> Result<Volume, Status> {
         new_handle(&request.name)?;
-        if request.volume_capabilities.is_empty() {
-            return Err(Status::invalid_argument("volume_capabilities is empty: set it"));
-        }
-        request.volume_capabilities.iter().try_for_each(|capability| check_capability(Some(capability)))?;
+        let mode = common_mode(&request.volume_capabilities)?;
         if let Some(message) = self.settings(&sorted(request.parameters))?.fail_create_volume {
             return Err(Status::internal(message));
         }
@@ -120,31 +122,49 @@ impl Driver {
         let range = request.capacity_range.unwrap_or_default();
         let source = request.volume_content_source.and_then(|source| source.r#type).map(from_wire);
         if let Some(volume) = self.storage.volumes.get(&request.name).map_err(internal)? {
-            return if volume.source == source && fits(volume.capacity_bytes, range) {
+            return if volume.source == source && volume.mode == mode && fits(volume.capacity_bytes, range) {
                 Ok(volume)
             } else {
                 Err(Status::already_exists(format!("there is another volume {}", volume.id)))
             };
         }
-        let (least, data) = match &source {
-            None => (0, None),
-            Some(Source::Snapshot(id)) => {
-                let snapshot = self.find_snapshot(id)?;
-                if !self.describe(&snapshot)?.ready_to_use {
-                    return Err(Status::unavailable(format!("the snapshot {id} is not ready to use")));
-                }
-                (snapshot.size_bytes, Some(self.storage.snapshots.data(id)))
-            }
-            Some(Source::Volume(id)) => (self.find_volume(id)?.capacity_bytes, Some(self.storage.volumes.data(id))),
-        };
-        let volume = Volume { id: request.name, capacity_bytes: capacity(range, least)?, source };
-        let storage = self.storage.clone();
+        let (least, data) = self.first_data(source.as_ref(), mode)?;
+        let volume = Volume { id: request.name, mode, capacity_bytes: capacity(range, least, mode)?, source };
+        let (storage, devices) = (self.storage.clone(), self.devices.clone());
         on_disk(move || {
             let _held = held;
+            if let Some(Source::Volume(id)) = &volume.source {
+                devices.flush(id)?;
+            }
             storage.volumes.put(&volume, data.as_deref())?;
             Ok(volume)
         })
         .await
+    }
+
+    /// What a new volume begins with: the least size it can have, and the data.
+    fn first_data(&self, source: Option<&Source>, mode: VolumeMode) -> Result<(i64, Option<PathBuf>), Status> {
+        match source {
+            None => Ok((0, None)),
+            Some(Source::Snapshot(id)) => {
+                let snapshot = self.find_snapshot(id)?;
+                if snapshot.mode != mode {
+                    let own = snapshot.mode;
+                    let refusal =
+                        format!("the snapshot {id} is of a volume for volumeMode {own} and cannot become one");
+                    return Err(Status::invalid_argument(format!("{refusal} for {mode}: ask for {own}")));
+                }
+                if !self.describe(&snapshot)?.ready_to_use {
+                    return Err(Status::unavailable(format!("the snapshot {id} is not ready to use")));
+                }
+                Ok((snapshot.size_bytes, Some(self.storage.snapshots.data(id))))
+            }
+            Some(Source::Volume(id)) => {
+                let volume = self.find_volume(id)?;
+                check_mode(&volume, mode)?;
+                Ok((volume.capacity_bytes, Some(self.storage.volumes.data(id))))
+            }
+        }
     }
 
     pub(crate) fn find_volume(&self, id: &str) -> Result<Volume, Status> {
@@ -153,23 +173,12 @@ impl Driver {
     }
 }
 
-/// Volumes are directories: they can be mounted, and nothing else.
-pub(crate) fn check_capability(capability: Option<&VolumeCapability>) -> Result<(), Status> {
-    match capability.and_then(|capability| capability.access_type.as_ref()) {
-        Some(AccessType::Mount(_)) => Ok(()),
-        Some(AccessType::Block(_)) => {
-            Err(Status::invalid_argument("block volumes are not supported: use volumeMode Filesystem"))
-        }
-        None => Err(Status::invalid_argument("volume_capability is empty: set it")),
-    }
-}
-
 fn fits(capacity: i64, range: CapacityRange) -> bool {
     capacity >= range.required_bytes && (range.limit_bytes == 0 || capacity <= range.limit_bytes)
 }
 
 /// The capacity of a new volume: what is required, and no less than its source has.
-fn capacity(range: CapacityRange, least: i64) -> Result<i64, Status> {
+fn capacity(range: CapacityRange, least: i64, mode: VolumeMode) -> Result<i64, Status> {
     let wanted = match (range.required_bytes, range.limit_bytes) {
         (0, 0) => USUAL_SIZE,
         (0, limit) => limit.min(USUAL_SIZE),
@@ -177,6 +186,10 @@ fn capacity(range: CapacityRange, least: i64) -> Result<i64, Status> {
     };
     // A volume for which no size was asked is as large as its source.
     let wanted = if range.required_bytes == 0 { wanted.max(least) } else { wanted };
+    let wanted = match mode {
+        VolumeMode::Filesystem => wanted,
+        VolumeMode::Block => wanted.saturating_add(SECTOR - 1) / SECTOR * SECTOR,
+    };
     if wanted >= least && fits(wanted, range) {
         return Ok(wanted);
     }
@@ -212,11 +225,13 @@ mod tests {
 
     use super::*;
     use crate::driver::tests::driver;
-    use crate::wire::csi::volume_capability::MountVolume;
+    use crate::wire::csi::VolumeCapability;
+    use crate::wire::csi::volume_capability::{AccessType, BlockVolume, MountVolume};
 
     fn request(name: &str, source: Option<Source>, parameters: &[(&str, &str)]) -> CreateVolumeRequest {
         let mount = AccessType::Mount(MountVolume::default());
-        let content = to_wire(Volume { id: String::new(), capacity_bytes: 0, source }).content_source;
+        let volume = Volume { id: String::new(), mode: VolumeMode::Filesystem, capacity_bytes: 0, source };
+        let content = to_wire(volume).content_source;
         CreateVolumeRequest {
             name: name.into(),
             volume_capabilities: vec![VolumeCapability { access_type: Some(mount), access_mode: None }],
@@ -256,6 +271,42 @@ mod tests {
         assert_eq!(driver.make_volume(other).await.unwrap_err().code(), Code::AlreadyExists);
     }
 
+    fn device_request(name: &str, source: Option<Source>) -> CreateVolumeRequest {
+        let block = VolumeCapability { access_type: Some(AccessType::Block(BlockVolume {})), access_mode: None };
+        CreateVolumeRequest { volume_capabilities: vec![block], ..request(name, source, &[]) }
+    }
+
+    #[tokio::test]
+    async fn what_is_made_of_a_volume_or_its_snapshot_has_the_mode_of_the_volume() {
+        let folder = tempfile::tempdir().unwrap();
+        let driver = driver(folder.path());
+        for volume in ["volume", "device"] {
+            driver.take_snapshot(format!("of-{volume}"), volume.into(), Default::default(), None).await.unwrap();
+            let sources = [Source::Volume(volume.into()), Source::Snapshot(format!("of-{volume}"))];
+            for (number, source) in sources.into_iter().enumerate() {
+                let name = format!("{volume}-{number}");
+                let (mount, block) = (request(&name, Some(source.clone()), &[]), device_request(&name, Some(source)));
+                let (same, other) = if volume == "device" { (block, mount) } else { (mount, block) };
+                let refusal = driver.make_volume(other.clone()).await.unwrap_err();
+                assert_eq!(refusal.code(), Code::InvalidArgument, "{refusal}");
+                assert!(refusal.message().contains("volumeMode"), "{refusal}");
+                driver.make_volume(same).await.unwrap();
+                assert_eq!(driver.make_volume(other).await.unwrap_err().code(), Code::AlreadyExists);
+            }
+        }
+    }
+
+    #[test]
+    fn a_device_has_whole_sectors() {
+        for (required, limit, least, wanted) in
+            [(1, 0, 0, Some(512)), (512, 512, 512, Some(512)), (513, 0, 512, Some(1024)), (1, 511, 0, None)]
+        {
+            let range = CapacityRange { required_bytes: required, limit_bytes: limit };
+            let capacity = capacity(range, least, VolumeMode::Block);
+            assert_eq!(capacity.ok(), wanted, "required {required}, limit {limit}, least {least}");
+        }
+    }
+
     #[test]
     fn the_capacity_is_what_is_required_and_no_less_than_the_source() {
         for (required, limit, least, wanted) in [
@@ -270,7 +321,8 @@ mod tests {
             (9, 5, 0, None),
         ] {
             let range = CapacityRange { required_bytes: required, limit_bytes: limit };
-            assert_eq!(capacity(range, least).ok(), wanted, "required {required}, limit {limit}, least {least}");
+            let capacity = capacity(range, least, VolumeMode::Filesystem);
+            assert_eq!(capacity.ok(), wanted, "required {required}, limit {limit}, least {least}");
         }
     }
 }

@@ -8,6 +8,7 @@ use anyhow::Result;
 use tonic::Status;
 
 use crate::busy_handles::BusyHandles;
+use crate::devices::Devices;
 use crate::settings::Settings;
 use crate::storage::{Storage, is_plain};
 
@@ -15,6 +16,7 @@ use crate::storage::{Storage, is_plain};
 #[derive(Clone, Debug)]
 pub(crate) struct Driver {
     pub(crate) storage: Arc<Storage>,
+    pub(crate) devices: Arc<Devices>,
     pub(crate) busy: BusyHandles,
     pub(crate) settings_file: PathBuf,
     pub(crate) node: String,
@@ -69,13 +71,16 @@ pub(crate) mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::storage::Volume;
+    use crate::storage::{Volume, VolumeMode};
 
-    /// A driver with one volume.
+    /// A driver with two volumes: `volume`, and `device` for volumeMode Block.
     pub(crate) fn driver(folder: &Path) -> Driver {
         let storage = Arc::new(Storage::open(folder).unwrap());
-        storage.volumes.put(&Volume { id: "volume".into(), capacity_bytes: 1, source: None }, None).unwrap();
+        for (id, mode) in [("volume", VolumeMode::Filesystem), ("device", VolumeMode::Block)] {
+            storage.volumes.put(&Volume { id: id.into(), mode, capacity_bytes: 1, source: None }, None).unwrap();
+        }
         let settings_file = folder.join("settings.json");
-        Driver { storage, busy: BusyHandles::default(), settings_file, node: "node".into() }
+        let devices = Arc::new(Devices::open(&folder.join("node")).unwrap());
+        Driver { storage, devices, busy: BusyHandles::default(), settings_file, node: "node".into() }
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use velero_csi_driver::server::{self, Options};
 
-/// A CSI driver whose volumes are directories, and which misbehaves on command
+/// A CSI driver whose volumes are directories or files, and which misbehaves on command
 #[derive(Parser)]
 #[command(name = "velero-csi-driver")]
 struct Arguments {

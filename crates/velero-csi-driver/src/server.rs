@@ -10,6 +10,7 @@ use tokio::net::UnixListener;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Server;
 
+use crate::devices::Devices;
 use crate::driver::Driver;
 use crate::registration::Announcement;
 use crate::storage::Storage;
@@ -34,6 +35,9 @@ pub struct Options {
     /// The socket in kubelet's folder for registrations; without it kubelet does not learn of the driver
     #[arg(long)]
     pub registration: Option<PathBuf>,
+    /// The folder of what the driver keeps on this node, for itself alone, on the file system of the storage
+    #[arg(long)]
+    pub node_folder: PathBuf,
     /// The name of the node
     #[arg(long)]
     pub node: String,
@@ -43,6 +47,7 @@ pub struct Options {
 pub async fn serve(options: Options) -> Result<()> {
     let driver = Driver {
         storage: Arc::new(Storage::open(&options.storage)?),
+        devices: Arc::new(Devices::open(&options.node_folder)?),
         busy: Default::default(),
         settings_file: options.settings,
         node: options.node,

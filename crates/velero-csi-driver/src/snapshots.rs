@@ -42,12 +42,14 @@ impl Driver {
         }
         let source = self.find_volume(&volume)?;
         tokio::time::sleep(Duration::from_secs(settings.create_snapshot_seconds.into())).await;
-        let storage = self.storage.clone();
+        let (storage, devices) = (self.storage.clone(), self.devices.clone());
         on_disk(move || {
             let _held = held;
+            devices.flush(&volume)?;
             let snapshot = Snapshot {
                 id: name,
                 source_volume_id: volume,
+                mode: source.mode,
                 size_bytes: source.capacity_bytes,
                 created: Timestamp::now(),
                 group,

@@ -1,7 +1,8 @@
 //! Volumes and snapshots on disk: one folder each, with its data and a record of what it is.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fmt;
+use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
 use std::marker::PhantomData;
 use std::os::unix::fs::PermissionsExt;
@@ -23,13 +24,30 @@ pub enum Source {
     Volume(String),
 }
 
+/// What a volume is for those who use it, and so what its data is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VolumeMode {
+    /// A folder, to be mounted; its data is a folder.
+    Filesystem,
+    /// A device; its data is a file as large as the volume, with holes where nothing was written.
+    Block,
+}
+
+impl fmt::Display for VolumeMode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, formatter)
+    }
+}
+
 /// A volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Volume {
     /// Its handle.
     pub id: String,
-    /// The size that was asked for; nobody enforces it.
+    /// What it is for those who use it.
+    pub mode: VolumeMode,
+    /// The size that was asked for; only a block volume cannot hold more.
     pub capacity_bytes: i64,
     /// Where its first data came from.
     pub source: Option<Source>,
@@ -43,6 +61,8 @@ pub struct Snapshot {
     pub id: String,
     /// The volume it was taken of.
     pub source_volume_id: String,
+    /// The mode of that volume, and of all that become of the snapshot.
+    pub mode: VolumeMode,
     /// The capacity of that volume.
     pub size_bytes: i64,
     /// When it was taken.
@@ -57,17 +77,37 @@ pub struct Snapshot {
 pub trait Record: Serialize + DeserializeOwned {
     /// The handle, also the name of its folder.
     fn id(&self) -> &str;
+    /// What its data is.
+    fn mode(&self) -> VolumeMode;
+    /// How large its data is, where that is a file.
+    fn size_bytes(&self) -> i64;
 }
 
 impl Record for Volume {
     fn id(&self) -> &str {
         &self.id
     }
+
+    fn mode(&self) -> VolumeMode {
+        self.mode
+    }
+
+    fn size_bytes(&self) -> i64 {
+        self.capacity_bytes
+    }
 }
 
 impl Record for Snapshot {
     fn id(&self) -> &str {
         &self.id
+    }
+
+    fn mode(&self) -> VolumeMode {
+        self.mode
+    }
+
+    fn size_bytes(&self) -> i64 {
+        self.size_bytes
     }
 }
 
@@ -123,12 +163,12 @@ impl<R: Record> Shelf<R> {
         ids.iter().filter_map(|id| self.get(id).transpose()).collect()
     }
 
-    /// The folder with the data of that handle.
+    /// The data of that handle: a folder, or the file of a block volume.
     pub fn data(&self, id: &str) -> PathBuf {
         self.folder.join(id).join("data")
     }
 
-    /// Keeps a record with a copy of that data, or with an empty folder. It appears at once and whole, or not at all.
+    /// Keeps a record with a copy of that data, or with none yet. It appears at once and whole, or not at all.
     pub fn put(&self, record: &R, data: Option<&Path>) -> Result<()> {
         let id = record.id();
         ensure!(is_plain(id), "{id:?} cannot be a handle");
@@ -136,9 +176,14 @@ impl<R: Record> Shelf<R> {
         let put = || {
             let _ = fs::remove_dir_all(&unfinished);
             fs::create_dir(&unfinished)?;
-            match data {
-                Some(data) => copy(data, &unfinished.join("data"))?,
-                None => create_open(&unfinished.join("data"))?,
+            let own = unfinished.join("data");
+            if let Some(data) = data {
+                copy(data, &own)?;
+            }
+            match record.mode() {
+                VolumeMode::Filesystem if data.is_none() => create_open(&own)?,
+                VolumeMode::Filesystem => ensure!(own.is_dir(), "the data for {id} is no folder"),
+                VolumeMode::Block => set_size(&own, record.size_bytes())?,
             }
             fs::write(unfinished.join("record.json"), serde_json::to_vec_pretty(record)?)?;
             fs::rename(&unfinished, self.folder.join(id))?;
@@ -176,7 +221,16 @@ fn create_open(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies a folder with owners, modes, times and links, sharing blocks where the file system can.
+/// Makes a file that large, with a hole where it had nothing.
+fn set_size(file: &Path, bytes: i64) -> Result<()> {
+    let resize = || -> Result<()> {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(file)?;
+        Ok(file.set_len(bytes.try_into()?)?)
+    };
+    resize().with_context(|| format!("cannot make {} {bytes} bytes large", file.display()))
+}
+
+/// Copies a folder or a file with owners, modes, times, links and holes, sharing blocks where the file system can.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let output = Command::new("cp").args(["--archive", "--reflink=auto"]).arg(from).arg(to).output()?;
     let reason = String::from_utf8_lossy(&output.stderr);
@@ -186,10 +240,16 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{FileExt, MetadataExt};
+
     use super::*;
 
     fn volume(id: &str) -> Volume {
-        Volume { id: id.into(), capacity_bytes: 1, source: None }
+        Volume { id: id.into(), mode: VolumeMode::Filesystem, capacity_bytes: 1, source: None }
+    }
+
+    fn block_volume(id: &str, capacity_bytes: i64) -> Volume {
+        Volume { mode: VolumeMode::Block, capacity_bytes, ..volume(id) }
     }
 
     #[test]
@@ -226,6 +286,37 @@ mod tests {
         shelf.put(&volume("copy"), Some(&shelf.data("source"))).unwrap();
         fs::write(shelf.data("source").join("file"), "after").unwrap();
         assert_eq!(fs::read_to_string(shelf.data("copy").join("file")).unwrap(), "before");
+    }
+
+    #[test]
+    fn a_block_volume_is_a_file_with_holes_and_a_larger_copy_of_it_begins_with_its_data() {
+        const SIZE: u64 = 64 << 20;
+        let folder = tempfile::tempdir().unwrap();
+        let shelf = Storage::open(folder.path()).unwrap().volumes;
+        shelf.put(&block_volume("source", SIZE as i64), None).unwrap();
+        let source = OpenOptions::new().write(true).open(shelf.data("source")).unwrap();
+        source.write_all_at(b"before", SIZE - 6).unwrap();
+        shelf.put(&block_volume("copy", 2 * SIZE as i64), Some(&shelf.data("source"))).unwrap();
+        source.write_all_at(b"after!", SIZE - 6).unwrap();
+        let copy = fs::File::open(shelf.data("copy")).unwrap();
+        let mut found = [0; 8];
+        copy.read_exact_at(&mut found, SIZE - 6).unwrap();
+        assert_eq!(&found, b"before\0\0");
+        let size = copy.metadata().unwrap();
+        assert_eq!(size.len(), 2 * SIZE);
+        assert!(size.blocks() * 512 < SIZE, "the copy has no holes: {} blocks", size.blocks());
+        assert_eq!(shelf.get("copy").unwrap().unwrap().mode, VolumeMode::Block);
+    }
+
+    #[test]
+    fn data_of_one_mode_cannot_become_a_volume_of_the_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let shelf = Storage::open(folder.path()).unwrap().volumes;
+        shelf.put(&volume("folder"), None).unwrap();
+        shelf.put(&block_volume("device", 512), None).unwrap();
+        shelf.put(&block_volume("copy", 512), Some(&shelf.data("folder"))).unwrap_err();
+        shelf.put(&volume("copy"), Some(&shelf.data("device"))).unwrap_err();
+        assert_eq!(shelf.get("copy").unwrap(), None);
     }
 
     #[test]

@@ -74,6 +74,20 @@ pub fn claim_from_snapshot(namespace: &str, name: &str, snapshot: &str) -> Value
     claim
 }
 
+/// The claim for a device: a volume with volumeMode Block.
+pub fn for_device(mut claim: Value) -> Value {
+    claim["spec"]["volumeMode"] = json!("Block");
+    claim
+}
+
+/// A pod that runs a shell command once, with the volume of that claim, which is one for a device, as `/dev/data`.
+pub fn pod_with_device(namespace: &str, name: &str, claim: &str, shell: &str) -> Value {
+    let mut pod = pod(namespace, name, shell);
+    pod["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]);
+    pod["spec"]["containers"][0]["volumeDevices"] = json!([{"name": "data", "devicePath": "/dev/data"}]);
+    pod
+}
+
 /// A pod that runs a shell command once, with the volume of that claim at `/data`.
 pub fn pod_with_claim(namespace: &str, name: &str, claim: &str, shell: &str) -> Value {
     let mut pod = pod(namespace, name, shell);

@@ -1,11 +1,12 @@
 //! A machine inside this machine: processes in a network, mount and process namespace of their own.
 //!
 //! The namespaces hang on one init process. Ending it ends every process, mount, link and address inside, whoever
-//! started them and however they died; only control groups and the state folder remain, and [`Machine::destroy`]
-//! removes those. There is no route out: the only links are those made by [`links`].
+//! started them and however they died; only control groups, loop devices and the state folder remain, and
+//! [`Machine::destroy`] removes those. There is no route out: the only links are those made by [`links`].
 
 mod cgroups;
 pub mod links;
+pub mod loop_devices;
 mod processes;
 
 use std::fs;
@@ -110,8 +111,8 @@ impl Machine {
             .collect()
     }
 
-    /// Ends every process of the machine of that name and removes what it leaves: control groups and state. A machine
-    /// that is already dead, or never was, is fine.
+    /// Ends every process of the machine of that name and removes what it leaves: control groups, loop devices and state.
+    /// A machine that is already dead, or never was, is fine.
     pub fn destroy(name: &str) -> Result<()> {
         if let Some(machine) = Self::find(name) {
             processes::kill(machine.init);
@@ -122,6 +123,7 @@ impl Machine {
         }
         cgroups::remove(&cgroup_of(name))?;
         let state = Self::state_of(name);
+        loop_devices::detach(&state)?;
         if state.exists() {
             fs::remove_dir_all(&state).with_context(|| format!("cannot remove {}", state.display()))?;
         }

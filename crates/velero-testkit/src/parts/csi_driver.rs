@@ -62,6 +62,7 @@ impl Part for CsiDriver {
                 format!("--settings={}", Self::settings(machine).display()),
                 format!("--socket={}", Self::socket(machine).display()),
                 format!("--registration={}", registration.display()),
+                format!("--node-folder={}", machine.state().join("csi-node").display()),
                 format!("--node={NODE_NAME}"),
             ],
         )

@@ -34,6 +34,11 @@ impl TestBox {
         Ok(self)
     }
 
+    /// Starts the CSI driver of this box again, after it ended. The sidecars ended with it, and are not started.
+    pub fn restart_storage_driver(&self) -> Result<()> {
+        start_together(&self.machine, &[&CsiDriver { storage: folder()? }])
+    }
+
     /// What the CSI drivers of all boxes keep: a snapshot taken in one can be used in another.
     pub fn storage() -> Result<Storage> {
         Storage::open(&folder()?)
