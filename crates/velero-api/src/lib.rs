@@ -21,6 +21,7 @@ pub mod finalizers;
 pub mod labels;
 pub mod metadata;
 pub mod records;
+pub mod repository;
 pub mod resource;
 mod schema;
 pub mod shared;

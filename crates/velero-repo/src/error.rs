@@ -81,6 +81,13 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The store of a location cannot be used as it is described.
+    #[error("the location cannot be opened: {source}")]
+    Location {
+        /// What is wrong with it.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A file on this machine could not be read or written.
     #[error("could not {action} {path:?}: {source}")]
     File {

@@ -1,5 +1,6 @@
-//! The JSON records beside a backup or restore in the object store.
+//! The JSON records beside a backup or restore in the object store, and those pods hand to each other.
 
+mod data_path;
 mod operation;
 mod resource_identifier;
 mod results;
@@ -8,6 +9,11 @@ mod volume_info;
 
 use std::collections::BTreeMap;
 
+pub use data_path::{
+    BackupResult, CANCELED_ENDING, DATA_PATH_CANCELED, DATA_PATH_CANCELING, DATA_PATH_COMPLETED, DATA_PATH_FAILED,
+    DATA_PATH_PROGRESS, DATA_PATH_STARTED, DATA_PATH_STOPPED, DataPathEndpoint, DataPathProgress, RestoreResult,
+    VOLUME_MODE_BLOCK, VOLUME_MODE_FILESYSTEM,
+};
 pub use operation::{
     BackupOperation, BackupOperationSpec, OperationPhase, OperationStatus, RestoreOperation, RestoreOperationSpec,
 };

@@ -63,6 +63,19 @@ pub enum Error {
     /// The object store refused or did not answer.
     #[error(transparent)]
     Store(#[from] velero_store::Error),
+    /// A repository of volume data cannot be used.
+    #[error(
+        "the repository of namespace {namespace:?} in BackupStorageLocation {location:?}: {source}{}",
+        remedy(source)
+    )]
+    Repository {
+        /// The namespace whose volumes it holds.
+        namespace: String,
+        /// The location it is in.
+        location: String,
+        /// What is wrong with it.
+        source: velero_repo::Error,
+    },
     /// The built-in actions cannot be used together.
     #[error(transparent)]
     Plugin(#[from] velero_plugin::Error),
@@ -89,6 +102,26 @@ impl Error {
     /// without anybody touching this one.
     pub(crate) fn waits_for_change_of(&self, wanted_kind: &str, wanted_name: &str) -> bool {
         matches!(self, Self::Invalid { kind, name, .. } if kind == wanted_kind && name == wanted_name)
+    }
+}
+
+/// What to do about a repository that cannot be used, behind what is wrong with it.
+fn remedy(error: &velero_repo::Error) -> &'static str {
+    use velero_repo::Error as E;
+    match error {
+        E::WrongPassword { .. } => {
+            "; it was made with another one: put that into key \"repository-password\" of secret \
+             \"velero-repo-credentials\", it is tried again within five minutes"
+        }
+        E::DamagedBlob { .. } | E::DamagedContent { .. } | E::ContentNotFound { .. } => {
+            "; 'velero repo verify' says what is damaged"
+        }
+        E::Malformed { .. } => {
+            "; something else was written over it, 'velero repo verify' says what; restore its folder or empty it"
+        }
+        E::NoRepository { .. } => "; delete its BackupRepository, and it is made anew with the next backup",
+        E::NotOwner { .. } => "; only repositories made by Velero are maintained here",
+        _ => "",
     }
 }
 

@@ -7,7 +7,9 @@ use k8s_openapi::api::core::v1::SecretKeySelector;
 use velero_api::metadata::name;
 use velero_api::v1::BackupStorageLocation;
 use velero_plugin::host::PluginManager;
-use velero_store::{BackupStore, Credentials, CustomerKey, ObjectStoreHandle, StoreConfig, TransferSettings};
+use velero_store::{
+    BackupStore, Credentials, CustomerKey, ObjectStoreHandle, StoreConfig, TransferSettings, is_built_in,
+};
 
 use crate::runtime::credential_files::CredentialFiles;
 use crate::runtime::error::{Error, Result};
@@ -15,6 +17,13 @@ use crate::runtime::objects::Objects;
 
 /// The config key that names a Secret with the customer's encryption key, as `name/key`.
 const CUSTOMER_KEY_SECRET: &str = "customerKeyEncryptionSecret";
+
+/// The config key with the address of an S3, and what else Velero takes for repositories in one of an unknown provider.
+const S3_URL: &str = "s3Url";
+const S3_KEYS: [&str; 6] =
+    [S3_URL, "region", "s3ForcePathStyle", "insecureSkipTLSVerify", "profile", "credentialsFile"];
+/// The provider that speaks S3.
+const AWS: &str = "aws";
 
 /// How long a question to a store is repeated.
 const LOOK_PATIENCE: Duration = Duration::from_secs(15);
@@ -61,9 +70,36 @@ impl Locations {
         if self.stores.has_object_store(&spec.provider) {
             return Ok(BackupStore::new(self.open_plugin(location).await?, &spec.object_storage.prefix));
         }
+        let config = StoreConfig { transfer, ..self.config(location).await? };
+        Ok(BackupStore::new(config.open().await?, &spec.object_storage.prefix))
+    }
+
+    /// What opens the store of a location for repositories of volume data. Plugins take no part in that, as in Velero:
+    /// pods that move data have none. A provider of which no more is known than the URL of its S3 is taken for that.
+    pub(crate) async fn repository_config(&self, location: &BackupStorageLocation) -> Result<StoreConfig> {
+        check(location)?;
+        let mut config = self.config(location).await?;
+        if is_built_in(&config.provider) {
+            return Ok(config);
+        }
+        if !config.config.contains_key(S3_URL) {
+            let provider = &config.provider;
+            let problem = format!(
+                "volume data cannot be kept in a store of provider {provider:?} (spec.provider): repositories work with \
+                 aws, azure, gcp and fs, and with every S3 whose address is in config {S3_URL}"
+            );
+            return Err(invalid(location, problem));
+        }
+        AWS.clone_into(&mut config.provider);
+        config.config.retain(|key, _| S3_KEYS.contains(&key.as_str()));
+        Ok(config)
+    }
+
+    /// What opens the store of a location that no plugin serves.
+    async fn config(&self, location: &BackupStorageLocation) -> Result<StoreConfig> {
+        let spec = &location.spec;
         let mut config = StoreConfig::new(&spec.provider, &spec.object_storage.bucket);
         config.config = spec.config.clone();
-        config.transfer = transfer;
         if let Some(selector) = &spec.credential {
             let content = self.objects.referred_secret(location, "spec.credential", selector).await?;
             config.credentials = Some(Credentials::Content(String::from_utf8_lossy(&content).into_owned()));
@@ -72,7 +108,7 @@ impl Locations {
         if let Some(reference) = spec.config.get(CUSTOMER_KEY_SECRET) {
             config.customer_key = Some(self.customer_key(location, reference).await?);
         }
-        Ok(BackupStore::new(config.open().await?, &spec.object_storage.prefix))
+        Ok(config)
     }
 
     /// Opens a store that a plugin serves.

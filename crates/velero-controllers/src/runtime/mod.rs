@@ -4,7 +4,8 @@
 //! ```text
 //! settings, log_format, error, clock, controller, lock ── what is known before anything runs
 //! objects, events, metrics ── Velero's own objects, and what is told about them
-//! locations, snapshot_locations, plugins ── from an object to its store, its snapshotter, its actions
+//! locations, repositories, snapshot_locations, plugins ── from an object to its store, its repository, its snapshotter, its
+//!                                                         actions
 //! busy, kept, parked, holder, backup_threads ── what this process has in hand
 //! context ── all of it, shared
 //! driver, ownership, progress, retry ── calling a reconciler, and writing what it did
@@ -30,6 +31,7 @@ pub(crate) mod ownership;
 pub(crate) mod parked;
 pub(crate) mod plugins;
 pub(crate) mod progress;
+pub(crate) mod repositories;
 mod retry;
 pub(crate) mod settings;
 pub(crate) mod snapshot_locations;

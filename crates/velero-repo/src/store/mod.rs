@@ -6,6 +6,8 @@
 mod bucket;
 mod direct;
 mod folder;
+#[cfg(feature = "bucket")]
+mod location;
 
 use std::time::SystemTime;
 
@@ -14,6 +16,8 @@ use bytes::Bytes;
 #[cfg(feature = "bucket")]
 pub use bucket::BucketStore;
 pub use folder::FolderStore;
+#[cfg(feature = "bucket")]
+pub use location::{directory, open_location};
 
 use crate::{Error, Result};
 

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use k8s_openapi::api::core::v1::{Secret, SecretKeySelector};
 use kube::Api;
 use velero_api::metadata;
+use velero_api::repository::{KOPIA, PASSWORD_KEY, PASSWORD_SECRET, folder, is_kopia};
 use velero_api::v1::{BackupRepository, BackupStorageLocation, BackupStorageLocationAccessMode};
 use velero_store::{Credentials, CustomerKey, StoreConfig};
 
@@ -12,14 +13,10 @@ use crate::arguments::PlaceArguments;
 use crate::arguments::values::merged;
 use crate::session::{Session, api_error};
 
-/// The Secret with the password of all repositories, and its key.
-const PASSWORD_SECRET: (&str, &str) = ("velero-repo-credentials", "repository-password");
 /// The Secret with the credentials of locations that have none of their own, and its key.
 const CREDENTIALS_SECRET: (&str, &str) = (crate::install::SECRET, crate::install::SECRET_KEY);
 /// The config key that names a Secret with the customer's encryption key, as `name/key`.
 const CUSTOMER_KEY_SECRET: &str = "customerKeyEncryptionSecret";
-/// The only kind of repository that can be read.
-const KOPIA: &str = "kopia";
 
 /// The repository of a BackupRepository.
 pub(super) async fn find(
@@ -35,7 +32,7 @@ pub(super) async fn find(
     })?;
     let kind = &spec.repository_type;
     ensure!(
-        kind.is_empty() || kind == KOPIA,
+        is_kopia(&spec),
         "BackupRepository {name:?} is of type {kind:?} (spec.repositoryType), and only {KOPIA:?} can be read"
     );
     let wanted = &spec.backup_storage_location;
@@ -43,7 +40,7 @@ pub(super) async fn find(
         anyhow!("BackupRepository {name:?} is in BackupStorageLocation {wanted:?} (spec.backupStorageLocation), which does not exist")
     })?;
     let config = location_config(session, &location, arguments).await?;
-    let prefix = repository_prefix(&location.spec.object_storage.prefix, &spec.volume_namespace);
+    let prefix = folder(&location.spec.object_storage.prefix, &spec.volume_namespace);
     let (store, place) = open(&config, &prefix).await?;
     let (password, password_source) = match chosen {
         Some(chosen) => chosen,
@@ -52,12 +49,6 @@ pub(super) async fn find(
     let read_only = location.spec.access_mode == Some(BackupStorageLocationAccessMode::ReadOnly);
     let read_only = read_only.then(|| format!("BackupStorageLocation {wanted:?} is ReadOnly (spec.accessMode)"));
     Ok(Place { store, name: place, password, password_source, read_only })
-}
-
-/// Where Velero puts the repository of a namespace.
-fn repository_prefix(location: &str, namespace: &str) -> String {
-    let parts = [location.trim_matches('/'), KOPIA, namespace];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
 }
 
 /// What opens the store of a location from here; flags come before what the cluster says.
@@ -93,10 +84,11 @@ async fn location_config(
 
 /// The password in the Secret, and where it comes from.
 async fn password_in_cluster(session: &Session) -> Result<(String, String)> {
-    let (secret, key) = PASSWORD_SECRET;
+    let (secret, key) = (PASSWORD_SECRET, PASSWORD_KEY);
     let Some(found) = secret_value(session, secret, key).await? else { return Ok(static_password()) };
     let password = String::from_utf8(found).with_context(|| format!("key {key:?} of secret {secret:?} is no text"))?;
-    Ok((password, format!("the one in key {key:?} of secret {secret:?}")))
+    // As Velero does: who makes the Secret from a file has its last line break in it.
+    Ok((password.trim().to_owned(), format!("the one in key {key:?} of secret {secret:?}")))
 }
 
 /// A value that a location refers to.
@@ -121,15 +113,4 @@ async fn secret_value(session: &Session, name: &str, key: &str) -> Result<Option
     let secrets: Api<Secret> = Api::namespaced(session.cluster.client().clone(), session.namespace());
     let found = secrets.get_opt(name).await.map_err(api_error)?;
     Ok(found.and_then(|secret| secret.data?.remove(key)).map(|value| value.0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_repository_of_a_namespace_lies_where_velero_puts_it() {
-        assert_eq!(repository_prefix("", "shop"), "kopia/shop");
-        assert_eq!(repository_prefix("/clusters/east/", "shop"), "clusters/east/kopia/shop");
-    }
 }

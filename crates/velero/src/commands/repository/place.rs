@@ -2,12 +2,12 @@
 
 use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use tokio::runtime::Handle;
-use velero_repo::store::{BlobStore, BucketStore, FolderStore};
+use velero_api::repository::STATIC_PASSWORD;
+use velero_repo::store::{BlobStore, FolderStore, directory, open_location};
 use velero_store::{Credentials, StoreConfig};
 
 use crate::arguments::PlaceArguments;
@@ -18,8 +18,6 @@ use crate::settings::Settings;
 
 use super::in_cluster;
 
-/// What Velero takes where nobody chose a password.
-const STATIC_PASSWORD: &str = "static-passw0rd";
 /// The variable with the password.
 const PASSWORD_VARIABLE: &str = "VELERO_REPO_PASSWORD";
 
@@ -93,12 +91,9 @@ fn folder(path: &Path) -> Result<(Arc<dyn BlobStore>, String)> {
 /// The folder of a bucket.
 pub(super) async fn open(config: &StoreConfig, prefix: &str) -> Result<(Arc<dyn BlobStore>, String)> {
     let prefix = prefix.trim_matches('/');
-    if config.provider.trim_start_matches("velero.io/") == "fs" {
-        let root = PathBuf::from(config.config.get("path").unwrap_or(&config.bucket));
+    if let Some(root) = directory(config) {
         return folder(&root.join(prefix));
     }
-    let store = config.open().await?;
-    let key = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
-    let name = format!("folder {key:?} of bucket {:?}", config.bucket);
-    Ok((Arc::new(BucketStore::new(store, key, Handle::current())), name))
+    let name = format!("folder {prefix:?} of bucket {:?}", config.bucket);
+    Ok((open_location(config, prefix).await?, name))
 }
