@@ -5,6 +5,7 @@
 //!
 //! | room | watches | does |
 //! |---|---|---|
+//! | `node_agent` | PodVolumeBackups, PodVolumeRestores, DataUploads, DataDownloads | a process of its own on each node: has the data of volumes moved |
 //! | `server` | | wires the process: startup, controllers, http, log |
 //! | `status` | BackupStorageLocations, ServerStatusRequests | says version, plugins and readiness |
 //! | `download` | DownloadRequests | hands out files |
@@ -21,6 +22,7 @@ mod backup;
 mod download;
 mod lifecycle;
 mod location;
+pub mod node_agent;
 mod restore;
 mod runtime;
 mod schedule;

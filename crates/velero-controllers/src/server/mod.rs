@@ -8,10 +8,10 @@
 //! ```
 
 mod census;
-mod http;
+pub(crate) mod http;
 mod interrupted;
-mod logging;
-mod startup;
+pub(crate) mod logging;
+pub(crate) mod startup;
 mod wiring;
 
 pub use crate::runtime::controller::{Controller, UnknownController};

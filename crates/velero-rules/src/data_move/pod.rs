@@ -1,11 +1,11 @@
 //! What a pod that moves data says of itself.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
+use velero_api::records::CANCELED_ENDING;
 
-/// How the message of a mover ends that was told to stop.
-const CANCELED_ENDING: &str = "data path is canceled";
 /// Why a container waits that will never start.
-const NEVER_STARTS: [&str; 4] = ["ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError"];
+const NEVER_STARTS: [&str; 4] =
+    ["ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError"];
 
 /// How far a pod that moves data is.
 #[derive(Debug, Clone, PartialEq, Eq)]

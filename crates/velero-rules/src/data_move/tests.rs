@@ -4,8 +4,7 @@ use super::*;
 
 const PREPARE: u64 = 1800;
 const STILL: u64 = 900;
-const DEADLINES: Deadlines =
-    Deadlines { prepare: Duration::from_secs(PREPARE), still: Duration::from_secs(STILL) };
+const DEADLINES: Deadlines = Deadlines { prepare: Duration::from_secs(PREPARE), still: Duration::from_secs(STILL) };
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -168,8 +167,16 @@ fn a_moving_transfer_ends_as_its_mover_does() {
             "canceled: the mover did not end",
         ),
         ("another's", Facts { mine: false, ..with(Running) }, "wait 60"),
-        ("another's, its node is gone", Facts { mine: false, ages: Ages { missing: seconds(300), ..none }, ..with(Missing) }, "fail: "),
-        ("another's, cancel unheard", Facts { mine: false, ..cancelled(InProgress, Running, asked(3900)) }, "canceled: "),
+        (
+            "another's, its node is gone",
+            Facts { mine: false, ages: Ages { missing: seconds(300), ..none }, ..with(Missing) },
+            "fail: ",
+        ),
+        (
+            "another's, cancel unheard",
+            Facts { mine: false, ..cancelled(InProgress, Running, asked(3900)) },
+            "canceled: ",
+        ),
     ]);
 }
 
@@ -244,7 +251,8 @@ use k8s_openapi::api::core::v1::Pod;
 #[test]
 fn a_pod_is_read_as_the_table_says() {
     let state = |state: Value| json!([{ "name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": state }]);
-    let ended = |message: &str| state(json!({ "terminated": { "exitCode": 1, "reason": "Error", "message": message } }));
+    let ended =
+        |message: &str| state(json!({ "terminated": { "exitCode": 1, "reason": "Error", "message": message } }));
     let waiting = |reason: &str| state(json!({ "waiting": { "reason": reason } }));
     let stuck = |reason: &str| MoverPod::Stuck(format!("its image \"i\" cannot be used, {reason}"));
     let failed = |reason: &str| MoverPod::Failed(reason.to_owned());

@@ -35,12 +35,7 @@ impl PodResources {
         for (name, field, request, limit) in [
             ("cpu", "cpu", &self.cpu_request, &self.cpu_limit),
             ("memory", "memory", &self.memory_request, &self.memory_limit),
-            (
-                "ephemeral-storage",
-                "ephemeralStorage",
-                &self.ephemeral_storage_request,
-                &self.ephemeral_storage_limit,
-            ),
+            ("ephemeral-storage", "ephemeralStorage", &self.ephemeral_storage_request, &self.ephemeral_storage_limit),
         ] {
             let path = |end: &str| format!("podResources.{field}{end}");
             let (asked, allowed) = (quantity(&path("Request"), request)?, quantity(&path("Limit"), limit)?);

@@ -53,7 +53,10 @@ fn nonsense_is_refused_and_named() {
             "loadConcurrency.perNodeConfig[0].nodeSelector",
         ),
         ("{\"loadAffinity\": {}}", "loadAffinity"),
-        ("{\"loadAffinity\": [{\"nodeSelector\": {\"matchLabels\": {\"a b\": \"c\"}}}]}", "loadAffinity[0].nodeSelector"),
+        (
+            "{\"loadAffinity\": [{\"nodeSelector\": {\"matchLabels\": {\"a b\": \"c\"}}}]}",
+            "loadAffinity[0].nodeSelector",
+        ),
         ("{\"backupPVC\": {\"fast\": {\"readOnly\": \"yes\"}}}", "backupPVC"),
         ("{\"podResources\": {\"cpuLimit\": \"many\"}}", "podResources.cpuLimit"),
         ("{\"podResources\": {\"memoryRequest\": \"-1\"}}", "podResources.memoryRequest"),
@@ -93,7 +96,8 @@ fn the_smallest_number_of_the_rules_for_a_node_counts() {
     ] {
         let rules: Vec<&str> = rules.into_iter().map(String::as_str).collect();
         let rules = rules.join(",");
-        let config = parse(&format!("{{\"loadConcurrency\": {{\"globalConfig\": {global}, \"perNodeConfig\": [{rules}]}}}}"));
+        let config =
+            parse(&format!("{{\"loadConcurrency\": {{\"globalConfig\": {global}, \"perNodeConfig\": [{rules}]}}}}"));
         assert_eq!(config.unwrap().concurrency(&labels(&node)), expected, "{global} {rules} {node:?}");
     }
 }
