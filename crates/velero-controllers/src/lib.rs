@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | `node_agent` | PodVolumeBackups, PodVolumeRestores, DataUploads, DataDownloads | a process of its own on each node: has the data of volumes moved |
 //! | `server` | | wires the process: startup, controllers, http, log |
+//! | `mover` | its own PodVolumeBackup, PodVolumeRestore, DataUpload or DataDownload | moves the data of one volume, in a pod of its own |
 //! | `status` | BackupStorageLocations, ServerStatusRequests | says version, plugins and readiness |
 //! | `download` | DownloadRequests | hands out files |
 //! | `schedule` | Schedules | makes backups when due |
@@ -22,6 +23,7 @@ mod backup;
 mod download;
 mod lifecycle;
 mod location;
+pub mod mover;
 pub mod node_agent;
 mod restore;
 mod runtime;

@@ -32,20 +32,36 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// What a shell sees of a program that was ended for writing where nobody reads.
 const READER_GONE: u8 = 141;
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    velero_cluster::install_crypto_provider();
+/// How many threads a mover has for requests: the work is done by others, and nodes have many cores.
+const MOVER_THREADS: usize = 2;
+
+fn main() -> ExitCode {
     let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if is_mover(&cli.command) {
+        runtime.worker_threads(MOVER_THREADS);
+    }
+    match runtime.enable_all().build() {
+        Ok(runtime) => runtime.block_on(run(cli)),
+        Err(error) => {
+            eprintln!("velero: no threads can be started: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(cli: Cli) -> ExitCode {
+    velero_cluster::install_crypto_provider();
     let config = ClientConfig::load(&client_config::path());
     let settings = Settings::resolve(cli.global, config.as_ref().unwrap_or(&ClientConfig::default()));
     let printer = Printer { style: Style { colorized: settings.colorized } };
     if let Err(error) = config {
         printer.note(format_args!("WARNING: Error reading config file: {error:#}"));
     }
-    if !is_server(&cli.command) {
+    if !is_server(&cli.command) && !is_mover(&cli.command) {
         verbosity::install(settings.logging.verbosity);
     }
     match commands::run(cli.command, settings, printer).await {
@@ -61,6 +77,11 @@ async fn main() -> ExitCode {
 /// Whether this process is to be the server, whose log has a level of its own.
 fn is_server(command: &Command) -> bool {
     matches!(command, Command::Server(arguments) if arguments.command.is_none())
+}
+
+/// Whether this process is to move the data of a volume.
+fn is_mover(command: &Command) -> bool {
+    matches!(command, Command::PodVolume(_) | Command::DataMover(_))
 }
 
 fn parse() -> Result<Cli, clap::Error> {

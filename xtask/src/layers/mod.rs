@@ -48,7 +48,19 @@ const DEVELOPMENT: &[&str] =
 /// circle.
 const ROOMS: &[(&str, &[&str])] = &[(
     "velero-controllers",
-    &["node_agent", "server", "status", "download", "schedule", "backup", "restore", "location", "lifecycle", "runtime"],
+    &[
+        "node_agent",
+        "server",
+        "mover",
+        "status",
+        "download",
+        "schedule",
+        "backup",
+        "restore",
+        "location",
+        "lifecycle",
+        "runtime",
+    ],
 )];
 
 /// Crates whose modules have no order of rooms, and use each other in no circle either.

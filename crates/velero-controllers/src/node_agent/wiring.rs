@@ -20,9 +20,9 @@ use crate::node_agent::transfer::Transfer;
 use crate::node_agent::{http, startup, triggers};
 use crate::runtime::driver::drive_on;
 use crate::runtime::error::{Error, Result};
+use crate::runtime::logging;
 use crate::runtime::objects::Objects;
 use crate::server::http::listen;
-use crate::server::logging;
 use crate::server::startup::check_cluster;
 
 /// Runs the agent until the process is told to end. Movers run on; the next agent takes them up.

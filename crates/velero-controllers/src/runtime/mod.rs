@@ -2,7 +2,7 @@
 //! to plugins. It knows kinds of objects, but not what becomes of them.
 //!
 //! ```text
-//! settings, log_format, error, clock, controller, lock ── what is known before anything runs
+//! settings, log_format, logging, error, clock, controller, lock ── what is known before anything runs
 //! objects, events, metrics ── Velero's own objects, and what is told about them
 //! locations, repositories, snapshot_locations, plugins ── from an object to its store, its repository, its snapshotter, its
 //!                                                         actions
@@ -25,6 +25,7 @@ pub(crate) mod kept;
 pub(crate) mod locations;
 pub(crate) mod lock;
 pub(crate) mod log_format;
+pub(crate) mod logging;
 pub(crate) mod metrics;
 pub(crate) mod objects;
 pub(crate) mod ownership;

@@ -4,13 +4,12 @@
 //! wiring ── everything that runs in it, in one place
 //! startup, interrupted ── what happens once, before the controllers run
 //! census ── figures that only a look at all objects gives
-//! http, logging ── metrics, health and downloads; the log
+//! http ── metrics, health and downloads
 //! ```
 
 mod census;
 pub(crate) mod http;
 mod interrupted;
-pub(crate) mod logging;
 pub(crate) mod startup;
 mod wiring;
 

@@ -25,13 +25,14 @@ use crate::runtime::driver::{Reconciler, drive};
 use crate::runtime::error::{Error, Result};
 use crate::runtime::holder::Holder;
 use crate::runtime::locations::Locations;
+use crate::runtime::logging;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::objects::Objects;
 use crate::runtime::parked::ParkedHooks;
 use crate::runtime::plugins::Plugins;
 use crate::runtime::settings::Settings;
 use crate::schedule::ScheduleReconciler;
-use crate::server::{census, http, interrupted, logging, startup};
+use crate::server::{census, http, interrupted, startup};
 use crate::status::kept;
 use crate::status::request::ServerStatusRequestReconciler;
 

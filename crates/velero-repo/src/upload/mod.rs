@@ -10,6 +10,7 @@
 
 mod checkpoint;
 mod counters;
+mod estimate;
 mod file;
 mod hands;
 mod ignore;
@@ -36,6 +37,7 @@ use crate::writer::{ContentWriter, Written};
 use crate::{Error, Repository, Result};
 use checkpoint::Checkpoints;
 pub use counters::{Counters, Progress};
+pub use estimate::estimate_folder;
 use file::FileProgress;
 use hands::{FileJob, FileSource, Hands};
 pub use snapshot::{SnapshotRequest, find_parent, forget};

@@ -6,6 +6,7 @@ mod global;
 mod go_flags;
 mod install;
 mod locations;
+mod mover;
 mod repository;
 mod restore;
 mod schedule;
@@ -28,6 +29,7 @@ pub(crate) use locations::{
     BackupLocationCommand, BackupLocationCreateArguments, BackupLocationGetArguments, BackupLocationSetArguments,
     SnapshotLocationCommand, SnapshotLocationCreateArguments, SnapshotLocationSetArguments,
 };
+pub(crate) use mover::{DataMoverCommand, MoverArguments, PodVolumeCommand};
 pub(crate) use repository::{
     PlaceArguments, RepositoryCatArguments, RepositoryCommand, RepositoryListArguments, RepositoryMaintainArguments,
     RepositoryRestoreArguments, RepositoryStatsArguments, RepositoryVerifyArguments,
@@ -110,6 +112,12 @@ pub(crate) enum Command {
     /// Run the velero server
     #[command(hide = true)]
     Server(Box<ServerArguments>),
+    /// Run what moves the data of a pod's volume
+    #[command(subcommand, hide = true)]
+    PodVolume(PodVolumeCommand),
+    /// Run what moves the data of a volume or its snapshot
+    #[command(subcommand, hide = true)]
+    DataMover(DataMoverCommand),
 }
 
 /// `velero get …`

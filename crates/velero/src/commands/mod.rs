@@ -7,6 +7,7 @@ mod client_config;
 mod completion;
 mod debug;
 mod install;
+mod mover;
 pub(crate) mod plugin;
 mod repository;
 mod restore;
@@ -38,6 +39,8 @@ pub(crate) async fn run(command: Command, settings: Settings, printer: Printer) 
         Command::Completion(arguments) => completion::completion(&arguments, printer),
         Command::Install(arguments) => install::install(&arguments, &settings, printer).await,
         Command::Server(arguments) => run_server(*arguments, settings, printer).await,
+        Command::PodVolume(command) => mover::pod_volume(command, settings).await,
+        Command::DataMover(command) => mover::data_mover(command, settings).await,
         Command::Debug(arguments) => debug::debug(&connect().await?, &arguments).await,
         Command::Bug => bug::bug(&settings, printer).await,
         Command::Uninstall(arguments) => uninstall::uninstall(&arguments, &settings, printer).await,

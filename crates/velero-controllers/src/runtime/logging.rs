@@ -1,4 +1,4 @@
-//! The server's log in the form of logrus, so that what reads Velero's logs reads ours.
+//! The log of a process of ours, in the form of logrus, so that what reads Velero's logs reads ours.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -22,7 +22,8 @@ pub(crate) fn install(level: Level, format: LogFormat) {
         .add_directive(directive("velero_engine", level))
         .add_directive(directive("velero_cluster", level))
         .add_directive(directive("velero_store", level))
-        .add_directive(directive("velero_plugin", level));
+        .add_directive(directive("velero_plugin", level))
+        .add_directive(directive("velero_repo", level));
     let lines = tracing_subscriber::fmt::layer().event_format(Logrus(format));
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
 }
