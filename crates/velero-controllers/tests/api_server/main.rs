@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
+mod agent_support;
 mod backups;
 mod deletion;
 mod deletion_steps;
@@ -14,6 +15,7 @@ mod locations;
 mod lossy_proxy;
 mod lost_answers;
 mod missing_types;
+mod node_agent;
 mod operation_endings;
 mod operation_records;
 mod operation_restarts;

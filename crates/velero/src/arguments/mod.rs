@@ -7,6 +7,7 @@ mod go_flags;
 mod install;
 mod locations;
 mod mover;
+mod node_agent;
 mod repository;
 mod restore;
 mod schedule;
@@ -30,6 +31,7 @@ pub(crate) use locations::{
     SnapshotLocationCommand, SnapshotLocationCreateArguments, SnapshotLocationSetArguments,
 };
 pub(crate) use mover::{DataMoverCommand, MoverArguments, PodVolumeCommand};
+pub(crate) use node_agent::{NodeAgentCommand, NodeAgentServerArguments};
 pub(crate) use repository::{
     PlaceArguments, RepositoryCatArguments, RepositoryCommand, RepositoryListArguments, RepositoryMaintainArguments,
     RepositoryRestoreArguments, RepositoryStatsArguments, RepositoryVerifyArguments,
@@ -118,6 +120,9 @@ pub(crate) enum Command {
     /// Run what moves the data of a volume or its snapshot
     #[command(subcommand, hide = true)]
     DataMover(DataMoverCommand),
+    /// Work with node agents
+    #[command(subcommand, hide = true)]
+    NodeAgent(NodeAgentCommand),
 }
 
 /// `velero get …`

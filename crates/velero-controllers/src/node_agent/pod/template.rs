@@ -160,7 +160,7 @@ impl Mover<'_> {
             "image": inherited.image,
             // The agent of the node runs the same image; one that a DaemonSet has not rolled out yet is fetched.
             "imagePullPolicy": "IfNotPresent",
-            "command": ["/velero"].into_iter().chain(self.command).collect::<Vec<_>>(),
+            "command": ["/velero", self.command[0], self.command[1]],
             "args": self.arguments(&path, inherited),
             "env": environment,
             "resources": { "requests": resources.requests, "limits": resources.limits },
