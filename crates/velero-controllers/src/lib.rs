@@ -11,6 +11,7 @@
 //! | `status` | BackupStorageLocations, ServerStatusRequests | says version, plugins and readiness |
 //! | `download` | DownloadRequests | hands out files |
 //! | `schedule` | Schedules | makes backups when due |
+//! | `repository` | BackupRepositories, BackupStorageLocations | makes, connects and maintains repositories of volume data |
 //! | `backup` | Backups, DeleteBackupRequests, BackupStorageLocations | queues, runs, finishes, deletes and synchronises backups |
 //! | `restore` | Restores | runs, finishes and removes restores, and says what one would do |
 //! | `location` | BackupStorageLocations | says whether they can be used |
@@ -25,6 +26,7 @@ mod lifecycle;
 mod location;
 pub mod mover;
 pub mod node_agent;
+mod repository;
 mod restore;
 mod runtime;
 mod schedule;
@@ -32,5 +34,6 @@ pub mod server;
 mod status;
 
 pub use download::{DOWNLOAD_TOKEN_ANNOTATION, SERVER_URL_SCHEME};
+pub use repository::command::{MaintenanceSettings, run_maintenance};
 pub use restore::{DryRunReport, PreparedRestore, prepare_restore};
 pub use runtime::error::{Error, Result};

@@ -160,6 +160,9 @@ pub enum Error {
         /// The time of this machine.
         local: jiff::Timestamp,
     },
+    /// Two made the same repository at once, and this one lost.
+    #[error("somebody else made the repository at the same moment; try again")]
+    MadeElsewhere,
     /// Another maintenance of the same repository began meanwhile.
     #[error("somebody else began to maintain the repository meanwhile; this maintenance ends here")]
     MaintainedElsewhere,

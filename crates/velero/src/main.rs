@@ -76,7 +76,11 @@ async fn run(cli: Cli) -> ExitCode {
 
 /// Whether this process is to be the server, whose log has a level of its own.
 fn is_server(command: &Command) -> bool {
-    matches!(command, Command::Server(arguments) if arguments.command.is_none())
+    match command {
+        Command::Server(arguments) => arguments.command.is_none(),
+        Command::RepoMaintenance(_) => true,
+        _ => false,
+    }
 }
 
 /// Whether this process is to move the data of a volume.

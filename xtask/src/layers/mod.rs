@@ -55,6 +55,7 @@ const ROOMS: &[(&str, &[&str])] = &[(
         "status",
         "download",
         "schedule",
+        "repository",
         "backup",
         "restore",
         "location",

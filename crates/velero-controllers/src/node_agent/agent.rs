@@ -7,9 +7,10 @@ use tokio_util::sync::CancellationToken;
 use velero_rules::node_agent_config::NodeAgentConfig;
 
 use crate::node_agent::metrics::NodeMetrics;
-use crate::node_agent::pod::inherited::InheritedPod;
+use crate::node_agent::pod::inherited::{Inherited, InheritedPod};
 use crate::node_agent::settings::Settings;
 use crate::node_agent::slots::Slots;
+use crate::runtime::error::Result;
 use crate::runtime::lock::lock;
 use crate::runtime::objects::Objects;
 
@@ -22,7 +23,7 @@ pub(crate) struct Agent {
     pub(crate) objects: Objects,
     pub(crate) slots: Slots,
     pub(crate) metrics: NodeMetrics,
-    pub(crate) inherited: InheritedPod,
+    pub(crate) inherited_pod: InheritedPod,
     pub(crate) awaited_pods: AwaitedPods,
     /// Held while one is counted and taken, so that two do not take the last place.
     pub(crate) accepting: tokio::sync::Mutex<()>,
@@ -36,6 +37,11 @@ pub(crate) type SharedAgent = Arc<Agent>;
 impl Agent {
     pub(crate) fn node(&self) -> &str {
         &self.settings.node_name
+    }
+
+    /// What movers have from the DaemonSet, as it is now.
+    pub(crate) async fn inherited(&self) -> Result<Arc<Inherited>> {
+        self.inherited_pod.get(&self.objects, &self.settings).await
     }
 
     pub(crate) fn client(&self) -> kube::Client {

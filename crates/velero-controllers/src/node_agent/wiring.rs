@@ -102,7 +102,7 @@ async fn agent(settings: Settings, cluster: Cluster, stop: CancellationToken) ->
         objects,
         slots: Slots::new(concurrency),
         metrics: NodeMetrics::new(&settings.node_name)?,
-        inherited: Default::default(),
+        inherited_pod: Default::default(),
         awaited_pods: Default::default(),
         accepting: Default::default(),
         settings,

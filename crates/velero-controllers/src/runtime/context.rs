@@ -14,6 +14,7 @@ use crate::runtime::metrics::Metrics;
 use crate::runtime::objects::Objects;
 use crate::runtime::parked::ParkedHooks;
 use crate::runtime::plugins::Plugins;
+use crate::runtime::repositories::Repositories;
 use crate::runtime::settings::Settings;
 
 /// What all reconcilers share.
@@ -21,6 +22,7 @@ pub(crate) struct Context {
     pub(crate) settings: Settings,
     pub(crate) objects: Objects,
     pub(crate) locations: Locations,
+    pub(crate) repositories: Repositories,
     pub(crate) metrics: Metrics,
     pub(crate) backup_threads: BackupThreads,
     pub(crate) plugins: Plugins,

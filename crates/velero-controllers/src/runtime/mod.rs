@@ -33,6 +33,7 @@ pub(crate) mod parked;
 pub(crate) mod plugins;
 pub(crate) mod progress;
 pub(crate) mod repositories;
+pub(crate) mod repository_settings;
 mod retry;
 pub(crate) mod settings;
 pub(crate) mod snapshot_locations;

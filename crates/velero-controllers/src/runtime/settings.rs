@@ -18,9 +18,10 @@ use velero_rules::pairs::{self, PairsError};
 use crate::runtime::controller::Controller;
 use crate::runtime::error::{Error, Result};
 use crate::runtime::log_format::{self, LogFormat};
+use crate::runtime::repository_settings::RepositorySettings;
 
 /// The flags that `velero install` takes too and hands on, in the order in which Velero writes them into the Deployment.
-pub const INSTALL_FLAGS: [&str; 13] = [
+pub const INSTALL_FLAGS: [&str; 18] = [
     "default-volumes-to-fs-backup",
     "default-snapshot-move-data",
     "disable-informer-cache",
@@ -30,6 +31,11 @@ pub const INSTALL_FLAGS: [&str; 13] = [
     "default-repo-maintain-frequency",
     "garbage-collection-frequency",
     "fs-backup-timeout",
+    "keep-latest-maintenance-jobs",
+    "maintenance-job-cpu-request",
+    "maintenance-job-mem-request",
+    "maintenance-job-cpu-limit",
+    "maintenance-job-mem-limit",
     "backup-repository-configmap",
     "repo-maintenance-job-configmap",
     "item-block-worker-count",
@@ -183,6 +189,10 @@ pub struct Settings {
     #[arg(long, default_value = "", hide_default_value = true)]
     pub global_backup_volume_policies_configmap: String,
 
+    /// How repositories are made and maintained.
+    #[command(flatten)]
+    pub repositories: RepositorySettings,
+
     /// Flags that are accepted and do nothing.
     #[command(flatten)]
     pub without_effect: FlagsWithoutEffect,
@@ -194,18 +204,6 @@ pub struct FlagsWithoutEffect {
     /// How long pod volume file system backups and restores may run; without effect
     #[arg(long)]
     pub fs_backup_timeout: Option<GoDuration>,
-
-    /// How often backup repositories are maintained by default; without effect
-    #[arg(long)]
-    pub default_repo_maintain_frequency: Option<GoDuration>,
-
-    /// ConfigMap with backup repository configurations; without effect
-    #[arg(long)]
-    pub backup_repository_configmap: Option<String>,
-
-    /// ConfigMap with repository maintenance Job configurations; without effect
-    #[arg(long)]
-    pub repo_maintenance_job_configmap: Option<String>,
 
     /// The address to expose profiles; without effect
     #[arg(long)]
@@ -225,9 +223,6 @@ impl FlagsWithoutEffect {
     fn given(&self) -> Vec<&'static str> {
         let flags = [
             ("fs-backup-timeout", self.fs_backup_timeout.is_some()),
-            ("default-repo-maintain-frequency", self.default_repo_maintain_frequency.is_some()),
-            ("backup-repository-configmap", is_set(self.backup_repository_configmap.as_deref())),
-            ("repo-maintenance-job-configmap", is_set(self.repo_maintenance_job_configmap.as_deref())),
             ("profiler-address", is_set(self.profiler_address.as_deref())),
             ("max-concurrent-k8s-connections", self.max_concurrent_k8s_connections.is_some()),
             ("disable-informer-cache", self.disable_informer_cache),

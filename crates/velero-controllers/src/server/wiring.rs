@@ -18,6 +18,9 @@ use crate::lifecycle::policies::global_policies;
 use crate::lifecycle::records;
 use crate::location::availability::BackupStorageLocationReconciler;
 use crate::location::default::ensure_default_location;
+use crate::repository::location_changes::RepositoryLocationReconciler;
+use crate::repository::reconciler::BackupRepositoryReconciler;
+use crate::repository::settings::check_config_maps;
 use crate::restore::reconciler::RestoresReconciler;
 use crate::runtime::backup_threads::BackupThreads;
 use crate::runtime::context::{Context, InHand, SharedContext};
@@ -30,6 +33,7 @@ use crate::runtime::metrics::Metrics;
 use crate::runtime::objects::Objects;
 use crate::runtime::parked::ParkedHooks;
 use crate::runtime::plugins::Plugins;
+use crate::runtime::repositories::Repositories;
 use crate::runtime::settings::Settings;
 use crate::schedule::ScheduleReconciler;
 use crate::server::{census, http, interrupted, startup};
@@ -120,8 +124,10 @@ async fn context(
 ) -> Result<SharedContext> {
     let plugins = Plugins::find(&settings, &cluster, further).await?;
     let objects = Objects::new(cluster, &settings.namespace);
+    let locations = Locations::new(objects.clone(), settings.resource_timeout.to_std(), plugins.stores());
     Ok(Arc::new(Context {
-        locations: Locations::new(objects.clone(), settings.resource_timeout.to_std(), plugins.stores()),
+        repositories: Repositories::new(objects.clone(), locations.clone()),
+        locations,
         objects,
         metrics: Metrics::new()?,
         backup_threads: BackupThreads::start(settings.concurrent_backups),
@@ -140,6 +146,7 @@ async fn check_settings(context: &Context) -> Result<()> {
     for flag in context.settings.flags_without_effect() {
         tracing::warn!(flag, "The flag is accepted and has no effect");
     }
+    check_config_maps(context).await?;
     let global = global_policies(&context.objects, &context.settings).await;
     let global = global
         .map_err(|unusable| Error::Setting { flag: "global-backup-volume-policies-configmap", problem: unusable.0 })?;
@@ -160,6 +167,8 @@ async fn start_controllers(context: &SharedContext, tasks: &mut JoinSet<()>) -> 
     controllers.start(BackupDeletionReconciler { context: context.clone() });
     controllers.start(RestoresReconciler::new(context.clone()));
     controllers.start(ScheduleReconciler { context: context.clone() });
+    controllers.start(RepositoryLocationReconciler::new(context.clone()));
+    controllers.start(BackupRepositoryReconciler::new(context.clone()));
     controllers.start(DownloadRequestReconciler { context: context.clone() });
     if context.settings.is_enabled(ServerStatusRequestReconciler::CONTROLLER) {
         controllers.start(ServerStatusRequestReconciler { context: context.clone() });

@@ -68,7 +68,7 @@ fn a_backup_with_data_that_cannot_be_deleted_is_refused_untouched_and_is_not_ask
 
         server.create(request(&cluster.namespace, "kept")).await;
         let refused = server.until("delete-kept", processed).await;
-        assert_says(&refused.status.errors, "it owns copies of volume data");
+        assert_says(&refused.status.errors, "no record says where it is");
         let backup = server.api::<Backup>().get("kept").await.unwrap();
         assert_phase(&backup, &BackupPhase::Completed);
         assert!(server.api::<Restore>().get_opt("earlier").await.unwrap().is_some(), "it stays with its backup");

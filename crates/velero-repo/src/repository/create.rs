@@ -124,7 +124,7 @@ fn make_format(store: &dyn BlobStore, password: &str) -> Result<Format> {
     // Two who make it at once would each leave the other's keys behind.
     let config = store.get(BLOB_CONFIG_BLOB)?;
     if store.get(REPOSITORY_BLOB)? != content || BlobConfig::open(&config, &keys).is_err() {
-        return Err(Error::Unsupported("somebody else made it at the same moment; try again".to_owned()));
+        return Err(Error::MadeElsewhere);
     }
     Format::open_by(&content, &store.place(), |_| Ok(keys))
 }

@@ -24,9 +24,6 @@ pub(crate) struct InstallArguments {
 
     #[command(flatten)]
     pub(crate) node_agent: NodeAgentArguments,
-
-    #[command(flatten)]
-    pub(crate) removed: RemovedArguments,
 }
 
 /// What the command does with the resources.
@@ -225,23 +222,4 @@ pub(crate) struct NodeAgentArguments {
     /// Priority class name for the node agent daemonset
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) node_agent_priority_class_name: String,
-}
-
-/// Flags the original still takes although its server does not start with what they make.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct RemovedArguments {
-    #[arg(long, hide = true)]
-    pub(crate) keep_latest_maintenance_jobs: Option<String>,
-
-    #[arg(long, hide = true)]
-    pub(crate) maintenance_job_cpu_request: Option<String>,
-
-    #[arg(long, hide = true)]
-    pub(crate) maintenance_job_mem_request: Option<String>,
-
-    #[arg(long, hide = true)]
-    pub(crate) maintenance_job_cpu_limit: Option<String>,
-
-    #[arg(long, hide = true)]
-    pub(crate) maintenance_job_mem_limit: Option<String>,
 }

@@ -8,6 +8,7 @@ mod install;
 mod locations;
 mod mover;
 mod node_agent;
+mod repo_maintenance;
 mod repository;
 mod restore;
 mod schedule;
@@ -32,6 +33,7 @@ pub(crate) use locations::{
 };
 pub(crate) use mover::{DataMoverCommand, MoverArguments, PodVolumeCommand};
 pub(crate) use node_agent::{NodeAgentCommand, NodeAgentServerArguments};
+pub(crate) use repo_maintenance::RepoMaintenanceArguments;
 pub(crate) use repository::{
     PlaceArguments, RepositoryCatArguments, RepositoryCommand, RepositoryListArguments, RepositoryMaintainArguments,
     RepositoryRestoreArguments, RepositoryStatsArguments, RepositoryVerifyArguments,
@@ -123,6 +125,9 @@ pub(crate) enum Command {
     /// Work with node agents
     #[command(subcommand, hide = true)]
     NodeAgent(NodeAgentCommand),
+    /// Maintain a repository of volume data; what the Jobs of the server run
+    #[command(hide = true)]
+    RepoMaintenance(RepoMaintenanceArguments),
 }
 
 /// `velero get …`

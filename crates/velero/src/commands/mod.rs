@@ -10,6 +10,7 @@ mod install;
 mod mover;
 mod node_agent;
 pub(crate) mod plugin;
+mod repo_maintenance;
 mod repository;
 mod restore;
 mod schedule;
@@ -43,6 +44,7 @@ pub(crate) async fn run(command: Command, settings: Settings, printer: Printer) 
         Command::PodVolume(command) => mover::pod_volume(command, settings).await,
         Command::DataMover(command) => mover::data_mover(command, settings).await,
         Command::NodeAgent(NodeAgentCommand::Server(arguments)) => node_agent::server(*arguments, settings).await,
+        Command::RepoMaintenance(arguments) => repo_maintenance::repo_maintenance(arguments, settings).await,
         Command::Debug(arguments) => debug::debug(&connect().await?, &arguments).await,
         Command::Bug => bug::bug(&settings, printer).await,
         Command::Uninstall(arguments) => uninstall::uninstall(&arguments, &settings, printer).await,

@@ -67,9 +67,6 @@ mod tests {
         assert!(parsed(&[]).flags_without_effect().is_empty());
         let flags = [
             "--fs-backup-timeout=1h",
-            "--default-repo-maintain-frequency=1h",
-            "--backup-repository-configmap=a",
-            "--repo-maintenance-job-configmap=b",
             "--profiler-address=:6060",
             "--max-concurrent-k8s-connections=5",
             "--disable-informer-cache",

@@ -16,7 +16,6 @@ pub(crate) fn check(arguments: &InstallArguments) -> Result<()> {
     check_snapshot_location(&arguments.storage)?;
     check_secret(&arguments.storage)?;
     check_node_agent(arguments)?;
-    check_removed(arguments)?;
     check_durations(arguments)?;
     check_amounts(arguments)
 }
@@ -113,21 +112,6 @@ fn check_node_agent(arguments: &InstallArguments) -> Result<()> {
          with --dry-run"
     );
     Ok(())
-}
-
-fn check_removed(arguments: &InstallArguments) -> Result<()> {
-    let removed = &arguments.removed;
-    let given = [
-        ("keep-latest-maintenance-jobs", &removed.keep_latest_maintenance_jobs),
-        ("maintenance-job-cpu-request", &removed.maintenance_job_cpu_request),
-        ("maintenance-job-mem-request", &removed.maintenance_job_mem_request),
-        ("maintenance-job-cpu-limit", &removed.maintenance_job_cpu_limit),
-        ("maintenance-job-mem-limit", &removed.maintenance_job_mem_limit),
-    ];
-    match given.iter().find(|(_, value)| value.is_some()) {
-        Some((flag, _)) => bail!("--{flag}: the server has no such flag; use --repo-maintenance-job-configmap"),
-        None => Ok(()),
-    }
 }
 
 fn check_durations(arguments: &InstallArguments) -> Result<()> {

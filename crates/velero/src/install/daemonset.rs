@@ -103,10 +103,10 @@ fn container(installation: &Installation<'_>, system: System, parts: &Parts) -> 
 fn arguments(installation: &Installation<'_>) -> Vec<String> {
     let mut arguments = vec!["node-agent".to_owned(), "server".to_owned()];
     arguments.extend(pod::features(installation));
-    let without_effect = &installation.arguments.server.flags.settings.without_effect;
+    let repositories = &installation.arguments.server.flags.settings.repositories;
     let config_maps = [
         ("node-agent-configmap", installation.arguments.node_agent.node_agent_configmap.as_str()),
-        ("backup-repository-configmap", without_effect.backup_repository_configmap.as_deref().unwrap_or_default()),
+        ("backup-repository-configmap", repositories.backup_repository_configmap.as_str()),
     ];
     let set = config_maps.into_iter().filter(|(_, name)| !name.is_empty());
     arguments.extend(set.map(|(flag, name)| format!("--{flag}={name}")));

@@ -158,7 +158,6 @@ fn flags_that_contradict_each_other_are_named() {
         (&["--use-volume-snapshots=false", "--snapshot-location-config=a=b"], "must be empty"),
         (&["--use-node-agent-windows"], "not supported"),
         (&["--default-volumes-to-fs-backup", "--dry-run"], "--use-node-agent is required"),
-        (&["--maintenance-job-cpu-limit=1"], "--repo-maintenance-job-configmap"),
         (&["--garbage-collection-frequency=-1h"], "non-negative"),
         (&["--velero-pod-mem-limit=lots"], "--velero-pod-mem-limit"),
         (&["--uploader-type=restic"], "kopia"),

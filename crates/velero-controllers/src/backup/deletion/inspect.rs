@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use velero_api::metadata::name;
-use velero_api::records::{BackupOperation, BackupVolumeInfo, Snapshot, VolumeMethod, VolumeResult};
+use velero_api::records::{BackupVolumeInfo, Snapshot, VolumeMethod, VolumeResult};
 use velero_api::v1::Backup;
 use velero_archive::BackupFile;
 use velero_store::{BackupStore, Error as StoreError};
 
-use crate::lifecycle::kind::Kind;
+use crate::backup::deletion::snapshots::owned_snapshots;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result, describe};
 
@@ -22,11 +22,7 @@ pub(crate) async fn obstacle(context: &Context, backup: &Backup, store: &BackupS
 
 async fn find_obstacle(context: &Context, backup: &Backup, store: &BackupStore) -> Result<Option<String>> {
     let volumes: Vec<BackupVolumeInfo> = store.get_json(name(backup), BackupFile::VolumeInfos).await?;
-    let copies: Vec<serde_json::Value> = store.get_json(name(backup), BackupFile::PodVolumeBackups).await?;
-    let operations = backup.files(store).readable_operations::<BackupOperation>().await?;
-    if !copies.is_empty() || volumes.iter().any(is_copied) || operations.iter().any(moves_data) {
-        let problem = "it owns copies of volume data, whose deletion this server does not support yet; \
-                       delete it with the server that made it";
+    if let Some(problem) = owned_snapshots(context, backup, store).await?.obstacle() {
         return Ok(Some(format!("Backup {:?}: {problem}", name(backup))));
     }
     if !context.settings.features.csi() && volumes.iter().any(is_csi_snapshot) {
@@ -37,22 +33,11 @@ async fn find_obstacle(context: &Context, backup: &Backup, store: &BackupStore) 
     unreachable_location(context, &snapshots).await
 }
 
-/// Whether the data of a volume were copied into a repository.
-fn is_copied(volume: &BackupVolumeInfo) -> bool {
-    let by_snapshot = [Some(VolumeMethod::NativeSnapshot), Some(VolumeMethod::CsiSnapshot)];
-    let in_another_way = !by_snapshot.contains(&volume.backup_method) && volume.result != Some(VolumeResult::Failed);
-    let is_known = volume.pvb_info.is_some() || volume.snapshot_data_movement_info.is_some();
-    !volume.skipped && (in_another_way || is_known || volume.snapshot_data_moved)
-}
-
-/// The same as told by backups that are older than the file about volumes.
-fn moves_data(operation: &BackupOperation) -> bool {
-    operation.spec.post_operation_items.iter().any(|item| item.group_resource() == "datauploads.velero.io")
-}
-
+/// Whether a volume has a snapshot at its driver; that of one whose data was moved is gone.
 fn is_csi_snapshot(volume: &BackupVolumeInfo) -> bool {
     volume.backup_method == Some(VolumeMethod::CsiSnapshot)
         && !volume.skipped
+        && !volume.snapshot_data_moved
         && volume.result != Some(VolumeResult::Failed)
 }
 
@@ -82,31 +67,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_snapshots_hold_can_be_removed() {
-        let volume = |method, moved, skipped| BackupVolumeInfo {
+    fn only_snapshots_that_stayed_at_their_driver_need_the_feature() {
+        let volume = |method, moved, skipped, result| BackupVolumeInfo {
             backup_method: Some(method),
             snapshot_data_moved: moved,
             skipped,
+            result,
             ..BackupVolumeInfo::default()
         };
         for (volume, expected) in [
-            (volume(VolumeMethod::NativeSnapshot, false, false), false),
-            (volume(VolumeMethod::CsiSnapshot, false, false), false),
-            (volume(VolumeMethod::CsiSnapshot, true, false), true),
-            (volume(VolumeMethod::PodVolumeBackup, false, false), true),
-            (volume(VolumeMethod::PodVolumeBackup, false, true), false),
-            // It failed before anything was copied.
-            (BackupVolumeInfo { result: Some(VolumeResult::Failed), ..BackupVolumeInfo::default() }, false),
+            (volume(VolumeMethod::CsiSnapshot, false, false, None), true),
+            (volume(VolumeMethod::CsiSnapshot, true, false, None), false),
+            (volume(VolumeMethod::CsiSnapshot, false, true, None), false),
+            (volume(VolumeMethod::CsiSnapshot, false, false, Some(VolumeResult::Failed)), false),
+            (volume(VolumeMethod::PodVolumeBackup, false, false, None), false),
         ] {
-            assert_eq!(is_copied(&volume), expected, "{volume:?}");
+            assert_eq!(is_csi_snapshot(&volume), expected, "{volume:?}");
         }
-        let mut operation = BackupOperation::default();
-        assert!(!moves_data(&operation));
-        operation.spec.post_operation_items = vec![velero_api::records::ResourceIdentifier {
-            group: "velero.io".to_owned(),
-            resource: "datauploads".to_owned(),
-            ..Default::default()
-        }];
-        assert!(moves_data(&operation));
     }
 }

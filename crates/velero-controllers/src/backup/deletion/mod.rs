@@ -4,6 +4,8 @@
 //! reconciler ── carries out a request: `velero_rules::deletion` says what comes next
 //!   inspect ── what the backup owns, and whether all of it can be removed
 //!   removal ── the steps of the removal
+//!   snapshots ── which snapshots in repositories it owns, and forgetting them
+//!   transfers ── the objects that moved data for it
 //! requests ── the requests themselves
 //! ```
 
@@ -11,3 +13,5 @@ pub(crate) mod inspect;
 pub(crate) mod reconciler;
 mod removal;
 pub(crate) mod requests;
+mod snapshots;
+mod transfers;

@@ -23,7 +23,7 @@ use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler, WHILE_HELD};
-use crate::runtime::error::Result;
+use crate::runtime::error::{Result, describe};
 use crate::runtime::metrics::Counter;
 
 /// How long a request that was dealt with is kept, and one is worked on that cannot be carried out.
@@ -112,7 +112,13 @@ impl<'a> Deletion<'a> {
 
     async fn remove(&mut self, step: &Step) -> Result<Outcome> {
         let Some(backup) = &mut self.backup else { return Ok(Outcome::Done) };
-        self.removal.carry_out(step, backup, self.store.as_ref()).await
+        match self.removal.carry_out(step, backup, self.store.as_ref()).await {
+            // A repository that is away is waited for, but not for ever.
+            Err(error) if *step == Step::RemoveSnapshots && self.age() >= LONGEST_LIFE => {
+                Ok(Outcome::Left(vec![describe(&error)]))
+            }
+            outcome => outcome,
+        }
     }
 
     /// Reads the backup and its location; gives the step that follows from them.

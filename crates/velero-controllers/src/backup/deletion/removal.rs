@@ -10,6 +10,8 @@ use velero_plugin::DeleteItemAction;
 use velero_rules::deletion::Step;
 use velero_store::{BackupStore, blocking_reader};
 
+use crate::backup::deletion::snapshots::forget_snapshots;
+use crate::backup::deletion::transfers::{end_transfers, remove_transfers};
 use crate::backup::volumes::{self, Why};
 use crate::lifecycle::cancel::try_cancel_owned;
 use crate::lifecycle::kind::Kind;
@@ -63,7 +65,7 @@ impl<'a> Removal<'a> {
                 Vec::new()
             }
             (Step::EndWork, Some(store)) => return self.end_work(backup, store).await,
-            (Step::RemoveSnapshots, Some(store)) => remove_snapshots(context, backup, store).await,
+            (Step::RemoveSnapshots, Some(store)) => remove_snapshots(context, backup, store).await?,
             (Step::RemoveFiles, Some(store)) => match store.delete_backup(name(backup)).await {
                 Ok(()) => Vec::new(),
                 Err(error) => vec![format!("error deleting the files of the backup: {}", describe(&error))],
@@ -85,6 +87,7 @@ impl<'a> Removal<'a> {
         if !running.is_empty() {
             until_ended(running, &context.plugins.for_questions()?.actions, backup).await;
         }
+        end_transfers(context, backup).await?;
         let restores = running_restores(context, name(backup)).await?;
         if restores.is_empty() {
             return Ok(Outcome::Done);
@@ -144,12 +147,18 @@ async fn mark(context: &Context, backup: &Backup) -> Result<Backup> {
     context.objects.patch(backup, &deleting).await
 }
 
-/// Removes the snapshots of a backup; gives what is left.
-async fn remove_snapshots(context: &Context, backup: &Backup, store: &BackupStore) -> Vec<String> {
+/// Removes the snapshots of a backup, at drivers and in repositories; gives what is left.
+async fn remove_snapshots(context: &Context, backup: &Backup, store: &BackupStore) -> Result<Vec<String>> {
     if let Err(error) = run_delete_actions(context, backup, store).await {
-        return vec![format!("error running delete item actions: {}", describe(&error))];
+        return Ok(vec![format!("error running delete item actions: {}", describe(&error))]);
     }
-    volumes::remove(context, backup, store, Why::Deleted).await
+    let mut left = volumes::remove(context, backup, store, Why::Deleted).await;
+    left.extend(forget_snapshots(context, backup, store).await?);
+    // They are all that is known of snapshots that no file tells of.
+    if left.is_empty() {
+        remove_transfers(context, backup).await?;
+    }
+    Ok(left)
 }
 
 /// Lets the delete item actions see the items of a backup; what one of them cannot do is told in the log only. An

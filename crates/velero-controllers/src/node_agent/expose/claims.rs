@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::PersistentVolume;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::Api;
 use serde_json::{Value, json};
+use velero_api::v2alpha1::TargetVolumeSpec;
 use velero_cluster::types::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES};
 use velero_rules::quantity::Quantity;
 
@@ -98,4 +99,14 @@ pub(crate) async fn set_reclaim_policy(agent: &Agent, volume: &PersistentVolume,
     });
     agent.objects.cluster().merge_patch(item, &patch).await?;
     Ok(())
+}
+
+/// The claim that is restored.
+pub(super) async fn target_claim(agent: &Agent, target: &TargetVolumeSpec) -> Result<Option<PersistentVolumeClaim>> {
+    resources::get(&Api::namespaced(agent.client(), &target.namespace), &target.pvc).await
+}
+
+/// The claim that is restored, for messages.
+pub(super) fn title(target: &TargetVolumeSpec) -> String {
+    format!("{}/{}", target.namespace, target.pvc)
 }

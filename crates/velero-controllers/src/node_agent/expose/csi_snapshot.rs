@@ -51,7 +51,7 @@ pub(crate) async fn expose(agent: &Agent, upload: &DataUpload) -> Result<Made> {
         flag: "data-upload",
         access: Access::Read,
         volume: json!({ "persistentVolumeClaim": { "claimName": owner.name, "readOnly": wanted.read_only } }),
-        attachment: attachment(&mode, true),
+        attachment: Attachment::of_mode(&mode, true),
         tells_mode: true,
         cache_claim: None,
         is_privileged: false,
@@ -86,11 +86,6 @@ pub(crate) async fn clean_up(agent: &Agent, upload: &DataUpload) -> Result<Made>
 fn source(spec: &DataUploadSpec) -> Source<'_> {
     let snapshot = spec.csi_snapshot.as_ref().map(|snapshot| snapshot.volume_snapshot.as_str()).unwrap_or_default();
     Source { namespace: &spec.source_namespace, snapshot }
-}
-
-/// How a mover sees a claim of that mode.
-pub(super) fn attachment(mode: &str, read_only: bool) -> Attachment {
-    if mode == "Block" { Attachment::Device } else { Attachment::FileSystem { read_only } }
 }
 
 async fn source_claim(agent: &Agent, spec: &DataUploadSpec) -> Result<PersistentVolumeClaim> {

@@ -5,15 +5,15 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::{Api, ResourceExt};
 use serde_json::{Map, json};
 use velero_api::labels;
-use velero_api::v2alpha1::{DataDownload, TargetVolumeSpec};
+use velero_api::v2alpha1::DataDownload;
 use velero_cluster::types::PODS;
 
-use super::csi_snapshot::attachment;
+use super::claims::{target_claim, title};
 use super::{claims, copies, rebind};
 use crate::node_agent::agent::Agent;
 use crate::node_agent::pod::affinity::node_affinity;
 use crate::node_agent::pod::rights::Access;
-use crate::node_agent::pod::template::{Mover, Placement};
+use crate::node_agent::pod::template::{Attachment, Mover, Placement};
 use crate::node_agent::resources;
 use crate::node_agent::transfer::{Made, Owner, Transfer};
 use crate::runtime::error::{Error, Result};
@@ -50,7 +50,7 @@ pub(crate) async fn expose(agent: &Agent, download: &DataDownload) -> Result<Mad
         flag: "data-download",
         access: Access::Write,
         volume: json!({ "persistentVolumeClaim": { "claimName": owner.name } }),
-        attachment: attachment(mode, false),
+        attachment: Attachment::of_mode(mode, false),
         tells_mode: true,
         cache_claim,
         is_privileged: false,
@@ -72,16 +72,6 @@ pub(crate) async fn clean_up(agent: &Agent, download: &DataDownload) -> Result<M
     copies::remove(agent, &owner).await?;
     rebind::give_up(agent, &owner, &download.spec.target_volume).await?;
     Ok(if pod_is_gone && claim_is_gone && cache_is_gone { Made::Done } else { Made::NotYet(claims::LOOK_AGAIN) })
-}
-
-/// The claim that is restored.
-pub(super) async fn target_claim(agent: &Agent, target: &TargetVolumeSpec) -> Result<Option<PersistentVolumeClaim>> {
-    resources::get(&Api::namespaced(agent.client(), &target.namespace), &target.pvc).await
-}
-
-/// The claim that is restored, for messages.
-pub(super) fn title(target: &TargetVolumeSpec) -> String {
-    format!("{}/{}", target.namespace, target.pvc)
 }
 
 enum Consumed {

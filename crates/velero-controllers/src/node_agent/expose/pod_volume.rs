@@ -38,7 +38,7 @@ impl PodVolume<'_> {
     pub(crate) async fn expose(&self, agent: &Agent) -> Result<Made> {
         let pod = self.pod_on_this_node(agent).await?;
         let folder = host_path::find(agent, &pod, self.volume).await?;
-        let host_pods = agent.inherited.get(agent).await?.host_pods.clone();
+        let host_pods = agent.inherited().await?.host_pods.clone();
         let folder = std::path::Path::new(&host_pods).join(folder);
         let cache_claim = match self.access {
             Access::Read => None,

@@ -11,8 +11,7 @@ use velero_api::v2alpha1::{DataDownload, TargetVolumeSpec};
 use velero_cluster::Error as ClusterError;
 use velero_cluster::types::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS};
 
-use super::claims;
-use super::generic_restore::{target_claim, title};
+use super::claims::{self, target_claim, title};
 use crate::node_agent::agent::Agent;
 use crate::node_agent::resources;
 use crate::node_agent::transfer::{Made, Owner};

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use velero_cluster::{ResourceType, types};
 
-use crate::node_agent::agent::Agent;
+use crate::node_agent::settings::Settings;
 use crate::runtime::error::{Error, Result};
+use crate::runtime::log_format::LogFormat;
+use crate::runtime::objects::Objects;
 
 /// The DaemonSet of the agents.
 pub(crate) const DAEMON_SET: &str = "node-agent";
@@ -49,28 +51,28 @@ pub(crate) struct InheritedPod(tokio::sync::Mutex<Option<(Instant, Arc<Inherited
 
 impl InheritedPod {
     /// What movers have from the DaemonSet, as it is now.
-    pub(crate) async fn get(&self, agent: &Agent) -> Result<Arc<Inherited>> {
+    pub(crate) async fn get(&self, objects: &Objects, settings: &Settings) -> Result<Arc<Inherited>> {
         let mut kept = self.0.lock().await;
         if let Some((read, inherited)) = kept.as_ref()
             && read.elapsed() < KEPT
         {
             return Ok(inherited.clone());
         }
-        let inherited = Arc::new(read(agent).await?);
+        let inherited = Arc::new(read(objects, settings).await?);
         *kept = Some((Instant::now(), inherited.clone()));
         Ok(inherited)
     }
 }
 
-async fn read(agent: &Agent) -> Result<Inherited> {
-    let (cluster, namespace) = (agent.objects.cluster(), agent.objects.namespace());
+async fn read(objects: &Objects, settings: &Settings) -> Result<Inherited> {
+    let (cluster, namespace) = (objects.cluster(), objects.namespace());
     let found = cluster.get(DAEMON_SETS.item(Some(namespace), DAEMON_SET)).await?;
     let mut inherited = match &found {
         Some(daemon_set) => of_template(&daemon_set["spec"]["template"]),
-        None => Inherited { log_flags: own_log_flags(agent), ..Inherited::default() },
+        None => Inherited { log_flags: own_log_flags(settings), ..Inherited::default() },
     };
-    if !agent.settings.mover_image.is_empty() {
-        inherited.image.clone_from(&agent.settings.mover_image);
+    if !settings.mover_image.is_empty() {
+        inherited.image.clone_from(&settings.mover_image);
     }
     if inherited.image.is_empty() {
         let problem = format!(
@@ -80,7 +82,7 @@ async fn read(agent: &Agent) -> Result<Inherited> {
         return Err(Error::unmet("DaemonSet", DAEMON_SET, problem));
     }
     if inherited.host_pods.is_empty() {
-        inherited.host_pods = agent.settings.host_pods.display().to_string();
+        inherited.host_pods = settings.host_pods.display().to_string();
     }
     if cluster.get(types::SERVICE_ACCOUNTS.item(Some(namespace), MOVER_ACCOUNT)).await?.is_some() {
         MOVER_ACCOUNT.clone_into(&mut inherited.service_account);
@@ -88,12 +90,12 @@ async fn read(agent: &Agent) -> Result<Inherited> {
     Ok(inherited)
 }
 
-fn own_log_flags(agent: &Agent) -> Vec<String> {
-    let format = match agent.settings.log_format {
-        crate::runtime::log_format::LogFormat::Text => "text",
-        crate::runtime::log_format::LogFormat::Json => "json",
+fn own_log_flags(settings: &Settings) -> Vec<String> {
+    let format = match settings.log_format {
+        LogFormat::Text => "text",
+        LogFormat::Json => "json",
     };
-    vec![format!("--log-level={}", agent.settings.log_level), format!("--log-format={format}")]
+    vec![format!("--log-level={}", settings.log_level), format!("--log-format={format}")]
 }
 
 fn of_template(template: &Value) -> Inherited {

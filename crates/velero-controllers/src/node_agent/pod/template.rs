@@ -53,6 +53,13 @@ pub(crate) enum Attachment {
     Device,
 }
 
+impl Attachment {
+    /// How a mover sees a claim of that volume mode.
+    pub(crate) fn of_mode(mode: &str, read_only: bool) -> Self {
+        if mode == "Block" { Self::Device } else { Self::FileSystem { read_only } }
+    }
+}
+
 /// Where a mover runs.
 #[derive(Clone, Debug)]
 pub(crate) enum Placement {
@@ -65,7 +72,7 @@ pub(crate) enum Placement {
 impl Mover<'_> {
     /// Makes the pod; one that is there already must belong to the same owner.
     pub(crate) async fn create(&self, agent: &Agent) -> Result<()> {
-        let inherited = agent.inherited.get(agent).await?;
+        let inherited = agent.inherited().await?;
         let pod = self.pod(agent, &inherited);
         let item = PODS.item(Some(&self.owner.namespace), &self.owner.name);
         let made = resources::create(agent.objects.cluster(), item, &pod).await?;

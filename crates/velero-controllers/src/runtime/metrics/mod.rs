@@ -4,6 +4,7 @@
 
 mod counters;
 mod last;
+mod maintenance;
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -19,11 +20,11 @@ use crate::runtime::error::Result;
 use crate::runtime::lock::lock;
 use crate::runtime::metrics::counters::CsiCounter;
 use crate::runtime::metrics::last::Last;
+use crate::runtime::metrics::maintenance::Maintenance;
 
 const BUCKETS: [f64; 9] = [60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10800.0, 14400.0];
 const SCHEDULE: &[&str] = &["schedule"];
 const SCHEDULE_AND_BACKUP: &[&str] = &["schedule", "backupName"];
-const REPOSITORY: &[&str] = &["repository_name"];
 
 /// All metrics of the server.
 pub(crate) struct Metrics {
@@ -41,6 +42,7 @@ pub(crate) struct Metrics {
     orphans: GaugeVec,
     expected_interval: GaugeVec,
     duration: HistogramVec,
+    maintenance: Maintenance,
     last: Mutex<Last>,
 }
 
@@ -80,10 +82,8 @@ impl Metrics {
         let counters = Counter::ALL.iter().map(|counter| builder.counter(counter.describe(), SCHEDULE));
         let csi_counters =
             CsiCounter::ALL.iter().map(|counter| builder.counter(counter.describe(), SCHEDULE_AND_BACKUP));
-        builder.counter(("repo_maintenance_success_total", "Maintenance jobs that succeeded"), REPOSITORY)?;
-        builder.counter(("repo_maintenance_failure_total", "Maintenance jobs that failed"), REPOSITORY)?;
-        builder.histogram("repo_maintenance_duration_seconds", "How long maintenance jobs took", REPOSITORY)?;
         let metrics = Self {
+            maintenance: Maintenance::new(&builder)?,
             counters: counters.collect::<prometheus::Result<_>>()?,
             csi_counters: csi_counters.collect::<prometheus::Result<_>>()?,
             backup_total: builder.gauge("backup_total", "Backups that exist now")?,

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, TypeMeta};
 use serde_json::json;
+use velero_api::repository::PASSWORD_SECRET;
 
 use crate::arguments::{InstallArguments, StorageArguments};
 use crate::install::{self, Files, Installation, Manner, Resource};
@@ -102,6 +103,12 @@ async fn finish(session: &Session, arguments: &InstallArguments) -> Result<()> {
         printer.line("\nNo bucket and provider were specified, no default backup storage location created.\n")?;
     }
     let namespace = session.namespace();
+    if arguments.node_agent.use_node_agent {
+        printer.line(format_args!(
+            "\nThe first repository of volume data makes its password, in Secret {namespace}/{PASSWORD_SECRET}. Keep a copy outside the \
+             cluster: without it nothing can be restored elsewhere.\n"
+        ))?;
+    }
     printer.line(format_args!(
         "Velero is installed! ⛵ Use 'kubectl logs deployment/velero -n {namespace}' to view the status."
     ))

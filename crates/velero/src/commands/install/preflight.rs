@@ -131,14 +131,13 @@ pub(super) fn check_foreign(session: &Session, found: &Found, force: bool) -> Re
 /// Checks that the ConfigMaps that flags name exist and can be read by the server.
 pub(super) async fn check_config_maps(session: &Session, arguments: &InstallArguments) -> Result<()> {
     let api: Api<ConfigMap> = Api::namespaced(session.cluster.client().clone(), session.namespace());
-    let of_server = &arguments.server.flags.settings.without_effect;
+    let of_server = &arguments.server.flags.settings.repositories;
     let named = [
-        ("node-agent-configmap", Some(arguments.node_agent.node_agent_configmap.as_str())),
-        ("repo-maintenance-job-configmap", of_server.repo_maintenance_job_configmap.as_deref()),
-        ("backup-repository-configmap", of_server.backup_repository_configmap.as_deref()),
+        ("node-agent-configmap", arguments.node_agent.node_agent_configmap.as_str()),
+        ("repo-maintenance-job-configmap", of_server.repo_maintenance_job_configmap.as_str()),
+        ("backup-repository-configmap", of_server.backup_repository_configmap.as_str()),
     ];
-    let named = named.into_iter().filter_map(|(flag, name)| Some((flag, name.filter(|name| !name.is_empty())?)));
-    for (flag, name) in named {
+    for (flag, name) in named.into_iter().filter(|(_, name)| !name.is_empty()) {
         let found = api.get_opt(name).await.map_err(api_error)?;
         let found = found.with_context(|| {
             format!("--{flag} {name}: there is no such ConfigMap in namespace {}", session.namespace())

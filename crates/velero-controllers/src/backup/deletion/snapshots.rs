@@ -1,0 +1,210 @@
+//! The snapshots of a backup in repositories: which they are, and forgetting them.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams};
+use velero_api::labels;
+use velero_api::metadata::name;
+use velero_api::records::{BackupOperation, BackupVolumeInfo};
+use velero_api::v1::{Backup, BackupStorageLocation, PodVolumeBackup};
+use velero_api::v2alpha1::DataUpload;
+use velero_archive::{ArchiveReader, BackupFile, ItemPath, Limits};
+use velero_cluster::Error as ClusterError;
+use velero_repo::clock::system_clock;
+use velero_repo::upload::forget;
+use velero_repo::{Error as RepositoryError, Repository};
+use velero_rules::repository_snapshots::{OwnedSnapshots, RepositoryKey};
+use velero_store::{BackupStore, blocking_reader};
+
+use crate::backup::deletion::transfers::transfers_of;
+use crate::lifecycle::kind::Kind;
+use crate::runtime::context::Context;
+use crate::runtime::error::{Error, Result, describe};
+
+/// The type of the records of moved snapshots, as archives name it.
+const DATA_UPLOADS: &str = "datauploads.velero.io";
+/// How many ConfigMaps a page of a list has.
+const PAGE: u32 = 250;
+
+/// What a backup owns in repositories, from its files, its archive and the cluster.
+pub(super) async fn owned_snapshots(context: &Context, backup: &Backup, store: &BackupStore) -> Result<OwnedSnapshots> {
+    let mut owned = OwnedSnapshots::default();
+    let copies: Vec<PodVolumeBackup> = store.get_json(name(backup), BackupFile::PodVolumeBackups).await?;
+    copies.iter().for_each(|copy| owned.add_copy(copy));
+    let volumes: Vec<BackupVolumeInfo> = store.get_json(name(backup), BackupFile::VolumeInfos).await?;
+    volumes.iter().for_each(|volume| owned.add_volume(volume, &backup.spec.storage_location));
+    // A backup that has not come to its end has written none of it yet.
+    let (copies, uploads) = transfers_of(context, backup).await?;
+    copies.iter().for_each(|copy| owned.add_copy(copy));
+    uploads.iter().for_each(|upload| owned.add_upload(upload));
+    for note in notes(context, backup).await? {
+        owned.add_note(&note.data.unwrap_or_default());
+    }
+    // Backups that are older than the file about volumes tell of moved data by their operations only.
+    let operations = backup.files(store).readable_operations::<BackupOperation>().await?;
+    if owned.wants_uploads() || operations.iter().any(moves_data) {
+        for upload in archived_uploads(store, backup, context.settings.archive_limits()).await? {
+            owned.add_upload(&upload);
+        }
+    }
+    Ok(owned)
+}
+
+fn moves_data(operation: &BackupOperation) -> bool {
+    operation.spec.post_operation_items.iter().any(|item| item.group_resource() == DATA_UPLOADS)
+}
+
+/// The DataUploads in the archive of a backup; none where it has no archive.
+async fn archived_uploads(store: &BackupStore, backup: &Backup, limits: Limits) -> Result<Vec<DataUpload>> {
+    let archive = match store.get_contents(name(backup)).await {
+        Err(error) if error.is_not_found() => return Ok(Vec::new()),
+        archive => blocking_reader(archive?),
+    };
+    let reading = tokio::task::spawn_blocking(move || {
+        let mut found = Vec::new();
+        let read = ArchiveReader::new(archive).with_limits(limits).for_each(|entry| {
+            let path = ItemPath::parse(entry.path).filter(|path| path.version.is_none());
+            if path.is_some_and(|path| path.group_resource == DATA_UPLOADS) {
+                found.push(serde_json::from_slice(entry.body).map_err(velero_archive::Error::Json)?);
+            }
+            Ok::<_, velero_archive::Error>(())
+        });
+        read.map(|_| found)
+    });
+    let unreadable = |problem: String| {
+        let problem = format!("its archive cannot be read, which alone says which volume data it owns: {problem}");
+        Error::unmet("Backup", name(backup), problem)
+    };
+    let read = reading.await.map_err(|error| unreadable(error.to_string()))?;
+    read.map_err(|error| unreadable(describe(&error)))
+}
+
+/// The ConfigMaps in which Velero notes down the snapshots of a backup that it is about to delete.
+async fn notes(context: &Context, backup: &Backup) -> Result<Vec<ConfigMap>> {
+    let backup = labels::valid_value(name(backup));
+    let selector = format!("{}={backup},{}=true", labels::BACKUP_NAME, labels::DATA_UPLOAD_SNAPSHOT_INFO);
+    let mut parameters = ListParams::default().labels(&selector).limit(PAGE);
+    let mut found = Vec::new();
+    loop {
+        let page = config_maps(context).list(&parameters).await;
+        let page = page.map_err(|error| ClusterError::from_kube("list configmaps with snapshots", error))?;
+        found.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => parameters.continue_token = Some(token),
+            None => return Ok(found),
+        }
+    }
+}
+
+fn config_maps(context: &Context) -> Api<ConfigMap> {
+    Api::namespaced(context.objects.cluster().client().clone(), context.objects.namespace())
+}
+
+/// Forgets the snapshots of a backup, all of a repository at once; gives what is left, in words. An error is one that may
+/// pass.
+pub(super) async fn forget_snapshots(context: &Context, backup: &Backup, store: &BackupStore) -> Result<Vec<String>> {
+    let owned = owned_snapshots(context, backup, store).await?;
+    let mut left: Vec<String> = owned.obstacle().into_iter().collect();
+    for (repository, snapshots) in owned.by_repository {
+        left.extend(forget_in(context, backup, &repository, snapshots).await?);
+    }
+    if left.is_empty() {
+        for note in notes(context, backup).await? {
+            if let Err(error) = config_maps(context).delete(name(&note), &DeleteParams::default()).await {
+                tracing::warn!(config_map = name(&note), %error, "A note about a forgotten snapshot could not be removed");
+            }
+        }
+    }
+    Ok(left)
+}
+
+async fn forget_in(
+    context: &Context,
+    backup: &Backup,
+    repository: &RepositoryKey,
+    snapshots: BTreeSet<String>,
+) -> Result<Option<String>> {
+    let namespace = repository.namespace.as_str();
+    let own = &backup.spec.storage_location;
+    let place = if repository.location.is_empty() { own } else { &repository.location };
+    let failed = |problem: &str| {
+        let count = snapshots.len();
+        Some(format!(
+            "{count} snapshots of volumes in the repository of namespace {namespace:?} in location {place:?}: {problem}"
+        ))
+    };
+    let Some(location) = context.objects.get::<BackupStorageLocation>(place).await? else {
+        return Ok(failed("the location does not exist any more; create it again, or remove the data by hand"));
+    };
+    if location.is_read_only() {
+        return Ok(failed("the location is ReadOnly (spec.accessMode)"));
+    }
+    let ids: Vec<String> = snapshots.iter().cloned().collect();
+    let forgotten = context.repositories.work(&location, namespace, move |store, password| {
+        forget(&Repository::open(store, &password)?, &ids, &system_clock())
+    });
+    match forgotten.await {
+        Ok(count) => {
+            tracing::info!(
+                backup = name(backup),
+                namespace,
+                location = place,
+                snapshots = count,
+                "Snapshots of volumes were forgotten; maintenance of the repository frees their space, two full cycles and a \
+                 day later at the earliest"
+            );
+            Ok(None)
+        }
+        Err(Error::Repository { source: RepositoryError::NoRepository { .. }, .. }) => {
+            tracing::warn!(backup = name(backup), namespace, location = place, "The repository of its volumes is gone");
+            Ok(None)
+        }
+        Err(error) if may_pass(&error) => Err(error),
+        Err(error) => Ok(failed(&describe(&error))),
+    }
+}
+
+/// Whether the same may work later without anybody doing something about it.
+fn may_pass(error: &Error) -> bool {
+    match error {
+        Error::Cluster(_) | Error::Store(_) => true,
+        Error::Repository { source, .. } => matches!(
+            source,
+            RepositoryError::Store { .. }
+                | RepositoryError::Location { .. }
+                | RepositoryError::BlobNotFound { .. }
+                | RepositoryError::EpochClosed { .. }
+                | RepositoryError::UpgradeLock { .. }
+                | RepositoryError::WriterFailed
+        ),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_that_makes_a_data_upload_moves_data() {
+        let mut operation = BackupOperation::default();
+        assert!(!moves_data(&operation));
+        operation.spec.post_operation_items = vec![velero_api::records::ResourceIdentifier {
+            group: "velero.io".to_owned(),
+            resource: "datauploads".to_owned(),
+            ..Default::default()
+        }];
+        assert!(moves_data(&operation));
+    }
+
+    #[test]
+    fn what_is_away_is_tried_again_and_what_is_wrong_is_told() {
+        let of = |source| Error::Repository { namespace: "n".to_owned(), location: "l".to_owned(), source };
+        let away = RepositoryError::Store { action: "read", blob: "b".to_owned(), source: "timed out".into() };
+        assert!(may_pass(&of(away)));
+        assert!(!may_pass(&of(RepositoryError::WrongPassword { place: "p".to_owned() })));
+        assert!(!may_pass(&Error::unmet("Secret", "velero-repo-credentials", "it does not exist")));
+    }
+}
