@@ -68,6 +68,12 @@ fn is_accepted_whatever_the_values(machine: &Machine) {
         json!({"credentials": {"existingSecret": "mine", "extraEnvVars": {"KEY": ""}, "extraSecretRef": "more"}}),
         json!({"configMaps": {"plugin": {"labels": {"velero.io/plugin-config": ""}, "data": {"a": "b"}}}}),
         json!({"extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}"}}]}),
+        json!({"deployNodeAgent": true}),
+        json!({"deployNodeAgent": true, "rbac": {"clusterAdministrator": true}, "nodeAgent": {
+            "disableHostPath": true, "extraArgs": ["--node-agent-configmap=agents"], "extraEnvVars": {"A": "b"},
+            "tolerations": [{"operator": "Exists"}], "containerSecurityContext": {"privileged": true},
+            "serviceAccount": {"server": {"annotations": {"eks.amazonaws.com/role-arn": "arn:1"}}},
+        }}),
         familiar_values(),
     ];
     for values in values {
@@ -78,8 +84,6 @@ fn is_accepted_whatever_the_values(machine: &Machine) {
         let tried = machine.kubectl(&["--namespace", NAMESPACE, "apply", "--dry-run=server", "-f", &path]);
         tried.unwrap_or_else(|problem| panic!("{values}: {problem:#}"));
     }
-    let refusal = render(machine, &json!({"deployNodeAgent": true})).unwrap_err();
-    assert!(refusal.contains("deployNodeAgent is not supported yet"), "{refusal}");
     let unnamed = json!({"configuration": {"backupStorageLocation": [{"provider": "aws"}]}});
     assert!(render(machine, &unnamed).unwrap_err().contains("bucket is required"));
 }

@@ -16,6 +16,7 @@ mod install_bad_input;
 mod killed_at_every_write;
 mod lost_answers;
 mod machine_as_it_was;
+mod node_agent;
 mod openshift_project;
 mod peer_backs_up_and_restores;
 mod peer_commands;

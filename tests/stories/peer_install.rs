@@ -9,7 +9,7 @@ use velero_tests::command_line::CommandLine;
 use velero_tests::difference::differences;
 
 /// Where the two differ; the same list is in docs/compatibility.md.
-const DIFFERENCES: [&str; 13] = [
+const DIFFERENCES: [&str; 18] = [
     "ClusterRole/velero",
     "ClusterRoleBinding/velero/roleRef/name",
     "DaemonSet/node-agent/spec/template/spec/containers/node-agent/args/--features=",
@@ -22,7 +22,12 @@ const DIFFERENCES: [&str; 13] = [
     "Deployment/velero/spec/template/spec/containers/velero/startupProbe",
     "Deployment/velero/spec/template/spec/containers/velero/volumeMounts//tmp",
     "Deployment/velero/spec/template/spec/terminationGracePeriodSeconds",
+    "Role/velero-data-mover",
+    "Role/velero-node-agent",
+    "RoleBinding/velero-data-mover",
+    "RoleBinding/velero-node-agent",
     "ServerStatusRequest/velero-server-status",
+    "ServiceAccount/velero-data-mover",
 ];
 
 /// The flags of an ordinary installation.

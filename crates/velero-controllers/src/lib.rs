@@ -5,6 +5,7 @@
 //!
 //! | room | watches | does |
 //! |---|---|---|
+//! | `node_agent` | PodVolumeBackups, PodVolumeRestores, DataUploads, DataDownloads | a process of its own on each node: has the data of volumes moved |
 //! | `server` | | wires the process: startup, controllers, http, log |
 //! | `mover` | its own PodVolumeBackup, PodVolumeRestore, DataUpload or DataDownload | moves the data of one volume, in a pod of its own |
 //! | `status` | BackupStorageLocations, ServerStatusRequests | says version, plugins and readiness |
@@ -23,8 +24,9 @@ mod backup;
 mod download;
 mod lifecycle;
 mod location;
-mod repository;
 pub mod mover;
+pub mod node_agent;
+mod repository;
 mod restore;
 mod runtime;
 mod schedule;

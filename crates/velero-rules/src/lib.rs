@@ -7,10 +7,12 @@
 pub mod api_versions;
 pub mod backup_sync;
 pub mod cron;
+pub mod data_move;
 pub mod deletion;
 pub mod hooks;
 pub mod includes_excludes;
 pub mod names;
+pub mod node_agent_config;
 pub mod operations;
 pub mod ordering;
 pub mod pairs;

@@ -49,6 +49,7 @@ const DEVELOPMENT: &[&str] =
 const ROOMS: &[(&str, &[&str])] = &[(
     "velero-controllers",
     &[
+        "node_agent",
         "server",
         "mover",
         "status",

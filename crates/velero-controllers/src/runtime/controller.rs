@@ -22,10 +22,18 @@ pub enum Controller {
     BackupStorageLocation,
     /// Brings backups of the bucket into the cluster.
     BackupSync,
+    /// Fills volumes with moved data, in the node agent.
+    DataDownload,
+    /// Moves the data of snapshots, in the node agent.
+    DataUpload,
     /// Hands out files.
     DownloadRequest,
     /// Asks for the deletion of backups whose time is over.
     GarbageCollection,
+    /// Saves volumes of pods, in the node agent.
+    PodVolumeBackup,
+    /// Fills volumes of pods, in the node agent.
+    PodVolumeRestore,
     /// Runs restores.
     Restore,
     /// Finishes restores that were left behind.
@@ -68,8 +76,12 @@ impl Controller {
             Self::BackupRepository => "backup-repo",
             Self::BackupStorageLocation => "backup-storage-location",
             Self::BackupSync => "backup-sync",
+            Self::DataDownload => "data-download",
+            Self::DataUpload => "data-upload",
             Self::DownloadRequest => "download-request",
             Self::GarbageCollection => "gc",
+            Self::PodVolumeBackup => "pod-volume-backup",
+            Self::PodVolumeRestore => "pod-volume-restore",
             Self::Restore => "restore",
             Self::RestoreFinalizer => "restore-finalizer",
             Self::RestoreOperations => "restore-operations",

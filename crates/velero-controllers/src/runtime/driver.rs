@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use kube::api::PartialObjectMeta;
 use kube::runtime::controller::{Action, Config, Error as ControllerError};
 use kube::runtime::reflector::{self, ObjectRef};
@@ -74,6 +74,18 @@ struct Driver<R> {
 
 /// Runs a reconciler until the token is cancelled and the work in hand is done.
 pub(crate) async fn drive<R: Reconciler>(reconciler: R, objects: Objects, stop: CancellationToken) {
+    drive_on(reconciler, objects, futures::stream::pending(), stop).await;
+}
+
+/// Like [`drive`], and an object is looked at also when its name comes along.
+pub(crate) async fn drive_on<R: Reconciler>(
+    reconciler: R,
+    objects: Objects,
+    names: impl Stream<Item = String> + Send + 'static,
+    stop: CancellationToken,
+) {
+    let namespace = objects.namespace().to_owned();
+    let woken = names.map(move |name| ObjectRef::new(&name).within(&namespace));
     let api: Api<PartialObjectMeta<R::Kind>> = Api::namespaced(objects.cluster().client().clone(), objects.namespace());
     let (reader, writer) = reflector::store();
     let changes = watcher(api, watcher::Config::default())
@@ -85,6 +97,7 @@ pub(crate) async fn drive<R: Reconciler>(reconciler: R, objects: Objects, stop: 
     let (seen, told) = (reader.clone(), stop.clone());
     let outcomes = Watch::for_stream(changes, reader)
         .with_config(Config::default().concurrency(R::CONCURRENCY))
+        .reconcile_on(woken)
         .graceful_shutdown_on(async move { told.cancelled().await })
         .run(
             |object, driver| async move { driver.step(&object.name_any()).await },

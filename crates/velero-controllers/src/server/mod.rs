@@ -8,9 +8,9 @@
 //! ```
 
 mod census;
-mod http;
+pub(crate) mod http;
 mod interrupted;
-mod startup;
+pub(crate) mod startup;
 mod wiring;
 
 pub use crate::runtime::controller::{Controller, UnknownController};

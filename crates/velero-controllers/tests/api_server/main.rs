@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
+mod agent_support;
 mod backups;
 mod deletion;
 mod deletion_steps;
@@ -17,6 +18,7 @@ mod lost_answers;
 mod missing_types;
 mod mover_support;
 mod movers;
+mod node_agent;
 mod operation_endings;
 mod operation_records;
 mod operation_restarts;

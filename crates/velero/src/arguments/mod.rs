@@ -6,8 +6,9 @@ mod global;
 mod go_flags;
 mod install;
 mod locations;
-mod repo_maintenance;
 mod mover;
+mod node_agent;
+mod repo_maintenance;
 mod repository;
 mod restore;
 mod schedule;
@@ -30,8 +31,9 @@ pub(crate) use locations::{
     BackupLocationCommand, BackupLocationCreateArguments, BackupLocationGetArguments, BackupLocationSetArguments,
     SnapshotLocationCommand, SnapshotLocationCreateArguments, SnapshotLocationSetArguments,
 };
-pub(crate) use repo_maintenance::RepoMaintenanceArguments;
 pub(crate) use mover::{DataMoverCommand, MoverArguments, PodVolumeCommand};
+pub(crate) use node_agent::{NodeAgentCommand, NodeAgentServerArguments};
+pub(crate) use repo_maintenance::RepoMaintenanceArguments;
 pub(crate) use repository::{
     PlaceArguments, RepositoryCatArguments, RepositoryCommand, RepositoryListArguments, RepositoryMaintainArguments,
     RepositoryRestoreArguments, RepositoryStatsArguments, RepositoryVerifyArguments,
@@ -114,15 +116,18 @@ pub(crate) enum Command {
     /// Run the velero server
     #[command(hide = true)]
     Server(Box<ServerArguments>),
-    /// Maintain a repository of volume data; what the Jobs of the server run
-    #[command(hide = true)]
-    RepoMaintenance(RepoMaintenanceArguments),
     /// Run what moves the data of a pod's volume
     #[command(subcommand, hide = true)]
     PodVolume(PodVolumeCommand),
     /// Run what moves the data of a volume or its snapshot
     #[command(subcommand, hide = true)]
     DataMover(DataMoverCommand),
+    /// Work with node agents
+    #[command(subcommand, hide = true)]
+    NodeAgent(NodeAgentCommand),
+    /// Maintain a repository of volume data; what the Jobs of the server run
+    #[command(hide = true)]
+    RepoMaintenance(RepoMaintenanceArguments),
 }
 
 /// `velero get …`

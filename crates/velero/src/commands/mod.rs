@@ -8,6 +8,7 @@ mod completion;
 mod debug;
 mod install;
 mod mover;
+mod node_agent;
 pub(crate) mod plugin;
 mod repo_maintenance;
 mod repository;
@@ -25,8 +26,8 @@ use anyhow::Result;
 
 use crate::arguments::{
     BackupCommand, BackupLocationCommand, ClientCommand, Command, CreateCommand, DeleteCommand, DescribeCommand,
-    GetCommand, PluginCommand, RepositoryCommand, RestoreCommand, ScheduleCommand, ServerArguments, ServerCommand,
-    SnapshotLocationCommand,
+    GetCommand, NodeAgentCommand, PluginCommand, RepositoryCommand, RestoreCommand, ScheduleCommand, ServerArguments,
+    ServerCommand, SnapshotLocationCommand,
 };
 use crate::printer::Printer;
 use crate::session::Session;
@@ -40,9 +41,10 @@ pub(crate) async fn run(command: Command, settings: Settings, printer: Printer) 
         Command::Completion(arguments) => completion::completion(&arguments, printer),
         Command::Install(arguments) => install::install(&arguments, &settings, printer).await,
         Command::Server(arguments) => run_server(*arguments, settings, printer).await,
-        Command::RepoMaintenance(arguments) => repo_maintenance::repo_maintenance(arguments, settings).await,
         Command::PodVolume(command) => mover::pod_volume(command, settings).await,
         Command::DataMover(command) => mover::data_mover(command, settings).await,
+        Command::NodeAgent(NodeAgentCommand::Server(arguments)) => node_agent::server(*arguments, settings).await,
+        Command::RepoMaintenance(arguments) => repo_maintenance::repo_maintenance(arguments, settings).await,
         Command::Debug(arguments) => debug::debug(&connect().await?, &arguments).await,
         Command::Bug => bug::bug(&settings, printer).await,
         Command::Uninstall(arguments) => uninstall::uninstall(&arguments, &settings, printer).await,

@@ -106,13 +106,11 @@ fn check_node_agent(arguments: &InstallArguments) -> Result<()> {
         agents.use_node_agent || !arguments.server.flags.settings.default_volumes_to_fs_backup,
         "--use-node-agent is required when using --default-volumes-to-fs-backup"
     );
-    let wanted = [("", agents.use_node_agent), ("-windows", agents.use_node_agent_windows)];
-    if let Some((suffix, _)) = wanted.iter().find(|(_, wanted)| *wanted && !arguments.run.dry_run) {
-        bail!(
-            "--use-node-agent{suffix} is not supported yet: there is no node agent that could run; leave it out, or see \
-             what it would be with --dry-run"
-        );
-    }
+    ensure!(
+        !agents.use_node_agent_windows || arguments.run.dry_run,
+        "--use-node-agent-windows is not supported: there is no image for Windows; leave it out, or see what it would be \
+         with --dry-run"
+    );
     Ok(())
 }
 

@@ -10,6 +10,11 @@ use crate::arguments::values::merged;
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
+/// The account of the pods that move the data of volumes.
+const MOVER: &str = "velero-data-mover";
+/// The name of what node agents may do in the namespace.
+const NODE_AGENT: &str = "velero-node-agent";
+
 /// The ClusterRole, its binding and the ServiceAccount; none where an account is named that has its rights already.
 pub(super) fn resources(installation: &Installation<'_>) -> Vec<Resource> {
     let pod = &installation.arguments.pod;
@@ -22,8 +27,54 @@ pub(super) fn resources(installation: &Installation<'_>) -> Vec<Resource> {
     let role = (!pod.cluster_admin).then(|| cluster_role(&name, csi));
     let role_name = if pod.cluster_admin { "cluster-admin" } else { &name };
     let binding = cluster_role_binding(&name, role_name, installation.namespace);
-    let account = service_account(installation);
-    role.into_iter().chain([binding, account]).map(Resource::applied).collect()
+    let account = service_account(installation, SERVER);
+    let resources = role.into_iter().chain([binding, account]).chain(of_node_agents(installation));
+    resources.map(Resource::applied).collect()
+}
+
+/// What node agents need beside: to remove what they have made for pods that move data, and an account for these that may
+/// do little.
+fn of_node_agents(installation: &Installation<'_>) -> Vec<Value> {
+    if !installation.arguments.node_agent.use_node_agent {
+        return Vec::new();
+    }
+    let removes = json!([{
+        "apiGroups": [""], "verbs": ["delete"],
+        "resources": ["pods", "persistentvolumeclaims", "secrets", "configmaps"],
+    }]);
+    let mut resources = Vec::new();
+    if !installation.arguments.pod.cluster_admin {
+        resources.extend(namespaced_role(installation.namespace, NODE_AGENT, removes, SERVER));
+    }
+    resources.extend(namespaced_role(installation.namespace, MOVER, mover_rules(), MOVER));
+    resources.push(service_account(installation, MOVER));
+    resources
+}
+
+/// What a pod does that moves the data of a volume: it reads what it works for, opens the repository, and tells how far
+/// it is.
+fn mover_rules() -> Value {
+    let own = ["podvolumebackups", "podvolumerestores", "datauploads", "datadownloads", "backupstoragelocations"];
+    json!([
+        { "apiGroups": [GROUP], "resources": own, "verbs": ["get", "list", "watch"] },
+        { "apiGroups": [GROUP], "resources": ["backuprepositories"], "verbs": ["get", "list", "watch", "create"] },
+        { "apiGroups": [""], "resources": ["secrets", "configmaps"], "verbs": ["get"] },
+        { "apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch", "update"] },
+    ])
+}
+
+fn namespaced_role(namespace: &str, name: &str, rules: Value, account: &str) -> [Value; 2] {
+    let role = json!({
+        "apiVersion": RBAC, "kind": "Role", "metadata": metadata(Some(namespace), name), "rules": rules,
+    });
+    let binding = json!({
+        "apiVersion": RBAC,
+        "kind": "RoleBinding",
+        "metadata": metadata(Some(namespace), name),
+        "roleRef": { "apiGroup": RBAC_GROUP, "kind": "Role", "name": name },
+        "subjects": [{ "kind": "ServiceAccount", "name": account, "namespace": namespace }],
+    });
+    [role, binding]
 }
 
 /// The name of what belongs to the cluster: that of the server, and in other namespaces than the usual one theirs too.
@@ -61,8 +112,9 @@ fn cluster_role_binding(name: &str, role: &str, namespace: &str) -> Value {
     })
 }
 
-fn service_account(installation: &Installation<'_>) -> Value {
-    let mut metadata = metadata(Some(installation.namespace), SERVER);
+/// An account; what identifies it at a cloud is the same for all of them.
+fn service_account(installation: &Installation<'_>, name: &str) -> Value {
+    let mut metadata = metadata(Some(installation.namespace), name);
     let annotations = merged(&installation.arguments.pod.sa_annotations);
     if !annotations.is_empty() {
         metadata["annotations"] = json!(annotations);

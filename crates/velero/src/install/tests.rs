@@ -156,7 +156,7 @@ fn flags_that_contradict_each_other_are_named() {
         (&["--no-default-backup-location", "--prefix=p"], "--prefix"),
         (&["--provider=fs", "--backup-location-config=path=/etc"], "/backups"),
         (&["--use-volume-snapshots=false", "--snapshot-location-config=a=b"], "must be empty"),
-        (&["--use-node-agent"], "not supported yet"),
+        (&["--use-node-agent-windows"], "not supported"),
         (&["--default-volumes-to-fs-backup", "--dry-run"], "--use-node-agent is required"),
         (&["--garbage-collection-frequency=-1h"], "non-negative"),
         (&["--velero-pod-mem-limit=lots"], "--velero-pod-mem-limit"),

@@ -1,0 +1,240 @@
+//! Carrying out a step of a transfer: writing its phase, and what belongs to that.
+
+use std::time::Duration;
+
+use velero_api::metadata::{annotation, name, uid};
+use velero_api::{DataMovePhase, labels};
+use velero_rules::data_move::{Step, can_become};
+
+use crate::node_agent::reconcile::{MOVER_RESULT, Outcome, TransferReconciler};
+use crate::node_agent::transfer::{Made, Owner, Transfer};
+use crate::node_agent::{follow, resources};
+use crate::runtime::clock::now_time;
+use crate::runtime::driver::Next;
+use crate::runtime::error::{Error, Result, describe};
+
+/// How soon one that found no room to be prepared is looked at again.
+const QUEUE_PERIOD: Duration = Duration::from_secs(2);
+/// How soon one that found no slot is looked at again, should nobody wake it.
+const SLOT_PERIOD: Duration = Duration::from_secs(5);
+
+impl<K: Transfer> TransferReconciler<K> {
+    /// Does a step, and tells what the object is like then.
+    pub(crate) async fn carry_out(&self, object: K, step: Step) -> Result<Outcome<K>> {
+        match step {
+            Step::Wait(None) => Ok(Outcome::Rest(Next::Change)),
+            Step::Wait(Some(time)) => Ok(Outcome::Rest(Next::After(time))),
+            Step::Accept => self.accept(object).await,
+            Step::Expose => self.expose(object).await,
+            Step::Prepare => self.prepare(object).await,
+            Step::Start => self.start(object).await,
+            Step::Follow(time) => self.follow(object, time).await,
+            Step::Cancel(reason) => self.cancel(object, &reason).await,
+            Step::AwaitCancel => self.move_to(object, DataMovePhase::Canceling, |_| {}).await,
+            Step::Complete(result) => self.complete(object, &result).await,
+            Step::Fail(reason) => self.fail(object, &reason).await,
+            Step::EndCanceled(reason) => self.end(object, DataMovePhase::Canceled, &reason).await,
+            Step::CleanUp => self.clean_up(object).await,
+        }
+    }
+
+    async fn accept(&self, object: K) -> Result<Outcome<K>> {
+        let _one_at_a_time = self.agent.accepting.lock().await;
+        let most = self.agent.config.load_concurrency.prepare_queue_length;
+        if most > 0 && resources::count_prepared(&self.agent.objects).await? >= most {
+            return Ok(Outcome::Rest(Next::After(QUEUE_PERIOD)));
+        }
+        let node = self.agent.node();
+        tracing::info!(kind = K::KIND, name = name(&object), subject = object.subject(), "Accepted");
+        self.move_to(object, DataMovePhase::Accepted, |object| {
+            *object.fields().accepted = Some(now_time());
+            object.accepted_by(node);
+            let labels = object.meta_mut().labels.get_or_insert_default();
+            labels.insert(labels::EXPOSE_ON_GOING.to_owned(), "true".to_owned());
+        })
+        .await
+    }
+
+    async fn expose(&self, object: K) -> Result<Outcome<K>> {
+        match object.expose(&self.agent).await {
+            Ok(Made::Done) => Ok(Outcome::Rest(Next::After(self.agent.settings.deadlines().prepare))),
+            Ok(Made::NotYet(time)) => Ok(Outcome::Rest(Next::After(time))),
+            Err(error) if resources::may_pass(&error) => Err(error),
+            Err(error) => self.fail(object, &describe(&error)).await,
+        }
+    }
+
+    async fn prepare(&self, object: K) -> Result<Outcome<K>> {
+        let node = self.agent.node();
+        self.move_to(object, DataMovePhase::Prepared, |object| object.prepared_by(node)).await
+    }
+
+    async fn start(&self, object: K) -> Result<Outcome<K>> {
+        let uid = uid(&object).to_owned();
+        if !self.agent.slots.take(&uid, || self.triggers.trigger(name(&object))) {
+            return Ok(Outcome::Rest(Next::After(SLOT_PERIOD)));
+        }
+        tracing::info!(kind = K::KIND, name = name(&object), subject = object.subject(), "Data begins to move");
+        let started = self.move_to(object, DataMovePhase::InProgress, |object| {
+            *object.fields().started = Some(now_time());
+            remove_queue_label(object);
+        });
+        let started = started.await;
+        match &started {
+            Ok(Outcome::Changed(object)) => object.count_begin(&self.agent),
+            Ok(Outcome::Rest(_)) => {}
+            // It is looked at again, and takes a slot then.
+            Err(_) => self.agent.slots.give_back(&uid),
+        }
+        started
+    }
+
+    /// Follows a mover, and writes down what it has reported since.
+    async fn follow(&self, object: K, patience: Duration) -> Result<Outcome<K>> {
+        let (name, uid) = (name(&object).to_owned(), uid(&object).to_owned());
+        self.agent.slots.hold(&uid);
+        self.notes.follow(&name, &uid, || {
+            follow::spawn::<K>(&self.agent, self.notes.clone(), self.triggers.trigger(&name), &name, &uid)
+        });
+        let wanted = self.notes.reported(&name, &uid).filter(|reported| reported.total_bytes + reported.bytes_done > 0);
+        let known = object.known().progress;
+        let changed =
+            wanted.filter(|wanted| (wanted.total_bytes, wanted.bytes_done) != (known.total_bytes, known.bytes_done));
+        if let Some(reported) = changed {
+            let mut after = object.clone();
+            let progress = after.fields().progress;
+            (progress.total_bytes, progress.bytes_done) = (reported.total_bytes, reported.bytes_done);
+            self.agent.objects.patch(&object, &after).await?;
+        }
+        Ok(Outcome::Rest(Next::After(patience)))
+    }
+
+    async fn cancel(&self, object: K, reason: &str) -> Result<Outcome<K>> {
+        tracing::warn!(kind = K::KIND, name = name(&object), reason, "A cancel is asked for");
+        let mut after = object.clone();
+        after.cancel();
+        *after.fields().message = told(&object, reason);
+        Ok(Outcome::Changed(Box::new(self.agent.objects.patch(&object, &after).await?)))
+    }
+
+    async fn complete(&self, object: K, result: &str) -> Result<Outcome<K>> {
+        if let Err(error) = object.clone().take_result(result) {
+            let reason = format!("the result {result:?} that the mover left cannot be read: {error}");
+            return self.fail(object, &reason).await;
+        }
+        if K::FINISHES && annotation(&object, MOVER_RESULT).is_empty() {
+            let mut after = object.clone();
+            let annotations = after.meta_mut().annotations.get_or_insert_default();
+            annotations.insert(MOVER_RESULT.to_owned(), result.to_owned());
+            return Ok(Outcome::Changed(Box::new(self.agent.objects.patch(&object, &after).await?)));
+        }
+        let patience = self.agent.settings.resource_timeout;
+        match object.finish(&self.agent).await {
+            Ok(Made::Done) => {}
+            Ok(Made::NotYet(time)) => {
+                return match self.notes.since_moved(name(&object), uid(&object)) < patience.to_std() {
+                    true => Ok(Outcome::Rest(Next::After(time))),
+                    false => {
+                        self.fail(object, &format!("the volume could not be given to its claim within {patience}"))
+                            .await
+                    }
+                };
+            }
+            Err(error) if resources::may_pass(&error) => return Err(error),
+            Err(error) => return self.fail(object, &describe(&error)).await,
+        }
+        let mut ended = object.clone();
+        // It was read above.
+        let _ = ended.take_result(result);
+        self.write_end(object, ended, DataMovePhase::Completed, "").await
+    }
+
+    async fn fail(&self, object: K, reason: &str) -> Result<Outcome<K>> {
+        self.end(object, DataMovePhase::Failed, reason).await
+    }
+
+    async fn end(&self, object: K, phase: DataMovePhase, reason: &str) -> Result<Outcome<K>> {
+        let ended = object.clone();
+        self.write_end(object, ended, phase, reason).await
+    }
+
+    async fn write_end(&self, before: K, mut ended: K, phase: DataMovePhase, reason: &str) -> Result<Outcome<K>> {
+        check_move(&before, &phase)?;
+        let message = if reason.is_empty() { String::new() } else { told(&before, reason) };
+        let fields = ended.fields();
+        *fields.phase = Some(phase.clone());
+        fields.started.get_or_insert_with(now_time);
+        *fields.completed = Some(now_time());
+        if !message.is_empty() {
+            fields.message.clone_from(&message);
+        }
+        remove_queue_label(&mut ended);
+        if let Some(annotations) = &mut ended.meta_mut().annotations {
+            annotations.remove(MOVER_RESULT);
+        }
+        let written = self.agent.objects.patch(&before, &ended).await?;
+        match phase {
+            DataMovePhase::Completed => {
+                tracing::info!(kind = K::KIND, name = name(&written), subject = written.subject(), "Completed");
+            }
+            _ => tracing::error!(kind = K::KIND, name = name(&written), %phase, error = message, "It has ended"),
+        }
+        self.agent.slots.give_back(uid(&written));
+        written.count_end(&self.agent);
+        Ok(Outcome::Changed(Box::new(written)))
+    }
+
+    async fn clean_up(&self, object: K) -> Result<Outcome<K>> {
+        self.agent.slots.give_back(uid(&object));
+        if let Made::NotYet(time) = object.clean_up(&self.agent).await? {
+            return Ok(Outcome::Rest(Next::After(time)));
+        }
+        let mut after = object.clone();
+        if let Some(finalizers) = &mut after.meta_mut().finalizers {
+            finalizers.retain(|finalizer| finalizer != K::FINALIZER);
+        }
+        match self.agent.objects.patch(&object, &after).await {
+            // One that was being deleted goes with its last finalizer.
+            Ok(_) => {}
+            Err(Error::Cluster(error)) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+        self.notes.forget(name(&object));
+        tracing::debug!(kind = K::KIND, owner = Owner::of(&object).name, "Cleaned up");
+        Ok(Outcome::Rest(Next::Change))
+    }
+
+    /// Writes a phase on the way to the end; the object is kept from now on until it is cleaned up.
+    async fn move_to(&self, object: K, phase: DataMovePhase, change: impl FnOnce(&mut K)) -> Result<Outcome<K>> {
+        check_move(&object, &phase)?;
+        let mut after = object.clone();
+        *after.fields().phase = Some(phase);
+        // Nothing can be added to the finalizers of an object that is being deleted.
+        if after.meta().deletion_timestamp.is_none() {
+            let finalizers = after.meta_mut().finalizers.get_or_insert_default();
+            if !finalizers.iter().any(|finalizer| finalizer == K::FINALIZER) {
+                finalizers.push(K::FINALIZER.to_owned());
+            }
+        }
+        change(&mut after);
+        Ok(Outcome::Changed(Box::new(self.agent.objects.patch(&object, &after).await?)))
+    }
+}
+
+fn check_move<K: Transfer>(object: &K, phase: &DataMovePhase) -> Result<()> {
+    let current = object.known().phase;
+    match can_become(current, phase) {
+        true => Ok(()),
+        false => Err(Error::invalid(K::KIND, name(object), format!("it cannot move from phase {current} to {phase}"))),
+    }
+}
+
+fn told<K: Transfer>(object: &K, reason: &str) -> String {
+    format!("{}: {reason}", object.subject())
+}
+
+fn remove_queue_label<K: Transfer>(object: &mut K) {
+    if let Some(labels) = &mut object.meta_mut().labels {
+        labels.remove(labels::EXPOSE_ON_GOING);
+    }
+}

@@ -1,0 +1,144 @@
+//! A claim in Velero's namespace that the mover of a DataDownload fills.
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::{Api, ResourceExt};
+use serde_json::{Map, json};
+use velero_api::labels;
+use velero_api::v2alpha1::DataDownload;
+use velero_cluster::types::PODS;
+
+use super::claims::{target_claim, title};
+use super::{claims, copies, rebind};
+use crate::node_agent::agent::Agent;
+use crate::node_agent::pod::affinity::node_affinity;
+use crate::node_agent::pod::rights::Access;
+use crate::node_agent::pod::template::{Attachment, Mover, Placement};
+use crate::node_agent::resources;
+use crate::node_agent::transfer::{Made, Owner, Transfer};
+use crate::runtime::error::{Error, Result};
+
+/// Makes the claim and the mover.
+pub(crate) async fn expose(agent: &Agent, download: &DataDownload) -> Result<Made> {
+    let owner = Owner::of(download);
+    // A restore makes the claim after the DataDownload.
+    let Some(target) = target_claim(agent, &download.spec.target_volume).await? else {
+        return Ok(Made::NotYet(claims::LOOK_AGAIN));
+    };
+    let spec = target.spec.clone().unwrap_or_default();
+    if spec.volume_name.as_deref().is_some_and(|name| !name.is_empty()) {
+        let problem = "it is bound to a volume already, which is not overwritten; restore into a claim that is new";
+        return Err(Error::unmet("PersistentVolumeClaim", &title(&download.spec.target_volume), problem));
+    }
+    let class = spec.storage_class_name.clone().unwrap_or_default();
+    let node = match is_consumed(agent, &target, &class).await? {
+        Consumed::NotYet => return Ok(Made::NotYet(claims::LOOK_AGAIN)),
+        Consumed::By(node) => Some(node),
+        Consumed::DoesNotMatter => None,
+    };
+    let wanted = &agent.config.restore_claims;
+    let namespace = &download.spec.target_volume.namespace;
+    copies::make(agent, &owner, namespace, &wanted.secret_names, &wanted.config_map_names).await?;
+    let cache_claim = claims::cache(agent, &owner, download.spec.snapshot_size, node.as_deref()).await?;
+    make_claim(agent, &owner, &target, node.as_deref()).await?;
+    let selector = agent.config.affinity(&class).map(|affinity| &affinity.node_selector);
+    let mode = spec.volume_mode.as_deref().unwrap_or("Filesystem");
+    let mover = Mover {
+        owner: &owner,
+        label: DataDownload::POD_LABEL,
+        command: ["data-mover", "restore"],
+        flag: "data-download",
+        access: Access::Write,
+        volume: json!({ "persistentVolumeClaim": { "claimName": owner.name } }),
+        attachment: Attachment::of_mode(mode, false),
+        tells_mode: true,
+        cache_claim,
+        is_privileged: false,
+        leaves_labels: false,
+        resource_timeout: download.spec.operation_timeout,
+        placement: placement(node.as_deref(), selector),
+    };
+    mover.create(agent).await?;
+    Ok(Made::Done)
+}
+
+/// Removes mover, claim and cache, and a volume that was not given to the claim it is for.
+pub(crate) async fn clean_up(agent: &Agent, download: &DataDownload) -> Result<Made> {
+    let owner = Owner::of(download);
+    let pod = PODS.item(Some(&owner.namespace), &owner.name);
+    let pod_is_gone = resources::delete_owned(agent.objects.cluster(), pod, &owner.uid).await?;
+    let claim_is_gone = claims::remove(agent, &owner, &owner.name).await?;
+    let cache_is_gone = claims::remove(agent, &owner, &claims::cache_name(&owner)).await?;
+    copies::remove(agent, &owner).await?;
+    rebind::give_up(agent, &owner, &download.spec.target_volume).await?;
+    Ok(if pod_is_gone && claim_is_gone && cache_is_gone { Made::Done } else { Made::NotYet(claims::LOOK_AGAIN) })
+}
+
+enum Consumed {
+    NotYet,
+    By(String),
+    DoesNotMatter,
+}
+
+/// Where the class decides with the first pod on which node a volume is, that pod must have been placed.
+async fn is_consumed(agent: &Agent, target: &PersistentVolumeClaim, class: &str) -> Result<Consumed> {
+    if agent.config.restore_claims.ignore_delay_binding || class.is_empty() {
+        return Ok(Consumed::DoesNotMatter);
+    }
+    let found = resources::get(&Api::<StorageClass>::all(agent.client()), class).await?;
+    let found = found.ok_or_else(|| {
+        let name = format!("{}/{}", target.namespace().unwrap_or_default(), target.name_any());
+        Error::unmet("PersistentVolumeClaim", &name, format!("its storage class {class:?} does not exist"))
+    })?;
+    if found.volume_binding_mode.as_deref() != Some("WaitForFirstConsumer") {
+        return Ok(Consumed::DoesNotMatter);
+    }
+    let node = target.annotations().get(claims::SELECTED_NODE).filter(|node| !node.is_empty());
+    Ok(node.cloned().map_or(Consumed::NotYet, Consumed::By))
+}
+
+async fn make_claim(agent: &Agent, owner: &Owner, target: &PersistentVolumeClaim, node: Option<&str>) -> Result<()> {
+    let spec = target.spec.clone().unwrap_or_default();
+    let annotations = match node {
+        Some(node) => json!({ claims::SELECTED_NODE: node }),
+        None => json!(own_annotations(target)),
+    };
+    let metadata = json!({ "labels": target.labels(), "annotations": annotations });
+    let mut wanted = json!({ "accessModes": spec.access_modes, "resources": spec.resources });
+    if let Some(class) = spec.storage_class_name {
+        wanted["storageClassName"] = json!(class);
+    }
+    if let Some(mode) = spec.volume_mode {
+        wanted["volumeMode"] = json!(mode);
+    }
+    claims::create(agent, owner, &owner.name, metadata, wanted).await?;
+    Ok(())
+}
+
+/// The annotations of a claim but those that Kubernetes writes about its volume.
+fn own_annotations(claim: &PersistentVolumeClaim) -> Map<String, serde_json::Value> {
+    let is_own = |key: &str| {
+        !key.starts_with("pv.kubernetes.io/")
+            && !key.starts_with("volume.kubernetes.io/")
+            && !key.starts_with("volume.beta.kubernetes.io/storage-provisioner")
+            && key != "kubectl.kubernetes.io/last-applied-configuration"
+    };
+    let kept = claim.annotations().iter().filter(|(key, _)| is_own(key));
+    kept.map(|(key, value)| (key.clone(), json!(value))).collect()
+}
+
+fn placement(
+    node: Option<&str>,
+    selector: Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector>,
+) -> Placement {
+    let mut node_selector = Map::new();
+    if let Some(node) = node {
+        node_selector.insert("kubernetes.io/hostname".to_owned(), json!(node));
+    }
+    Placement::Scheduled {
+        // The node is known then; what the configuration prefers comes too late.
+        affinity: node_affinity(selector.filter(|_| node.is_none()), None, &[]),
+        node_selector,
+        group: labels::EXPOSER_POD_GROUP_GENERIC_RESTORE,
+    }
+}

@@ -1,0 +1,123 @@
+//! Where the kubelet keeps a volume of a pod.
+
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Volume};
+use kube::{Api, ResourceExt};
+
+use crate::node_agent::agent::Agent;
+use crate::node_agent::resources;
+use crate::runtime::error::{Error, Result};
+
+/// On volumes that a CSI driver serves in place of the plugin that made them.
+const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
+
+/// The folder of a volume, below that of all pods: `<UID>/volumes/<plugin>/<folder>`.
+pub(super) async fn find(agent: &Agent, pod: &Pod, volume_name: &str) -> Result<PathBuf> {
+    let volume = volume_of(pod, volume_name)?;
+    let folder = match claim_name(pod, volume) {
+        Some(claim) => folder_of_claim(agent, pod, volume_name, &claim).await?,
+        None if volume.csi.is_some() => format!("{volume_name}/mount"),
+        None => volume_name.to_owned(),
+    };
+    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+    let below = PathBuf::from(uid).join("volumes");
+    let found = matching(&agent.settings.host_pods, &below, &folder).await;
+    match found.as_slice() {
+        [path] => Ok(path.clone()),
+        [] => Err(failed(
+            pod,
+            format!(
+                "volume {volume_name:?} has no folder {}/*/{folder} on node {}; only volumes that the kubelet mounts for a \
+                 running pod can be copied, and the agent must see the kubelet's folder of pods",
+                agent.settings.host_pods.join(&below).display(),
+                agent.node(),
+            ),
+        )),
+        several => Err(failed(pod, format!("volume {volume_name:?} has more than one folder: {several:?}"))),
+    }
+}
+
+fn volume_of<'a>(pod: &'a Pod, name: &str) -> Result<&'a Volume> {
+    let volumes = pod.spec.iter().filter_map(|spec| spec.volumes.as_ref()).flatten();
+    let found = volumes.into_iter().find(|volume| volume.name == name);
+    let volume = found.ok_or_else(|| failed(pod, format!("it has no volume {name:?}")))?;
+    match volume.host_path.is_some() {
+        false => Ok(volume),
+        true => Err(failed(pod, format!("volume {name:?} is a hostPath, which is not copied; leave it out"))),
+    }
+}
+
+fn claim_name(pod: &Pod, volume: &Volume) -> Option<String> {
+    let claim = volume.persistent_volume_claim.as_ref().map(|claim| claim.claim_name.clone());
+    claim.or_else(|| volume.ephemeral.as_ref().map(|_| format!("{}-{}", pod.name_any(), volume.name)))
+}
+
+async fn folder_of_claim(agent: &Agent, pod: &Pod, volume_name: &str, claim_name: &str) -> Result<String> {
+    let namespace = pod.namespace().unwrap_or_default();
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(agent.client(), &namespace);
+    let claim = resources::get(&claims, claim_name).await?;
+    let bound = claim.and_then(|claim| claim.spec?.volume_name).filter(|name| !name.is_empty());
+    let bound = bound.ok_or_else(|| {
+        failed(pod, format!("volume {volume_name:?} uses claim {claim_name:?}, which does not exist or is not bound"))
+    })?;
+    let volumes: Api<PersistentVolume> = Api::all(agent.client());
+    let volume = resources::get(&volumes, &bound).await?;
+    let volume = volume.ok_or_else(|| {
+        failed(pod, format!("volume {volume_name:?} uses PersistentVolume {bound:?}, which does not exist"))
+    })?;
+    let is_migrated = volume.annotations().contains_key(MIGRATED_TO);
+    let spec = volume.spec.unwrap_or_default();
+    if spec.volume_mode.as_deref() == Some("Block") {
+        return Err(failed(
+            pod,
+            format!(
+                "volume {volume_name:?} is a device without a file system, which cannot be copied through the pod; use \
+                 snapshots and --snapshot-move-data"
+            ),
+        ));
+    }
+    Ok(if spec.csi.is_some() || is_migrated { format!("{bound}/mount") } else { bound })
+}
+
+/// The folders `<below>/*/<folder>`, relative to the one of all pods.
+async fn matching(host_pods: &Path, below: &Path, folder: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let Ok(mut plugins) = tokio::fs::read_dir(host_pods.join(below)).await else { return found };
+    while let Ok(Some(plugin)) = plugins.next_entry().await {
+        if tokio::fs::metadata(plugin.path().join(folder)).await.is_ok() {
+            found.push(below.join(plugin.file_name()).join(folder));
+        }
+    }
+    found
+}
+
+pub(super) fn failed(pod: &Pod, problem: String) -> Error {
+    let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
+    Error::unmet("Pod", &name, problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_folder_is_found_below_whatever_plugin_made_it() {
+        let root = tempfile::tempdir().unwrap();
+        let below = Path::new("uid/volumes");
+        for folder in ["kubernetes.io~empty-dir/data", "kubernetes.io~csi/pv-1/mount", "a/twice", "b/twice"] {
+            std::fs::create_dir_all(root.path().join(below).join(folder)).unwrap();
+        }
+        for (folder, expected) in [
+            ("data", vec!["uid/volumes/kubernetes.io~empty-dir/data"]),
+            ("pv-1/mount", vec!["uid/volumes/kubernetes.io~csi/pv-1/mount"]),
+            ("other", vec![]),
+            ("twice", vec!["uid/volumes/a/twice", "uid/volumes/b/twice"]),
+        ] {
+            let mut found = matching(root.path(), below, folder).await;
+            found.sort();
+            assert_eq!(found, expected.into_iter().map(PathBuf::from).collect::<Vec<_>>(), "{folder}");
+        }
+        assert!(matching(root.path(), Path::new("nobody/volumes"), "data").await.is_empty());
+    }
+}

@@ -1,0 +1,186 @@
+//! Handing a CSI snapshot over: from the VolumeSnapshot beside its claim to one in Velero's namespace, without a moment in
+//! which nobody keeps the snapshot itself.
+
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+use velero_api::annotations;
+use velero_cluster::ResourceType;
+
+use crate::node_agent::agent::Agent;
+use crate::node_agent::resources;
+use crate::node_agent::transfer::Owner;
+use crate::runtime::error::{Error, Result};
+
+const VERSION: &str = "snapshot.storage.k8s.io/v1";
+static SNAPSHOTS: LazyLock<ResourceType> =
+    LazyLock::new(|| ResourceType::new(VERSION, "VolumeSnapshot", "volumesnapshots", true));
+static CONTENTS: LazyLock<ResourceType> =
+    LazyLock::new(|| ResourceType::new(VERSION, "VolumeSnapshotContent", "volumesnapshotcontents", false));
+
+/// On what is made here: the UID of the DataUpload it is for.
+const OWNER_LABEL: &str = "velero.io/data-upload-uid";
+/// On the new content: the one before it.
+const SOURCE_CONTENT: &str = "velero.io/source-volumesnapshotcontent";
+/// On a content where snapshots are managed by the node that has them.
+const MANAGED_BY: &str = "snapshot.storage.kubernetes.io/managed-by";
+
+/// The snapshot of a claim.
+pub(super) struct Source<'a> {
+    pub(super) namespace: &'a str,
+    pub(super) snapshot: &'a str,
+}
+
+/// Hands the snapshot over as far as that goes now. Gives the size of a volume made from it once it can be used, empty
+/// where the driver does not say.
+pub(super) async fn hand_over(agent: &Agent, owner: &Owner, source: &Source<'_>) -> Result<Option<String>> {
+    let cluster = agent.objects.cluster();
+    let found = cluster.get(SNAPSHOTS.item(Some(source.namespace), source.snapshot)).await?;
+    let content = cluster.get(CONTENTS.item(None, &owner.name)).await?;
+    let content = match (found, content) {
+        (None, None) => {
+            let problem = "it is gone before its data was moved";
+            return Err(Error::unmet("VolumeSnapshot", &format!("{}/{}", source.namespace, source.snapshot), problem));
+        }
+        (Some(found), None) if found["status"]["readyToUse"] != true => return Ok(None),
+        (Some(found), content) => {
+            let content = match content {
+                Some(content) => content,
+                None => create_content(agent, owner, source, &found).await?,
+            };
+            check_owner(&content, owner)?;
+            create_snapshot(agent, owner, &found).await?;
+            release_source(agent, source, &content).await?;
+            content
+        }
+        (None, Some(content)) => {
+            check_owner(&content, owner)?;
+            release_source(agent, source, &content).await?;
+            content
+        }
+    };
+    let own = cluster.get(SNAPSHOTS.item(Some(&owner.namespace), &owner.name)).await?;
+    let is_ready = own.is_some_and(|own| own["status"]["readyToUse"] == true);
+    let size = &content["metadata"]["annotations"][annotations::VOLUME_SNAPSHOT_RESTORE_SIZE];
+    Ok(is_ready.then(|| size.as_str().unwrap_or_default().to_owned()))
+}
+
+async fn create_content(agent: &Agent, owner: &Owner, source: &Source<'_>, snapshot: &Value) -> Result<Value> {
+    let cluster = agent.objects.cluster();
+    let bound = snapshot["status"]["boundVolumeSnapshotContentName"].as_str().unwrap_or_default();
+    let before = cluster.get(CONTENTS.item(None, bound)).await?;
+    let before = before.filter(|before| before["status"]["snapshotHandle"].is_string());
+    let before = before.ok_or_else(|| {
+        let title = format!("{}/{}", source.namespace, source.snapshot);
+        Error::unmet("VolumeSnapshot", &title, format!("its content {bound:?} is gone or has no handle"))
+    })?;
+    let mut annotations = before["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
+    annotations.insert(SOURCE_CONTENT.to_owned(), json!(bound));
+    if let Some(size) = snapshot["status"]["restoreSize"].as_str().filter(|size| *size != "0") {
+        annotations.insert(annotations::VOLUME_SNAPSHOT_RESTORE_SIZE.to_owned(), json!(size));
+    }
+    let mut labels = json!({ OWNER_LABEL: owner.uid });
+    if let Some(manager) = before["metadata"]["labels"].get(MANAGED_BY) {
+        labels[MANAGED_BY] = manager.clone();
+    }
+    let mut spec = json!({
+        "volumeSnapshotRef": { "namespace": owner.namespace, "name": owner.name },
+        "source": { "snapshotHandle": before["status"]["snapshotHandle"] },
+        "deletionPolicy": "Delete",
+        "driver": before["spec"]["driver"],
+    });
+    copy_field(&mut spec, &before["spec"], "volumeSnapshotClassName");
+    copy_field(&mut spec, &before["spec"], "sourceVolumeMode");
+    let content = json!({
+        "apiVersion": VERSION, "kind": "VolumeSnapshotContent",
+        "metadata": { "name": owner.name, "labels": labels, "annotations": annotations }, "spec": spec,
+    });
+    resources::create(cluster, CONTENTS.item(None, &owner.name), &content).await
+}
+
+async fn create_snapshot(agent: &Agent, owner: &Owner, source: &Value) -> Result<()> {
+    let mut spec = json!({ "source": { "volumeSnapshotContentName": owner.name } });
+    copy_field(&mut spec, &source["spec"], "volumeSnapshotClassName");
+    let snapshot = json!({
+        "apiVersion": VERSION, "kind": "VolumeSnapshot",
+        "metadata": {
+            "name": owner.name, "namespace": owner.namespace, "labels": { OWNER_LABEL: owner.uid },
+            "annotations": source["metadata"]["annotations"],
+        },
+        "spec": spec,
+    });
+    let item = SNAPSHOTS.item(Some(&owner.namespace), &owner.name);
+    check_owner(&resources::create(agent.objects.cluster(), item, &snapshot).await?, owner)
+}
+
+/// Lets go of the objects the snapshot had before. Its content is told to keep it first.
+async fn release_source(agent: &Agent, source: &Source<'_>, content: &Value) -> Result<()> {
+    let cluster = agent.objects.cluster();
+    let before = content["metadata"]["annotations"][SOURCE_CONTENT].as_str().unwrap_or_default();
+    let item = CONTENTS.item(None, before);
+    let before = if before.is_empty() { None } else { cluster.get(item).await? };
+    // A content of that name with another snapshot is not the one.
+    let before =
+        before.filter(|before| before["status"]["snapshotHandle"] == content["spec"]["source"]["snapshotHandle"]);
+    if let Some(before) = &before
+        && before["spec"]["deletionPolicy"] != "Retain"
+    {
+        let patch = json!({ "metadata": { "uid": before["metadata"]["uid"] }, "spec": { "deletionPolicy": "Retain" } });
+        cluster.merge_patch(item, &patch).await?;
+    }
+    let snapshot_item = SNAPSHOTS.item(Some(source.namespace), source.snapshot);
+    if let Some(snapshot) = cluster.get(snapshot_item).await? {
+        resources::delete(cluster, snapshot_item, &snapshot).await?;
+    }
+    if let Some(before) = before {
+        resources::delete(cluster, item, &before).await?;
+    }
+    Ok(())
+}
+
+/// Removes the snapshot with all objects it has; whether all are gone.
+pub(super) async fn remove(agent: &Agent, owner: &Owner, source: &Source<'_>) -> Result<bool> {
+    let cluster = agent.objects.cluster();
+    let content_item = CONTENTS.item(None, &owner.name);
+    let content = cluster.get(content_item).await?.filter(|content| is_own(content, owner));
+    match &content {
+        Some(content) => release_source(agent, source, content).await?,
+        None => {
+            let item = SNAPSHOTS.item(Some(source.namespace), source.snapshot);
+            if let Some(snapshot) = cluster.get(item).await? {
+                resources::delete(cluster, item, &snapshot).await?;
+            }
+        }
+    }
+    let item = SNAPSHOTS.item(Some(&owner.namespace), &owner.name);
+    if let Some(snapshot) = cluster.get(item).await?.filter(|snapshot| is_own(snapshot, owner)) {
+        resources::delete(cluster, item, &snapshot).await?;
+        return Ok(false);
+    }
+    match content {
+        // The content goes with its snapshot; one that never had any is removed here.
+        Some(content) => Ok(resources::delete(cluster, content_item, &content).await?),
+        None => Ok(true),
+    }
+}
+
+fn is_own(object: &Value, owner: &Owner) -> bool {
+    object["metadata"]["labels"][OWNER_LABEL] == owner.uid.as_str()
+}
+
+fn check_owner(object: &Value, owner: &Owner) -> Result<()> {
+    match is_own(object, owner) {
+        true => Ok(()),
+        false => {
+            let kind = object["kind"].as_str().unwrap_or("VolumeSnapshot");
+            let problem = "one of this name is there and belongs to something else; remove it and try again";
+            Err(Error::unmet(kind, &owner.name, problem))
+        }
+    }
+}
+
+fn copy_field(to: &mut Value, from: &Value, field: &str) {
+    if let Some(value) = from.get(field).filter(|value| !value.is_null()) {
+        to[field] = value.clone();
+    }
+}

@@ -1,0 +1,169 @@
+//! What happens once, before the agent takes any work.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
+use serde_json::Value;
+use velero_cluster::Error as ClusterError;
+use velero_rules::node_agent_config::NodeAgentConfig;
+
+use crate::node_agent::resources;
+use crate::node_agent::settings::Settings;
+use crate::runtime::error::{Error, Result};
+use crate::runtime::objects::Objects;
+
+/// On pods that the kubelet has from a file: the name of their folder.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+/// How long an agent that is just ending may take.
+const PATIENCE_WITH_OTHERS: Duration = Duration::from_secs(40);
+/// How much of a repository a restore keeps at hand unless configured otherwise, in mebibytes.
+const DEFAULT_CACHE_LIMIT: i64 = 5000;
+
+/// Refuses to run beside another agent of the same namespace on the same node: both would take the same work.
+pub(crate) async fn check_no_other(client: &Client, settings: &Settings) -> Result<()> {
+    let begun = std::time::Instant::now();
+    loop {
+        let Some(other) = other_agent(client, settings).await? else { return Ok(()) };
+        if begun.elapsed() >= PATIENCE_WITH_OTHERS || other.metadata.deletion_timestamp.is_none() {
+            let problem = format!(
+                "it is a node agent of namespace {:?} and runs on node {:?} already; two of them would take each other's \
+                 work. Remove it, or run this one in another namespace",
+                settings.namespace, settings.node_name
+            );
+            return Err(Error::unmet("Pod", &other.name_any(), problem));
+        }
+        tracing::info!(pod = other.name_any(), "Waiting for the agent before this one to end");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+async fn other_agent(client: &Client, settings: &Settings) -> Result<Option<Pod>> {
+    // A pod is called as its host.
+    let own = std::env::var("HOSTNAME").unwrap_or_default();
+    let fields = format!("spec.nodeName={}", settings.node_name);
+    let found = pods(&Api::namespaced(client.clone(), &settings.namespace), "role=node-agent", &fields).await?;
+    let runs = |pod: &Pod| {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        matches!(phase, Some("Running" | "Pending")) && pod.name_any() != own
+    };
+    Ok(found.into_iter().find(runs))
+}
+
+/// Refuses a folder that does not hold the volumes of the pods of this node; without any, nothing can be copied through
+/// pods, and moved snapshots do not need it.
+pub(crate) async fn check_host_pods(client: &Client, settings: &Settings) -> Result<()> {
+    let folder = settings.host_pods.display();
+    let mut entries = match tokio::fs::read_dir(&settings.host_pods).await {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            tracing::warn!(%folder, "The folder does not exist, so volumes cannot be copied through pods");
+            return Ok(());
+        }
+        Err(error) => return Err(host_pods(format!("{folder} cannot be read: {error}"))),
+    };
+    let mut folders = BTreeSet::new();
+    while let Ok(Some(entry)) = entries.next_entry().await {
+        folders.insert(entry.file_name().to_string_lossy().into_owned());
+    }
+    let fields = format!("spec.nodeName={},status.phase=Running", settings.node_name);
+    let running = pods(&Api::all(client.clone()), "", &fields).await?;
+    match running.iter().find(|pod| !folders.contains(folder_of(pod))) {
+        None => Ok(()),
+        Some(pod) => Err(host_pods(format!(
+            "{folder} has no folder {:?} of pod {}/{}, which runs on this node; it must be the folder `pods` below the \
+             kubelet's root directory (`velero install --kubelet-root-dir`)",
+            folder_of(pod),
+            pod.namespace().unwrap_or_default(),
+            pod.name_any(),
+        ))),
+    }
+}
+
+fn folder_of(pod: &Pod) -> &str {
+    let mirror = pod.annotations().get(MIRROR).map(String::as_str);
+    mirror.or(pod.metadata.uid.as_deref()).unwrap_or_default()
+}
+
+fn host_pods(problem: String) -> Error {
+    Error::Setting { flag: "host-pods", problem }
+}
+
+async fn pods(api: &Api<Pod>, labels: &str, fields: &str) -> Result<Vec<Pod>> {
+    let mut parameters = ListParams::default().labels(labels).fields(fields).limit(250);
+    let mut found = Vec::new();
+    loop {
+        let page = api.list(&parameters).await.map_err(|error| ClusterError::from_kube("list pods", error))?;
+        found.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => parameters.continue_token = Some(token),
+            None => return Ok(found),
+        }
+    }
+}
+
+/// Reads the node; an error where there is none of that name.
+pub(crate) async fn node(client: &Client, name: &str) -> Result<Node> {
+    let found = resources::get(&Api::<Node>::all(client.clone()), name).await?;
+    let problem = || format!("there is no node {name:?} in the cluster; give the name that `kubectl get nodes` shows");
+    found.ok_or_else(|| Error::Setting { flag: "node-name", problem: problem() })
+}
+
+/// Reads the ConfigMap of the agents; nothing means the defaults.
+pub(crate) async fn config(objects: &Objects, name: &str) -> Result<NodeAgentConfig> {
+    if name.is_empty() {
+        return Ok(NodeAgentConfig::default());
+    }
+    let wrong = |problem: String| Error::Setting { flag: "node-agent-configmap", problem };
+    let missing = || wrong(format!("ConfigMap {name:?} does not exist in namespace {:?}", objects.namespace()));
+    let found = objects.config_map(name).await?.ok_or_else(missing)?;
+    let config = NodeAgentConfig::parse(&found.data.unwrap_or_default());
+    let mut config = config.map_err(|error| wrong(format!("ConfigMap {name:?}: {error}")))?;
+    for key in &config.unknown {
+        tracing::warn!(config_map = name, key, "The key is not known and has no effect");
+    }
+    check_classes(&objects.cluster().client().clone(), &mut config).await?;
+    Ok(config)
+}
+
+/// Does without classes that the cluster does not have, as Velero does, and says so.
+async fn check_classes(client: &Client, config: &mut NodeAgentConfig) -> Result<()> {
+    let name = config.priority_class_name.clone();
+    if !name.is_empty() && resources::get(&Api::<PriorityClass>::all(client.clone()), &name).await?.is_none() {
+        tracing::warn!(priority_class = name, "The priority class does not exist and is not used");
+        config.priority_class_name.clear();
+    }
+    if let Some(cache) = config.cache_claim.clone() {
+        let class = resources::get(&Api::<StorageClass>::all(client.clone()), &cache.storage_class).await?;
+        let deletes = |class: StorageClass| class.reclaim_policy.as_deref().is_none_or(|policy| policy == "Delete");
+        if !class.is_some_and(deletes) {
+            let storage_class = &cache.storage_class;
+            tracing::warn!(storage_class, "The storage class of cachePVC does not exist or keeps volumes: no caches");
+            config.cache_claim = None;
+        }
+    }
+    Ok(())
+}
+
+/// How many bytes of a repository a restore keeps at hand.
+pub(crate) async fn cache_limit(objects: &Objects, name: &str) -> Result<i64> {
+    let found = if name.is_empty() { None } else { objects.config_map(name).await? };
+    let text = found.and_then(|found| found.data?.remove("kopia"));
+    let Some(text) = text else { return Ok(DEFAULT_CACHE_LIMIT << 20) };
+    let wrong = |problem: String| Error::Setting { flag: "backup-repository-configmap", problem };
+    let read: Value = serde_json::from_str(&text)
+        .map_err(|error| wrong(format!("key kopia of ConfigMap {name:?} is not JSON: {error}")))?;
+    match &read["cacheLimitMB"] {
+        Value::Null => Ok(DEFAULT_CACHE_LIMIT << 20),
+        limit => match limit.as_i64().filter(|limit| *limit > 0) {
+            Some(limit) => Ok(limit << 20),
+            None => {
+                Err(wrong(format!("ConfigMap {name:?}: cacheLimitMB must be a whole number above zero, not {limit}")))
+            }
+        },
+    }
+}

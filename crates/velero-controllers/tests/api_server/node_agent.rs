@@ -1,0 +1,391 @@
+//! The node agent: what becomes of objects that move volume data, against a real API server. The test plays the kubelet.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, PostParams};
+use serde_json::{Value, json};
+use velero_api::labels::EXPOSE_ON_GOING;
+use velero_api::metadata::{label, uid};
+use velero_api::v1::{PodVolumeBackup, PodVolumeRestore, PodVolumeRestoreSpec};
+use velero_api::v2alpha1::{DataUpload, DataUploadSpec};
+use velero_api::{DataMovePhase, GoDuration};
+use velero_controllers::node_agent::run_until;
+use velero_testkit::cluster_test;
+
+use crate::agent_support::AgentNode;
+use crate::support::{api, config_map};
+
+const RESULT: &str = r#"{"snapshotID":"af0d","emptySnapshot":false,"source":{"byPath":"/u","volumeMode":"Filesystem"},"totalBytes":4096,"incrementalBytes":12}"#;
+
+fn is(phase: DataMovePhase) -> impl Fn(&PodVolumeBackup) -> bool {
+    move |backup| *backup.status.phase() == phase
+}
+
+/// Brings a backup to InProgress; its mover.
+async fn in_progress(node: &AgentNode, name: &str) -> Pod {
+    let mover = node.mover(name).await;
+    node.set_status(name, json!({"phase": "Running"})).await;
+    node.until(name, is(DataMovePhase::InProgress)).await;
+    mover
+}
+
+#[test]
+fn a_backup_goes_through_its_phases_and_leaves_nothing_behind() {
+    cluster_test(|cluster| async move {
+        let node = AgentNode::with_agent(&cluster).await;
+        let pod = node.pod_with_volume("app", &[]).await;
+        let made = node.backup("b-1", &pod).await;
+        let mover = node.mover("b-1").await;
+        let accepted = node.until("b-1", is(DataMovePhase::Accepted)).await;
+        assert_eq!(label(&accepted, EXPOSE_ON_GOING), "true");
+        assert_eq!(accepted.metadata.finalizers.as_deref().unwrap(), ["velero.io/pod-volume-finalizer"]);
+        check_mover(&node, &serde_json::to_value(&mover).unwrap(), uid(&made), uid(&pod));
+
+        node.set_status("b-1", json!({"phase": "Running"})).await;
+        let begun = node.until("b-1", is(DataMovePhase::InProgress)).await;
+        assert!(begun.status.start_timestamp.is_some() && label(&begun, EXPOSE_ON_GOING).is_empty());
+        node.report(&begun, r#"{"totalBytes":4096,"doneBytes":1024}"#).await;
+        node.until("b-1", |backup: &PodVolumeBackup| backup.status.progress.bytes_done == 1024).await;
+
+        node.end_mover(&mover, 0, RESULT).await;
+        let ended = node.until("b-1", is(DataMovePhase::Completed)).await;
+        let status = &ended.status;
+        assert_eq!((status.snapshot_id.as_str(), status.incremental_bytes), ("af0d", 12));
+        assert_eq!((status.progress.total_bytes, status.progress.bytes_done), (4096, 4096));
+        assert!(status.completion_timestamp.is_some() && status.message.is_empty());
+        node.until_clean::<PodVolumeBackup>("b-1").await;
+        node.remove().await;
+    });
+}
+
+fn check_mover(node: &AgentNode, mover: &Value, owner: &str, pod: &str) {
+    let (spec, container) = (&mover["spec"], &mover["spec"]["containers"][0]);
+    assert_eq!(mover["metadata"]["labels"]["velero.io/pod-volume-backup"], "b-1");
+    assert_eq!(mover["metadata"]["ownerReferences"][0]["uid"], owner);
+    assert_eq!((&spec["nodeName"], &spec["serviceAccountName"]), (&json!(node.node), &json!("velero-data-mover")));
+    assert_eq!((&spec["restartPolicy"], &container["image"]), (&json!("Never"), &json!("example.io/velero:test")));
+    assert_eq!(container["command"], json!(["/velero", "pod-volume", "backup"]));
+    let arguments: Vec<&str> = container["args"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    for expected in [&format!("--volume-path=/{owner}"), "--pod-volume-backup=b-1", "--resource-timeout=10m0s"] {
+        assert!(arguments.contains(&expected), "{arguments:?}");
+    }
+    let folder = node.host_pods.path().join(pod).join("volumes/kubernetes.io~empty-dir/data");
+    assert_eq!(spec["volumes"][0]["name"], owner);
+    assert_eq!(spec["volumes"][0]["hostPath"]["path"], folder.display().to_string());
+    let mounts = container["volumeMounts"].as_array().unwrap();
+    let mount = mounts.iter().find(|mount| mount["name"] == owner).unwrap();
+    assert_eq!((&mount["readOnly"], &mount["mountPropagation"]), (&json!(true), &json!("HostToContainer")));
+    let rights = &container["securityContext"];
+    assert_eq!(rights["capabilities"], json!({"drop": ["ALL"], "add": ["DAC_READ_SEARCH"]}));
+    assert_eq!((&rights["privileged"], &rights["allowPrivilegeEscalation"]), (&json!(false), &json!(false)));
+    assert_eq!(rights["readOnlyRootFilesystem"], true);
+}
+
+#[test]
+fn a_cancel_or_a_deletion_ends_a_backup_wherever_it_is() {
+    cluster_test(|cluster| async move {
+        let node = AgentNode::with_agent(&cluster).await;
+        let pod = node.pod_with_volume("app", &[]).await;
+
+        node.backup("accepted", &pod).await;
+        node.mover("accepted").await;
+        node.patch::<PodVolumeBackup>("accepted", json!({"spec": {"cancel": true}})).await;
+        node.until("accepted", is(DataMovePhase::Canceled)).await;
+        node.until_clean::<PodVolumeBackup>("accepted").await;
+
+        node.backup("moving", &pod).await;
+        let mover = in_progress(&node, "moving").await;
+        node.patch::<PodVolumeBackup>("moving", json!({"spec": {"cancel": true}})).await;
+        node.until("moving", is(DataMovePhase::Canceling)).await;
+        node.end_mover(&mover, 1, "error to save: data path is canceled").await;
+        node.until("moving", is(DataMovePhase::Canceled)).await;
+        node.until_clean::<PodVolumeBackup>("moving").await;
+
+        node.backup("deleted", &pod).await;
+        node.mover("deleted").await;
+        api::<PodVolumeBackup>(&cluster).delete("deleted", &DeleteParams::default()).await.unwrap();
+        node.until_clean::<PodVolumeBackup>("deleted").await;
+        assert!(api::<PodVolumeBackup>(&cluster).get_opt("deleted").await.unwrap().is_none());
+
+        node.backup("deleted-moving", &pod).await;
+        let mover = in_progress(&node, "deleted-moving").await;
+        api::<PodVolumeBackup>(&cluster).delete("deleted-moving", &DeleteParams::default()).await.unwrap();
+        let asked = node.until("deleted-moving", is(DataMovePhase::Canceling)).await;
+        assert!(asked.spec.cancel && asked.status.message.contains("being deleted"), "{asked:#?}");
+        node.end_mover(&mover, 1, "data path is canceled").await;
+        node.until_clean::<PodVolumeBackup>("deleted-moving").await;
+        node.remove().await;
+    });
+}
+
+#[test]
+fn a_mover_that_cannot_start_or_ends_badly_ends_its_backup_with_the_reason() {
+    cluster_test(|cluster| async move {
+        let node = AgentNode::with_agent(&cluster).await;
+        let pod = node.pod_with_volume("app", &[]).await;
+
+        let stuck = node.backup("stuck", &pod).await;
+        node.mover("stuck").await;
+        let waiting = json!({
+            "name": uid(&stuck), "image": "example.io/velero:test", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"waiting": {"reason": "ErrImageNeverPull", "message": "it is not there"}},
+        });
+        node.set_status("stuck", json!({"phase": "Pending", "containerStatuses": [waiting]})).await;
+        let ended = node.until("stuck", is(DataMovePhase::Canceled)).await;
+        let message = &ended.status.message;
+        assert!(message.contains("ErrImageNeverPull") && message.contains("volume \"data\" of pod"), "{message}");
+        node.until_clean::<PodVolumeBackup>("stuck").await;
+
+        node.backup("failed", &pod).await;
+        let mover = in_progress(&node, "failed").await;
+        node.end_mover(&mover, 1, "error opening the repository: invalid password").await;
+        let ended = node.until("failed", is(DataMovePhase::Failed)).await;
+        assert!(ended.status.message.contains("invalid password"), "{}", ended.status.message);
+        node.until_clean::<PodVolumeBackup>("failed").await;
+
+        node.backup("killed", &pod).await;
+        in_progress(&node, "killed").await;
+        node.pods().delete("killed", &DeleteParams::default().grace_period(0)).await.unwrap();
+        let ended = node.until("killed", is(DataMovePhase::Failed)).await;
+        assert!(ended.status.message.contains("was removed"), "{}", ended.status.message);
+        node.until_clean::<PodVolumeBackup>("killed").await;
+
+        node.backup("garbled", &pod).await;
+        let mover = in_progress(&node, "garbled").await;
+        node.end_mover(&mover, 0, "done").await;
+        let ended = node.until("garbled", is(DataMovePhase::Failed)).await;
+        assert!(ended.status.message.contains("cannot be read"), "{}", ended.status.message);
+        node.remove().await;
+    });
+}
+
+#[test]
+fn what_cannot_be_copied_is_refused_with_pod_and_volume() {
+    cluster_test(|cluster| async move {
+        let node = AgentNode::with_agent(&cluster).await;
+        let pod = node.pod_with_volume("app", &[]).await;
+        let idle = node.pod_with_volume("idle", &[]).await;
+        node.set_status("idle", json!({"phase": "Succeeded"})).await;
+        let foreign = json!({"metadata": {"name": "taken"}, "spec": {"containers": [{"name": "a", "image": "b"}]}});
+        node.pods().create(&PostParams::default(), &serde_json::from_value(foreign).unwrap()).await.unwrap();
+        for (name, pod, patch, expected) in [
+            ("no-volume", &pod, json!({"volume": "other"}), "it has no volume \"other\""),
+            ("host-path", &pod, json!({"volume": "root"}), "is a hostPath"),
+            ("replaced", &pod, json!({"pod": {"uid": "another"}}), "it is gone, or another pod has its name"),
+            ("gone", &pod, json!({"pod": {"name": "nobody", "uid": ""}}), "it is gone, or another pod has its name"),
+            ("restic", &pod, json!({"uploaderType": "restic"}), "only kopia is"),
+            ("idle-pod", &idle, json!({}), "only volumes of running pods"),
+            ("taken", &pod, json!({}), "belongs to something else"),
+        ] {
+            let mut spec = serde_json::to_value(&node_backup_spec(&node, pod)).unwrap();
+            merge(&mut spec, &patch);
+            let spec = serde_json::from_value(spec).unwrap();
+            node.create(PodVolumeBackup::new(&cluster.namespace, name, spec)).await;
+            let ended = node.until(name, |backup: &PodVolumeBackup| backup.status.phase().is_terminal()).await;
+            assert_eq!(*ended.status.phase(), DataMovePhase::Failed, "{name}: {}", ended.status.message);
+            assert!(ended.status.message.contains(expected), "{name}: {}", ended.status.message);
+        }
+        assert!(node.pods().get_opt("taken").await.unwrap().is_some(), "a pod of somebody else was removed");
+        node.remove().await;
+    });
+}
+
+fn node_backup_spec(node: &AgentNode, pod: &Pod) -> velero_api::v1::PodVolumeBackupSpec {
+    let mut spec = velero_api::v1::PodVolumeBackupSpec {
+        node: node.node.clone(),
+        volume: "data".to_owned(),
+        uploader_type: "kopia".to_owned(),
+        ..Default::default()
+    };
+    spec.pod.name = pod.metadata.name.clone();
+    spec.pod.namespace = pod.metadata.namespace.clone();
+    spec
+}
+
+fn merge(target: &mut Value, patch: &Value) {
+    match patch {
+        Value::Object(fields) => fields.iter().for_each(|(key, value)| merge(&mut target[key], value)),
+        value => *target = value.clone(),
+    }
+}
+
+#[test]
+fn one_at_a_time_moves_data_and_the_next_begins_at_once() {
+    cluster_test(|cluster| async move {
+        let node = AgentNode::with_agent(&cluster).await;
+        let pod = node.pod_with_volume("app", &[]).await;
+        for name in ["first", "second"] {
+            node.backup(name, &pod).await;
+            node.mover(name).await;
+        }
+        let mover = in_progress(&node, "first").await;
+        node.set_status("second", json!({"phase": "Running"})).await;
+        node.until("second", is(DataMovePhase::Prepared)).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        node.until("second", is(DataMovePhase::Prepared)).await;
+        node.end_mover(&mover, 0, RESULT).await;
+        let begun = tokio::time::Instant::now();
+        node.until("second", is(DataMovePhase::InProgress)).await;
+        assert!(begun.elapsed() < Duration::from_secs(3), "it took {:?}", begun.elapsed());
+        node.remove().await;
+    });
+}
+
+#[test]
+fn a_restarted_agent_goes_on_with_what_the_one_before_it_left() {
+    cluster_test(|cluster| async move {
+        let mut node = AgentNode::with_agent(&cluster).await;
+        let pod = node.pod_with_volume("app", &[]).await;
+        for name in ["ended", "lost", "waits"] {
+            node.backup(name, &pod).await;
+            node.mover(name).await;
+        }
+        // Beyond the load concurrency: an agent whose limit was higher had begun both.
+        let ended = in_progress(&node, "ended").await;
+        node.stop().await;
+        node.patch::<PodVolumeBackup>("lost", json!({"status": {"phase": "InProgress"}})).await;
+        node.pods().delete("lost", &DeleteParams::default().grace_period(0)).await.unwrap();
+        node.end_mover(&ended, 0, RESULT).await;
+        node.start(node.settings()).await;
+        node.until("ended", is(DataMovePhase::Completed)).await;
+        let lost = node.until("lost", is(DataMovePhase::Failed)).await;
+        assert!(lost.status.message.contains("was removed"), "{}", lost.status.message);
+        in_progress(&node, "waits").await;
+        for name in ["ended", "lost"] {
+            node.until_clean::<PodVolumeBackup>(name).await;
+        }
+        node.remove().await;
+    });
+}
+
+#[test]
+fn preparing_and_moving_have_deadlines() {
+    cluster_test(|cluster| async move {
+        let mut node = AgentNode::new(&cluster).await;
+        let mut settings = node.settings();
+        settings.data_mover_prepare_timeout = GoDuration::from_secs(3);
+        settings.data_mover_still_timeout = GoDuration::from_secs(2);
+        node.start(settings).await;
+        let pod = node.pod_with_volume("app", &[]).await;
+        node.backup("late", &pod).await;
+        let ended = node.until("late", is(DataMovePhase::Failed)).await;
+        assert!(ended.status.message.contains("timeout on preparing"), "{}", ended.status.message);
+        node.until_clean::<PodVolumeBackup>("late").await;
+        node.backup("still", &pod).await;
+        in_progress(&node, "still").await;
+        let asked = node.until("still", is(DataMovePhase::Canceling)).await;
+        assert!(asked.spec.cancel && asked.status.message.contains("no progress"), "{asked:#?}");
+        node.remove().await;
+    });
+}
+
+#[test]
+fn a_restore_begins_when_its_pod_waits_for_it() {
+    cluster_test(|cluster| async move {
+        let node = AgentNode::with_agent(&cluster).await;
+        let pod = node.pod_with_volume("app", &["restore-wait"]).await;
+        node.set_status("app", json!({"phase": "Pending"})).await;
+        let mut spec = PodVolumeRestoreSpec {
+            volume: "data".to_owned(),
+            uploader_type: "kopia".to_owned(),
+            snapshot_id: "af0d".to_owned(),
+            ..PodVolumeRestoreSpec::default()
+        };
+        spec.pod.name = pod.metadata.name.clone();
+        spec.pod.namespace = pod.metadata.namespace.clone();
+        node.create(PodVolumeRestore::new(&cluster.namespace, "r-1", spec)).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        node.until("r-1", |restore: &PodVolumeRestore| *restore.status.phase() == DataMovePhase::New).await;
+        let running = json!({
+            "name": "restore-wait", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"running": {}},
+        });
+        node.set_status("app", json!({"phase": "Pending", "initContainerStatuses": [running]})).await;
+        let mover = node.mover("r-1").await;
+        let container = serde_json::to_value(&mover.spec.as_ref().unwrap().containers[0]).unwrap();
+        assert_eq!(container["command"], json!(["/velero", "pod-volume", "restore"]));
+        let added = &container["securityContext"]["capabilities"]["add"];
+        assert_eq!(*added, json!(["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"]));
+        node.set_status("r-1", json!({"phase": "Running"})).await;
+        let begun = |restore: &PodVolumeRestore| *restore.status.phase() == DataMovePhase::InProgress;
+        assert_eq!(node.until("r-1", begun).await.status.node, node.node);
+        node.end_mover(&mover, 0, r#"{"target":{"byPath":"/u","volumeMode":"Filesystem"},"totalBytes":7}"#).await;
+        let done = |restore: &PodVolumeRestore| *restore.status.phase() == DataMovePhase::Completed;
+        assert_eq!(node.until("r-1", done).await.status.progress.bytes_done, 7);
+        node.until_clean::<PodVolumeRestore>("r-1").await;
+        node.remove().await;
+    });
+}
+
+#[test]
+fn an_upload_is_taken_by_one_agent_and_one_for_a_vendor_by_none() {
+    cluster_test(|cluster| async move {
+        let nodes = [AgentNode::with_agent(&cluster).await, AgentNode::with_agent(&cluster).await];
+        let spec = |mover: &str| DataUploadSpec {
+            snapshot_type: "CSI".to_owned(),
+            csi_snapshot: Some(velero_api::v2alpha1::CsiSnapshotSpec {
+                volume_snapshot: "s".to_owned(),
+                storage_class: "c".to_owned(),
+                ..Default::default()
+            }),
+            source_pvc: "nobody".to_owned(),
+            source_namespace: cluster.namespace.clone(),
+            data_mover: mover.to_owned(),
+            operation_timeout: GoDuration::from_mins(1),
+            ..DataUploadSpec::default()
+        };
+        nodes[0].create(DataUpload::new(&cluster.namespace, "vendor", spec("tape"))).await;
+        for number in 0..8 {
+            nodes[0].create(DataUpload::new(&cluster.namespace, &format!("du-{number}"), spec("velero"))).await;
+        }
+        for number in 0..8 {
+            let name = format!("du-{number}");
+            let ended =
+                nodes[0].until(&name, |upload: &DataUpload| *upload.status.phase() == DataMovePhase::Failed).await;
+            assert!(nodes.iter().any(|node| node.node == ended.status.accepted_by_node), "{ended:#?}");
+            assert!(ended.status.message.contains("nobody"), "{}", ended.status.message);
+        }
+        let vendor = api::<DataUpload>(&cluster).get("vendor").await.unwrap();
+        assert!(vendor.status.phase.is_none() && vendor.metadata.finalizers.is_none(), "{vendor:#?}");
+        for node in nodes {
+            node.remove().await;
+        }
+    });
+}
+
+#[test]
+fn an_agent_that_would_do_harm_does_not_start_and_says_why() {
+    cluster_test(|cluster| async move {
+        let node = AgentNode::new(&cluster).await;
+        let refusal = async |settings| run_until(settings, Default::default()).await.unwrap_err().to_string();
+
+        config_map(&cluster, "nonsense", "config", r#"{"loadConcurrency": {"globalConfig": "many"}}"#).await;
+        let mut settings = node.settings();
+        settings.node_agent_configmap = "nonsense".to_owned();
+        let said = refusal(settings.clone()).await;
+        assert!(said.contains("--node-agent-configmap") && said.contains("loadConcurrency"), "{said}");
+        settings.node_agent_configmap = "missing".to_owned();
+        let said = refusal(settings).await;
+        assert!(said.contains("missing") && said.contains("does not exist"), "{said}");
+
+        let mut settings = node.settings();
+        settings.node_name = "no-such-node".to_owned();
+        assert!(refusal(settings).await.contains("no-such-node"));
+
+        let pod = node.pod_with_volume("app", &[]).await;
+        std::fs::remove_dir_all(node.host_pods.path().join(uid(&pod))).unwrap();
+        let said = refusal(node.settings()).await;
+        assert!(said.contains("--host-pods") && said.contains("/app"), "{said}");
+        std::fs::create_dir(node.host_pods.path().join(uid(&pod))).unwrap();
+
+        let other = json!({
+            "metadata": {"name": "node-agent-x", "labels": {"role": "node-agent"}},
+            "spec": {"nodeName": node.node, "containers": [{"name": "a", "image": "b"}]},
+        });
+        node.pods().create(&PostParams::default(), &serde_json::from_value(other).unwrap()).await.unwrap();
+        let said = refusal(node.settings()).await;
+        assert!(said.contains("node-agent-x") && said.contains("another namespace"), "{said}");
+        node.remove().await;
+    });
+}
