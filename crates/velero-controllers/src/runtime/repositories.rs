@@ -57,8 +57,8 @@ impl Repositories {
         let found = found.ok_or_else(|| {
             let namespace = self.objects.namespace();
             missing(format!(
-                "there is no key {PASSWORD_KEY:?} in namespace {namespace:?}; it is the password of all repositories, and \
-                 made by the controller backup-repo of the server where none was made before"
+                "it does not exist in namespace {namespace:?}, or has no key {PASSWORD_KEY:?}: the password of all \
+                 repositories. The server makes it with the first repository; one that is lost must be put there again"
             ))
         })?;
         let password = String::from_utf8(found).map_err(|_| missing(format!("key {PASSWORD_KEY:?} is no text")))?;
