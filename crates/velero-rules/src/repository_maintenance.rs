@@ -8,8 +8,8 @@ use velero_api::v1::{BackupRepositoryMaintenanceResult, BackupRepositoryMaintena
 pub const KEPT_RESULTS: usize = 3;
 /// How many Jobs of a repository are kept unless somebody says otherwise.
 pub const KEPT_JOBS: u32 = 3;
-/// How soon a maintenance that failed is tried again.
-const RETRY: SignedDuration = SignedDuration::from_mins(5);
+/// How far two maintenances are apart at least, whatever the frequency and whatever came of the first.
+const SHORTEST_PAUSE: SignedDuration = SignedDuration::from_mins(5);
 /// The longest name a Job may have.
 const LONGEST_NAME: usize = 63;
 
@@ -52,7 +52,7 @@ pub fn job_name(repository: &str, milliseconds: i64) -> String {
     if name.len() <= LONGEST_NAME { name } else { format!("repo-maintain-job-{milliseconds}") }
 }
 
-/// Whether a repository is to be maintained: never two at once, and not at once again after a failure.
+/// Whether a repository is to be maintained: never two at once, and never again at once.
 pub fn due(
     jobs: &[MaintenanceJob],
     recent: &[BackupRepositoryMaintenanceStatus],
@@ -65,9 +65,8 @@ pub fn due(
     }
     let after = |moment: Timestamp, span| moment.checked_add(span).unwrap_or(Timestamp::MAX);
     let by_frequency = last.map(|last| after(last, SignedDuration::from_nanos(frequency.as_nanos())));
-    let failed = recent.last().filter(|latest| latest.result == Some(BackupRepositoryMaintenanceResult::Failed));
-    let after_failure = failed.and_then(start).map(|start| after(start, RETRY));
-    match by_frequency.max(after_failure) {
+    let by_pause = recent.last().and_then(start).map(|start| after(start, SHORTEST_PAUSE));
+    match by_frequency.max(by_pause) {
         Some(moment) if moment > now => Due::At(moment),
         _ => Due::Now,
     }
@@ -160,7 +159,7 @@ mod tests {
             (vec![job("a", 0, JobState::Succeeded(None))], vec![], None, Due::Now),
             (vec![], vec![run(Failed, 9900)], Some(0), Due::At(at(10_200))),
             (vec![], vec![run(Failed, 9000)], Some(0), Due::Now),
-            (vec![], vec![run(Failed, 9900), run(Succeeded, 9950)], Some(0), Due::Now),
+            (vec![], vec![run(Failed, 9000), run(Succeeded, 9950)], Some(0), Due::At(at(10_250))),
             (vec![], vec![run(Failed, 9900)], Some(9800), Due::At(at(13_400))),
         ];
         for (jobs, recent, last, expected) in table {

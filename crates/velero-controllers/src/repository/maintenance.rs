@@ -50,7 +50,8 @@ pub(super) async fn maintain_if_due(
     }
     let (now, status) = (clock::now(), &repository.status);
     let last = status.last_maintenance_time.as_ref().map(|time| time.0);
-    match rules::due(&found, &status.recent_maintenance, last, repository.spec.maintenance_frequency, now) {
+    let frequency = repository.spec.maintenance_frequency.or(context.settings.repositories.maintenance_frequency());
+    match rules::due(&found, &status.recent_maintenance, last, frequency, now) {
         Due::Running(_) => Ok(Next::After(WHILE_RUNNING)),
         Due::At(moment) => Ok(Next::After(clock::until(moment, now).min(PERIOD))),
         // What is away cannot be maintained, and says so itself.

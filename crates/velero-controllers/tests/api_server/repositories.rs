@@ -294,7 +294,9 @@ fn maintenance_is_a_job_that_is_told_of_once_also_after_a_restart() {
         server.patch::<BackupRepository>("shop-default-kopia", due).await;
         let jobs: Api<Job> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
         let parameters = ListParams::default().labels("velero.io/repo-name=shop-default-kopia");
+        let deadline = tokio::time::Instant::now() + crate::support::PATIENCE;
         let job = loop {
+            assert!(tokio::time::Instant::now() < deadline, "no Job was begun");
             if let Some(job) = jobs.list(&parameters).await.unwrap().items.into_iter().next() {
                 break job.metadata.name.unwrap();
             }
