@@ -83,7 +83,7 @@ fn restored(repository: &Repository, snapshot: &Snapshot, folder: &Path) -> Tree
 
 /// What Velero restores of a tree: folders below the root get the latest time found below them, and links get theirs in
 /// microseconds, rounded up.
-fn as_velero_restores(tree: Tree) -> Tree {
+pub(crate) fn as_velero_restores(tree: Tree) -> Tree {
     let rows = tree.into_iter().map(|(path, mut row)| {
         match row.mode & KIND {
             FOLDER if !path.is_empty() => (row.seconds, row.nanoseconds) = (0, 0),

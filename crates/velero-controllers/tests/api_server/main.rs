@@ -16,6 +16,8 @@ mod locations;
 mod lossy_proxy;
 mod lost_answers;
 mod missing_types;
+mod mover_support;
+mod movers;
 mod node_agent;
 mod operation_endings;
 mod operation_records;

@@ -67,9 +67,9 @@ pub(crate) struct PodVolumeRestoreArguments {
     #[arg(long)]
     pub(crate) pod_volume_restore: String,
 
-    /// The full path of the volume for temporary files
-    #[arg(long)]
-    pub(crate) cache_volume_path: Option<PathBuf>,
+    /// The full path of the volume for temporary files; empty means none
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) cache_volume_path: String,
 
     #[command(flatten)]
     pub(crate) mover: MoverArguments,
@@ -101,9 +101,9 @@ pub(crate) struct DataDownloadArguments {
     #[arg(long)]
     pub(crate) volume_mode: VolumeMode,
 
-    /// The full path of the volume for temporary files
-    #[arg(long)]
-    pub(crate) cache_volume_path: Option<PathBuf>,
+    /// The full path of the volume for temporary files; empty means none
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) cache_volume_path: String,
 
     #[command(flatten)]
     pub(crate) mover: MoverArguments,

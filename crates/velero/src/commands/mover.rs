@@ -19,7 +19,7 @@ pub(super) async fn pod_volume(command: PodVolumeCommand, settings: Settings) ->
     match command {
         PodVolumeCommand::Backup(arguments) => {
             let (kind, name) = (MovedKind::PodVolumeBackup, arguments.pod_volume_backup);
-            run(kind, name, VolumeMode::Filesystem, None, arguments.mover, settings).await
+            run(kind, name, VolumeMode::Filesystem, String::new(), arguments.mover, settings).await
         }
         PodVolumeCommand::Restore(arguments) => {
             let (kind, name) = (MovedKind::PodVolumeRestore, arguments.pod_volume_restore);
@@ -33,7 +33,7 @@ pub(super) async fn data_mover(command: DataMoverCommand, settings: Settings) ->
     match command {
         DataMoverCommand::Backup(arguments) => {
             let (kind, name) = (MovedKind::DataUpload, arguments.data_upload);
-            run(kind, name, arguments.volume_mode, None, arguments.mover, settings).await
+            run(kind, name, arguments.volume_mode, String::new(), arguments.mover, settings).await
         }
         DataMoverCommand::Restore(arguments) => {
             let (kind, name) = (MovedKind::DataDownload, arguments.data_download);
@@ -47,12 +47,12 @@ async fn run(
     kind: MovedKind,
     name: String,
     volume_mode: VolumeMode,
-    cache: Option<PathBuf>,
+    cache: String,
     arguments: MoverArguments,
     settings: Settings,
 ) -> Result<()> {
-    let scratch = || env::var_os(SCRATCH).map(PathBuf::from);
-    let folder = [cache, scratch()].into_iter().flatten().find(|folder| folder.is_dir());
+    let scratch = env::var_os(SCRATCH).map(PathBuf::from);
+    let folder = [Some(PathBuf::from(cache)), scratch].into_iter().flatten().find(|folder| folder.is_dir());
     if let Some(folder) = folder {
         // The only failure is that somebody has chosen a folder already.
         let _ = tempfile::env::override_temp_dir(&folder);

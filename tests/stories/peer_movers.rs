@@ -1,0 +1,192 @@
+//! Movers of both editions, as processes on the same objects and one repository: what one saved the other restores and
+//! continues, and their last words are the same.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use velero_api::repository::{self, KOPIA, PASSWORD_KEY, PASSWORD_SECRET};
+use velero_repo::Repository;
+use velero_repo::clock::system_clock;
+use velero_repo::store::{BlobStore, open_location};
+use velero_store::{Credentials, StoreConfig};
+use velero_testkit::harness::TestCluster;
+use velero_testkit::parts::BUCKET;
+use velero_testkit::server::{Edition, credentials_file};
+use velero_testkit::{TestBox, cluster_test};
+
+use crate::repository_peer::as_velero_restores;
+use crate::sample::PASSWORD;
+use crate::trees::{Random, describe};
+
+/// The namespace whose volumes are moved.
+const SHOP: &str = "shop";
+/// Runs a mover with a `/dev` of its own, which has the file its last words go to, and copies that.
+const IN_A_CONTAINER: &str = r#"
+dev=$(mktemp -d) && mount -t tmpfs tmpfs "$dev" || exit 90
+for name in null zero random urandom; do : > "$dev/$name"; mount --bind "/dev/$name" "$dev/$name" || exit 91; done
+: > "$dev/termination-log"
+mount --move "$dev" /dev || exit 92
+said=$1; shift
+"$@"; code=$?
+cat /dev/termination-log > "$said"
+exit $code
+"#;
+
+struct Movers {
+    cluster: TestCluster,
+    folder: tempfile::TempDir,
+}
+
+impl Movers {
+    async fn new(cluster: &TestCluster) -> Self {
+        let machine = cluster.test_box.machine();
+        for definition in velero_api::crd::all() {
+            machine.apply(&definition.to_string()).unwrap();
+            machine.wait_for_definition(definition["metadata"]["name"].as_str().unwrap()).unwrap();
+        }
+        TestBox::make_bucket(BUCKET).unwrap();
+        let movers = Self { cluster: cluster.clone(), folder: tempfile::tempdir().unwrap() };
+        let secret = |name: &str, key: &str, value: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {key: value}});
+        movers.apply(secret("cloud-credentials", "cloud", &credentials_file()));
+        movers.apply(secret(PASSWORD_SECRET, PASSWORD_KEY, PASSWORD));
+        let config = movers.config();
+        movers.apply(json!({
+            "apiVersion": "velero.io/v1", "kind": "BackupStorageLocation", "metadata": {"name": "default"},
+            "spec": {
+                "provider": "aws",
+                "objectStorage": {"bucket": BUCKET, "prefix": cluster.namespace},
+                "config": config.config,
+                "credential": {"name": "cloud-credentials", "key": "cloud"},
+            },
+        }));
+        let folder = repository::folder(&cluster.namespace, SHOP);
+        let store: Arc<dyn BlobStore> = open_location(&config, &folder).await.unwrap();
+        let hour = Duration::from_secs(3600);
+        let made =
+            tokio::task::spawn_blocking(move || Repository::create(store, PASSWORD, hour, &system_clock()).map(drop));
+        made.await.unwrap().unwrap();
+        movers.apply(json!({
+            "apiVersion": "velero.io/v1", "kind": "BackupRepository",
+            "metadata": {"name": repository::name(SHOP, "default", KOPIA), "labels": repository::labels(SHOP, "default", KOPIA)},
+            "spec": {
+                "volumeNamespace": SHOP, "backupStorageLocation": "default", "repositoryType": KOPIA,
+                "maintenanceFrequency": "1h0m0s",
+            },
+            "status": {"phase": "Ready"},
+        }));
+        movers
+    }
+
+    fn config(&self) -> StoreConfig {
+        let config = StoreConfig::new("aws", BUCKET)
+            .with("region", "us-east-1")
+            .with("s3ForcePathStyle", "true")
+            .with("s3Url", TestBox::store_url_for_pods());
+        StoreConfig { credentials: Some(Credentials::Content(credentials_file())), ..config }
+    }
+
+    fn apply(&self, mut object: Value) {
+        object["metadata"]["namespace"] = json!(self.cluster.namespace);
+        self.cluster.test_box.machine().apply(&object.to_string()).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Runs the mover of an edition; whether it succeeded, and its last words.
+    async fn run(&self, edition: Edition, arguments: &[&str]) -> (bool, String) {
+        let said = self.path("said");
+        let home = self.path(&format!("{edition:?}"));
+        fs::create_dir_all(&home).unwrap();
+        let mut command = self.cluster.test_box.machine().command("unshare");
+        command.args(["-m", "sh", "-c", IN_A_CONTAINER, "sh"]).arg(&said).arg(edition.binary().unwrap());
+        command.args(arguments).arg("--resource-timeout=1m0s").args(["--namespace", &self.cluster.namespace]);
+        command.env("KUBECONFIG", self.cluster.test_box.kubeconfig()).env("HOME", home).env("NODE_NAME", "node-1");
+        let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+        let log = [output.stdout, output.stderr].concat();
+        println!("{edition:?} {arguments:?}: {}", String::from_utf8_lossy(&log));
+        (output.status.success(), fs::read_to_string(said).unwrap())
+    }
+
+    async fn back_up(&self, edition: Edition, name: &str, volume: &Path) -> Value {
+        self.apply(json!({
+            "apiVersion": "velero.io/v1", "kind": "PodVolumeBackup", "metadata": {"name": name},
+            "spec": {
+                "node": "node-1", "pod": {"kind": "Pod", "namespace": SHOP, "name": "web-0"}, "volume": "data",
+                "backupStorageLocation": "default", "repoIdentifier": "", "uploaderType": KOPIA,
+            },
+            "status": {"phase": "InProgress"},
+        }));
+        let path = format!("--volume-path={}", volume.display());
+        let object = format!("--pod-volume-backup={name}");
+        let (moved, said) = self.run(edition, &["pod-volume", "backup", &path, &object]).await;
+        assert!(moved, "{said}");
+        serde_json::from_str(&said).unwrap()
+    }
+
+    async fn restore(&self, edition: Edition, name: &str, snapshot: &Value) -> (PathBuf, Value) {
+        self.apply(json!({
+            "apiVersion": "velero.io/v1", "kind": "PodVolumeRestore",
+            "metadata": {"name": name, "ownerReferences": [
+                {"apiVersion": "velero.io/v1", "kind": "Restore", "name": "r", "uid": "restore-1"},
+            ]},
+            "spec": {
+                "pod": {"kind": "Pod", "namespace": SHOP, "name": "web-0"}, "volume": "data", "snapshotID": snapshot,
+                "sourceNamespace": SHOP, "backupStorageLocation": "default", "repoIdentifier": "", "uploaderType": KOPIA,
+            },
+            "status": {"phase": "InProgress"},
+        }));
+        let target = self.path(name);
+        fs::create_dir(&target).unwrap();
+        let path = format!("--volume-path={}", target.display());
+        let object = format!("--pod-volume-restore={name}");
+        let (moved, said) = self.run(edition, &["pod-volume", "restore", &path, &object, "--cache-volume-path="]).await;
+        assert!(moved, "{said}");
+        assert!(target.join(".velero/restore-1").is_file());
+        fs::remove_dir_all(target.join(".velero")).unwrap();
+        (target, serde_json::from_str(&said).unwrap())
+    }
+}
+
+fn keys(record: &Value) -> Vec<&String> {
+    record.as_object().unwrap().keys().collect()
+}
+
+#[test]
+fn each_edition_restores_and_continues_what_the_other_saved() {
+    cluster_test(|cluster| async move {
+        let movers = Movers::new(&cluster).await;
+        let volume = movers.path("volume");
+        fs::create_dir(&volume).unwrap();
+        let mut random = Random::new(16);
+        random.tree(&volume);
+        fs::write(volume.join("large"), random.bytes(6_000_000)).unwrap();
+
+        let ours = movers.back_up(Edition::Ours, "b-ours", &volume).await;
+        let (target, said) = movers.restore(Edition::Peer, "r-peer", &ours["snapshotID"]).await;
+        // The root of the target had its file for the pod put in and taken out.
+        let without_root = |folder: &Path| {
+            let mut tree = as_velero_restores(describe(folder));
+            tree.remove("");
+            tree
+        };
+        assert_eq!(without_root(&target), without_root(&volume));
+        assert_eq!(said["totalBytes"], ours["totalBytes"]);
+
+        fs::write(volume.join("new"), random.bytes(1000)).unwrap();
+        let theirs = movers.back_up(Edition::Peer, "b-peer", &volume).await;
+        assert_eq!(keys(&theirs), keys(&ours));
+        assert!(theirs["incrementalBytes"].as_i64().unwrap() <= 1000, "it goes on from ours: {theirs}");
+        let (target, said) = movers.restore(Edition::Ours, "r-ours", &theirs["snapshotID"]).await;
+        assert_eq!(without_root(&target), without_root(&volume));
+        assert_eq!(said["target"]["volumeMode"], "Filesystem");
+
+        fs::write(volume.join("newer"), random.bytes(500)).unwrap();
+        let again = movers.back_up(Edition::Ours, "b-again", &volume).await;
+        assert_eq!(again["incrementalBytes"], 500, "it goes on from theirs: {again}");
+    });
+}
