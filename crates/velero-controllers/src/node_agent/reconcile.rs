@@ -58,7 +58,10 @@ impl<K: Transfer> TransferReconciler<K> {
         match *known.phase {
             DataMovePhase::New => facts.mine = is_wanted,
             _ if known.phase.is_terminal() => {}
-            _ if !facts.mine && self.notes.since_look(name, uid).is_some_and(|since| since < OTHERS_PERIOD) => {
+            // One that was accepted elsewhere may be prepared here at any time; later ones change often.
+            DataMovePhase::Prepared | DataMovePhase::InProgress | DataMovePhase::Canceling
+                if !facts.mine && self.notes.since_look(name, uid).is_some_and(|since| since < OTHERS_PERIOD) =>
+            {
                 return Ok(None);
             }
             _ => {
@@ -85,7 +88,10 @@ impl<K: Transfer> TransferReconciler<K> {
     async fn step(&self, object: K) -> Result<Outcome<K>> {
         let wanted = match object.known().phase {
             DataMovePhase::New => object.is_wanted(&self.agent).await?,
-            _ => Wanted::No,
+            _ => {
+                K::forget(&self.agent, name(&object));
+                Wanted::No
+            }
         };
         let is_wanted = match wanted {
             Wanted::Never(reason) if !object.known().is_cancelled => {
@@ -125,7 +131,7 @@ impl<K: Transfer> Reconciler for TransferReconciler<K> {
 
     fn forget(&self, name: &str) {
         self.notes.forget(name);
-        self.agent.awaited_pods.stop_waiting(name);
+        K::forget(&self.agent, name);
     }
 }
 

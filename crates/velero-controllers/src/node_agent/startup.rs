@@ -1,6 +1,7 @@
 //! What happens once, before the agent takes any work.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -21,6 +22,8 @@ use crate::runtime::objects::Objects;
 const MIRROR: &str = "kubernetes.io/config.mirror";
 /// How long an agent that is just ending may take.
 const PATIENCE_WITH_OTHERS: Duration = Duration::from_secs(40);
+/// How often the folder of the pods is compared with the pods that run.
+const HOST_PODS_TRIES: usize = 3;
 /// How much of a repository a restore keeps at hand unless configured otherwise, in mebibytes.
 const DEFAULT_CACHE_LIMIT: i64 = 5000;
 
@@ -43,13 +46,16 @@ pub(crate) async fn check_no_other(client: &Client, settings: &Settings) -> Resu
 }
 
 async fn other_agent(client: &Client, settings: &Settings) -> Result<Option<Pod>> {
-    // A pod is called as its host.
+    // A pod is called as its host, unless it is in the network of its node.
     let own = std::env::var("HOSTNAME").unwrap_or_default();
+    let is_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
     let fields = format!("spec.nodeName={}", settings.node_name);
     let found = pods(&Api::namespaced(client.clone(), &settings.namespace), "role=node-agent", &fields).await?;
     let runs = |pod: &Pod| {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        matches!(phase, Some("Running" | "Pending")) && pod.name_any() != own
+        let in_network_of_node = pod.spec.as_ref().is_some_and(|spec| spec.host_network == Some(true));
+        let is_own = pod.name_any() == own || is_pod && in_network_of_node && own == settings.node_name;
+        matches!(phase, Some("Running" | "Pending")) && !is_own
     };
     Ok(found.into_iter().find(runs))
 }
@@ -58,30 +64,41 @@ async fn other_agent(client: &Client, settings: &Settings) -> Result<Option<Pod>
 /// pods, and moved snapshots do not need it.
 pub(crate) async fn check_host_pods(client: &Client, settings: &Settings) -> Result<()> {
     let folder = settings.host_pods.display();
-    let mut entries = match tokio::fs::read_dir(&settings.host_pods).await {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            tracing::warn!(%folder, "The folder does not exist, so volumes cannot be copied through pods");
-            return Ok(());
+    let fields = format!("spec.nodeName={},status.phase=Running", settings.node_name);
+    let mut tries = 0;
+    loop {
+        let running = pods(&Api::all(client.clone()), "", &fields).await?;
+        let folders = match folders(&settings.host_pods).await {
+            Ok(folders) => folders,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                tracing::warn!(%folder, "The folder does not exist, so volumes cannot be copied through pods");
+                return Ok(());
+            }
+            Err(error) => return Err(host_pods(format!("{folder} cannot be read: {error}"))),
+        };
+        let Some(pod) = running.iter().find(|pod| !folders.contains(folder_of(pod))) else { return Ok(()) };
+        tries += 1;
+        if tries == HOST_PODS_TRIES {
+            return Err(host_pods(format!(
+                "{folder} has no folder {:?} of pod {}/{}, which runs on this node; it must be the folder `pods` below the \
+                 kubelet's root directory (`velero install --kubelet-root-dir`)",
+                folder_of(pod),
+                pod.namespace().unwrap_or_default(),
+                pod.name_any(),
+            )));
         }
-        Err(error) => return Err(host_pods(format!("{folder} cannot be read: {error}"))),
-    };
+        // The pod may have ended just now.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+async fn folders(host_pods: &Path) -> std::io::Result<BTreeSet<String>> {
+    let mut entries = tokio::fs::read_dir(host_pods).await?;
     let mut folders = BTreeSet::new();
-    while let Ok(Some(entry)) = entries.next_entry().await {
+    while let Some(entry) = entries.next_entry().await? {
         folders.insert(entry.file_name().to_string_lossy().into_owned());
     }
-    let fields = format!("spec.nodeName={},status.phase=Running", settings.node_name);
-    let running = pods(&Api::all(client.clone()), "", &fields).await?;
-    match running.iter().find(|pod| !folders.contains(folder_of(pod))) {
-        None => Ok(()),
-        Some(pod) => Err(host_pods(format!(
-            "{folder} has no folder {:?} of pod {}/{}, which runs on this node; it must be the folder `pods` below the \
-             kubelet's root directory (`velero install --kubelet-root-dir`)",
-            folder_of(pod),
-            pod.namespace().unwrap_or_default(),
-            pod.name_any(),
-        ))),
-    }
+    Ok(folders)
 }
 
 fn folder_of(pod: &Pod) -> &str {

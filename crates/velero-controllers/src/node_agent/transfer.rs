@@ -54,6 +54,8 @@ pub(crate) trait Transfer: VeleroResource {
     }
     /// Removes what was made for it, as far as that goes without waiting.
     fn clean_up(&self, agent: &Agent) -> impl Future<Output = Result<Made>> + Send;
+    /// One of this name is no longer new.
+    fn forget(_agent: &Agent, _name: &str) {}
     /// Counts a beginning.
     fn count_begin(&self, _agent: &Agent) {}
     /// Counts an end.

@@ -78,8 +78,11 @@ impl Transfer for PodVolumeRestore {
             "kopia" => {}
             other => return Ok(Wanted::Never(super::unknown_uploader(other))),
         }
-        agent.awaited_pods.stop_waiting(name(self));
         Ok(Wanted::Yes)
+    }
+
+    fn forget(agent: &Agent, name: &str) {
+        agent.awaited_pods.stop_waiting(name);
     }
 
     async fn expose(&self, agent: &Agent) -> Result<Made> {
@@ -87,7 +90,6 @@ impl Transfer for PodVolumeRestore {
     }
 
     async fn clean_up(&self, agent: &Agent) -> Result<Made> {
-        agent.awaited_pods.stop_waiting(name(self));
         volume(self, &Owner::of(self)).clean_up(agent).await
     }
 }
