@@ -15,6 +15,7 @@ pub mod operations;
 pub mod ordering;
 pub mod pairs;
 pub mod phases;
+pub mod pod_volumes;
 pub mod quantity;
 pub mod queue;
 pub mod resource_filter;

@@ -151,6 +151,10 @@ pub struct Settings {
     #[arg(long, default_value = "kopia")]
     pub uploader_type: String,
 
+    /// How long pod volume file system backups and restores may run, all of a backup or restore together
+    #[arg(long, default_value = "4h0m0s")]
+    pub fs_backup_timeout: GoDuration,
+
     /// How long asynchronous operations may take
     #[arg(long, default_value = "4h0m0s")]
     pub default_item_operation_timeout: GoDuration,
@@ -191,10 +195,6 @@ pub struct Settings {
 /// Flags of Velero that are accepted, so that its Deployments start, and do nothing here.
 #[derive(Args, Clone, Debug, Default)]
 pub struct FlagsWithoutEffect {
-    /// How long pod volume file system backups and restores may run; without effect
-    #[arg(long)]
-    pub fs_backup_timeout: Option<GoDuration>,
-
     /// How often backup repositories are maintained by default; without effect
     #[arg(long)]
     pub default_repo_maintain_frequency: Option<GoDuration>,
@@ -224,7 +224,6 @@ impl FlagsWithoutEffect {
     /// Those that were given.
     fn given(&self) -> Vec<&'static str> {
         let flags = [
-            ("fs-backup-timeout", self.fs_backup_timeout.is_some()),
             ("default-repo-maintain-frequency", self.default_repo_maintain_frequency.is_some()),
             ("backup-repository-configmap", is_set(self.backup_repository_configmap.as_deref())),
             ("repo-maintenance-job-configmap", is_set(self.repo_maintenance_job_configmap.as_deref())),
@@ -365,6 +364,7 @@ mod tests {
         assert_eq!(settings.resource_timeout, GoDuration::from_mins(10));
         assert_eq!(settings.default_backup_ttl, GoDuration::from_hours(720));
         assert_eq!(settings.default_item_operation_timeout, GoDuration::from_hours(4));
+        assert_eq!(settings.fs_backup_timeout, GoDuration::from_hours(4));
         assert_eq!((settings.client_page_size, settings.client_qps, settings.client_burst), (500, None, None));
         assert_eq!((settings.item_block_worker_count, settings.concurrent_backups), (1, 1));
     }
