@@ -67,11 +67,9 @@ impl Agents {
 
     /// An error unless an agent runs on a node.
     pub(super) async fn check(&self, node: &str) -> Result<(), NoAgent> {
-        if node.is_empty() {
-            return Err(NoAgent::NoNode);
-        }
         let nodes = self.ask(|nodes| nodes.running.contains(node)).await?;
         match nodes.running.contains(node) {
+            false if node.is_empty() => Err(NoAgent::NoNode),
             true => Ok(()),
             false => Err(NoAgent::NotOnNode { node: node.to_owned(), namespace: self.namespace.clone() }),
         }

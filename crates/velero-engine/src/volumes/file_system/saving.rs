@@ -82,9 +82,13 @@ impl FileSystem {
         self.note(pod.0, volume, Dealt::Refused(reason.to_owned()));
     }
 
-    /// Says that the copy of a volume could not be begun.
+    /// Says that the copy of a volume could not be begun; once for each claim, whoever mounts it.
     fn fail(&self, backup: &BackupContext<'_>, (namespace, pod): (&str, &str), volume: &PodVolume, reason: &str) {
         let name = &volume.name;
+        let claim = volume.claim.as_ref().map(|claim| (namespace.to_owned(), claim.clone()));
+        if claim.is_some_and(|claim| matches!(lock(&self.claims).get(&claim), Some(Dealt::Told(_)))) {
+            return;
+        }
         let entry = backup.journal.error().item(ItemRef::new(PODS, Some(namespace), pod)).field("volume", name.clone());
         entry.message(&format!("The data of volume {name} of pod {namespace}/{pod} is not backed up: {reason}"));
         self.note(namespace, volume, Dealt::Told(reason.to_owned()));
@@ -101,11 +105,24 @@ impl FileSystem {
         }
     }
 
-    /// Takes the claim of a volume; false when another pod has.
-    fn take(&self, namespace: &str, volume: &PodVolume) -> bool {
-        let Some(claim) = &volume.claim else { return true };
-        let before = lock(&self.claims).insert((namespace.to_owned(), claim.clone()), Dealt::Begun);
-        !matches!(before, Some(Dealt::Begun))
+    /// Takes the claim of a volume, and gives what became of it so far; `None` when a copy of it is begun by another pod.
+    fn take(&self, namespace: &str, volume: &PodVolume) -> Option<Option<Dealt>> {
+        let Some(claim) = &volume.claim else { return Some(None) };
+        match lock(&self.claims).insert((namespace.to_owned(), claim.clone()), Dealt::Begun) {
+            Some(Dealt::Begun) => None,
+            before => Some(before),
+        }
+    }
+
+    /// Gives the claim of a volume back: another pod that mounts it may be luckier.
+    fn give_back(&self, namespace: &str, volume: &PodVolume, before: Option<Dealt>) {
+        if let Some(claim) = &volume.claim {
+            let (mut claims, claim) = (lock(&self.claims), (namespace.to_owned(), claim.clone()));
+            match before {
+                Some(before) => _ = claims.insert(claim, before),
+                None => _ = claims.remove(&claim),
+            }
+        }
     }
 
     /// Asks for copies of volumes of a pod.
@@ -117,10 +134,10 @@ impl FileSystem {
     ) {
         let copies = self.copies.get_or_init(|| Copies::new(backup, self.started));
         let place = (pod.namespace.as_str(), pod.name.as_str());
-        let mut wanted = wanted;
-        wanted.retain(|(volume, ..)| self.take(&pod.namespace, volume));
+        let take = |(volume, asked_by, behind)| Some((volume, asked_by, behind, self.take(&pod.namespace, volume)?));
+        let wanted: Vec<(&PodVolume, AskedBy, Behind, Option<Dealt>)> = wanted.into_iter().filter_map(take).collect();
         let obstacle = if wanted.is_empty() { Ok(()) } else { copies.obstacle(backup, pod).await };
-        for (volume, asked_by, behind) in wanted {
+        for (volume, asked_by, behind, before) in wanted {
             let begun = match &obstacle {
                 Ok(()) => copies.begin(backup, pod, &volume.name, &behind).await,
                 Err(problem) => Err(problem.clone()),
@@ -132,10 +149,9 @@ impl FileSystem {
                     entry.message(&format!("The data of volume {name} is copied through the pod: {asked_by} asks for it"));
                 }
                 Err(problem) => {
-                    // Another pod that mounts the claim may be luckier.
-                    if let Some(claim) = &volume.claim {
-                        lock(&self.claims).remove(&(pod.namespace.clone(), claim.clone()));
-                    }
+                    self.give_back(&pod.namespace, volume, before);
+                    let (asked_by, remedy) = (asked_by.as_str(), asked_by.remedy());
+                    let problem = format!("{problem}. It is {asked_by} that asks for the copy; to do without, {remedy}");
                     self.fail(backup, place, volume, &problem);
                 }
             }
