@@ -13,6 +13,7 @@
 //! | `list`, `page`, `item` | paged lists that keep the server's bytes |
 //! | `objects`, `merge_patch` | one object: get, create, update, patch, apply, delete |
 //! | `exec`, `proxy`, `wait` | commands in pods, HTTP through the API server, waiting for a condition |
+//! | `watch` | following the objects that carry certain labels |
 //! | `error` | failures by class |
 
 mod classic_discovery;
@@ -34,6 +35,7 @@ mod retry;
 pub mod types;
 mod unanswered;
 mod wait;
+mod watch;
 
 pub use connect::{Cluster, ConnectOptions, ServerVersion, install_crypto_provider};
 pub use discovery::Discovery;
@@ -47,3 +49,4 @@ pub use page::Page;
 pub use proxy::ProxyTarget;
 pub use resource_type::ResourceType;
 pub use unanswered::{Loss, UnansweredGroup};
+pub use watch::Seen;

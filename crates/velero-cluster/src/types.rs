@@ -1,4 +1,4 @@
-//! Types that every cluster serves, for those who need no discovery.
+//! Types that every cluster serves, or every one with Velero, for those who need no discovery.
 
 use std::sync::LazyLock;
 
@@ -17,6 +17,8 @@ types! {
     CONFIG_MAPS: "v1" "ConfigMap" "configmaps" true,
     /// CustomResourceDefinitions.
     CUSTOM_RESOURCE_DEFINITIONS: "apiextensions.k8s.io/v1" "CustomResourceDefinition" "customresourcedefinitions" false,
+    /// Deployments.
+    DEPLOYMENTS: "apps/v1" "Deployment" "deployments" true,
     /// Namespaces.
     NAMESPACES: "v1" "Namespace" "namespaces" false,
     /// PersistentVolumes.
@@ -25,6 +27,10 @@ types! {
     PERSISTENT_VOLUME_CLAIMS: "v1" "PersistentVolumeClaim" "persistentvolumeclaims" true,
     /// Pods.
     PODS: "v1" "Pod" "pods" true,
+    /// PodVolumeBackups.
+    POD_VOLUME_BACKUPS: "velero.io/v1" "PodVolumeBackup" "podvolumebackups" true,
+    /// PodVolumeRestores.
+    POD_VOLUME_RESTORES: "velero.io/v1" "PodVolumeRestore" "podvolumerestores" true,
     /// Secrets.
     SECRETS: "v1" "Secret" "secrets" true,
     /// ServiceAccounts.

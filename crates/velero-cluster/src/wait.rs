@@ -62,7 +62,7 @@ impl Cluster {
 }
 
 /// The failure behind a broken watch when watching again cannot help: no permission, or no such type.
-fn fatal(error: watcher::Error) -> Option<kube::Error> {
+pub(crate) fn fatal(error: watcher::Error) -> Option<kube::Error> {
     let error = match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)

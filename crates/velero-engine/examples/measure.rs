@@ -53,6 +53,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         recorder: Default::default(),
         limits: Default::default(),
         owed_hooks: Default::default(),
+        copy_means: Default::default(),
     };
     let journal = Journal::for_backup("velero", "measure", LogFormat::Text, Level::Info);
     let (progress, _) = watch::channel(BackupProgress::default());

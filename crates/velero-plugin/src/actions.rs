@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
-use velero_api::records::{BackupVolumeInfo, ResourceIdentifier, VolumeMethod};
+use velero_api::records::{BackupVolumeInfo, PodVolumeInfo, ResourceIdentifier, VolumeMethod};
 use velero_api::v1::{Backup, Restore};
 
 use crate::error::{Error, Result};
@@ -158,6 +158,12 @@ pub trait RestoreItemAction: Send + Sync {
     /// The feature of the server without which it does not run, such as `EnableCSI`.
     fn needs_feature(&self) -> Option<&str> {
         None
+    }
+
+    /// Hears, before the first item, which volumes of pods the restore fills from copies. Actions of plugin binaries do
+    /// not: the protocol has no word for it.
+    fn fills_volumes(&self, copies: &[PodVolumeInfo]) {
+        let _ = copies;
     }
 
     /// Handles an item. An error fails the item, not the restore.

@@ -17,6 +17,7 @@ pub mod operations;
 pub mod ordering;
 pub mod pairs;
 pub mod phases;
+pub mod pod_volumes;
 pub mod quantity;
 pub mod queue;
 pub mod repository_config;

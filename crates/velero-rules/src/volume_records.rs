@@ -9,7 +9,7 @@ use velero_api::v1::PodVolumeBackup;
 /// An added one has no persistent volume, but the claim, if the volume was made of one.
 pub fn with_pod_volume_backups(mut infos: Vec<BackupVolumeInfo>, copies: &[PodVolumeBackup]) -> Vec<BackupVolumeInfo> {
     for copy in copies {
-        let info = info_of(copy);
+        let info = info_of_copy(copy);
         let same = |known: &PodVolumeInfo, new: &PodVolumeInfo| {
             (&known.pod_namespace, &known.pod_name, &known.volume_name)
                 == (&new.pod_namespace, &new.pod_name, &new.volume_name)
@@ -25,7 +25,8 @@ pub fn with_pod_volume_backups(mut infos: Vec<BackupVolumeInfo>, copies: &[PodVo
     infos
 }
 
-fn info_of(copy: &PodVolumeBackup) -> BackupVolumeInfo {
+/// What the file about volumes says of a copy through a pod. The persistent volume is not known here.
+pub fn info_of_copy(copy: &PodVolumeBackup) -> BackupVolumeInfo {
     let (spec, status) = (&copy.spec, &copy.status);
     let pod_namespace = spec.pod.namespace.clone().unwrap_or_default();
     let annotations = copy.metadata.annotations.as_ref();
@@ -35,10 +36,13 @@ fn info_of(copy: &PodVolumeBackup) -> BackupVolumeInfo {
         pvc_namespace: if claim.is_empty() { String::new() } else { pod_namespace.clone() },
         pvc_name: claim,
         backup_method: Some(VolumeMethod::PodVolumeBackup),
+        start_timestamp: status.start_timestamp.clone(),
+        completion_timestamp: status.completion_timestamp.clone(),
         result: Some(if succeeded { VolumeResult::Succeeded } else { VolumeResult::Failed }),
         pvb_info: Some(PodVolumeInfo {
             snapshot_handle: status.snapshot_id.clone(),
             size: status.progress.total_bytes,
+            incremental_size: status.incremental_bytes,
             uploader_type: spec.uploader_type.clone(),
             volume_name: spec.volume.clone(),
             pod_name: spec.pod.name.clone().unwrap_or_default(),

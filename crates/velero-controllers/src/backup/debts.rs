@@ -45,7 +45,7 @@ pub(crate) async fn stored_end(context: &Context, backup: &Backup) -> Result<Opt
 
 /// Cancels and removes what an interrupted backup left, unless it had ended. It can be done again at any point.
 async fn remove_remains(context: &Context, backup: &Backup) -> Result<Remains> {
-    movers::cancel_of_backup(context, backup).await;
+    movers::cancel_of_backup(context, backup, &backup.status.failure_reason).await;
     // Only the store tells whether the snapshots are those of a whole backup.
     if let Some(stored) = stored_end(context, backup).await? {
         return Ok(Remains::Ended(Box::new(stored)));

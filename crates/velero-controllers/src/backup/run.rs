@@ -25,6 +25,7 @@ use crate::lifecycle::cancel::cancel_unfinished;
 use crate::lifecycle::ending::{LostTrack, lose_track};
 use crate::lifecycle::follow::pause;
 use crate::lifecycle::kind::Kind;
+use crate::lifecycle::movers;
 use crate::lifecycle::operation::tally;
 use crate::lifecycle::poll::{note_failures, poll};
 use crate::runtime::busy::Hold;
@@ -138,6 +139,7 @@ async fn attempt(
     };
     if let Err(failure) = &mut ended {
         owed_hooks::pay(context, &owed, journal).await;
+        movers::cancel_of_backup(context, backup, &failure.reason).await;
         cancel_unfinished(&recorder.operations.all(), &tools.actions, backup).await;
         let taken = recorder.snapshots.all();
         failure.snapshots_left = report::discard_volumes(context, backup, journal, taken, &tools.actions).await;

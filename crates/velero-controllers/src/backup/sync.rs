@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 use velero_api::metadata::{name, uid};
 use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation, PodVolumeBackup, Schedule};
-use velero_api::{GROUP, labels};
+use velero_api::{DataMovePhase, GROUP, labels};
 use velero_archive::BackupFile;
 use velero_rules::backup_sync::{SyncDecision, decide, is_due, is_orphan, names_to_sync};
 use velero_store::BackupStore;
@@ -180,6 +180,11 @@ async fn bring_in_pod_volume_backups(
         let metadata = &mut volume.metadata;
         metadata.namespace.clone_from(&backup.metadata.namespace);
         (metadata.resource_version, metadata.uid, metadata.managed_fields) = (None, None, None);
+        // It is a record: no agent of this cluster is to take it up, or to be asked before it goes.
+        metadata.finalizers = None;
+        if !volume.status.phase().is_terminal() {
+            volume.status.phase = Some(DataMovePhase::Failed);
+        }
         let own_uid = uid(backup).to_owned();
         for owner in metadata.owner_references.iter_mut().flatten() {
             if owner.kind == "Backup" && owner.name == name(backup) {

@@ -18,6 +18,7 @@ use velero_rules::resource_policies::ResourcePolicies;
 use velero_store::{BackupStore, Error as StoreError, PipeWriter, pipe};
 
 use crate::backup::failure::Failure;
+use crate::lifecycle::copy_means::copy_means;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::started::keep_stored;
 use crate::runtime::context::Context;
@@ -133,6 +134,7 @@ pub(super) fn request(
         recorder: BackupRecorder::default(),
         limits: settings.archive_limits(),
         owed_hooks: OwedHooks::default(),
+        copy_means: copy_means(context),
     }
 }
 
@@ -143,11 +145,11 @@ pub(super) async fn side_files(
     journal: &Journal,
     outcome: &BackupOutcome,
 ) -> Result<(), StoreError> {
-    let (files, backup, nothing) = (backup.files(store), name(backup), [(); 0]);
+    let (files, backup) = (backup.files(store), name(backup));
     tokio::try_join!(
         store.put_json(backup, BackupFile::ResourceList, &outcome.resource_list),
         store.put_json(backup, BackupFile::ItemOperations, &outcome.operations),
-        store.put_json(backup, BackupFile::PodVolumeBackups, &nothing),
+        store.put_json(backup, BackupFile::PodVolumeBackups, &outcome.saved.copies),
         store.put_json(backup, BackupFile::VolumeSnapshots, &outcome.saved.snapshots),
         store.put_json(backup, BackupFile::VolumeInfos, &outcome.saved.infos),
         files.put_journal(journal),

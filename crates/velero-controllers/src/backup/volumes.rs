@@ -29,6 +29,7 @@ async fn stored(store: &BackupStore, backup: &str) -> Result<SavedVolumes> {
     Ok(SavedVolumes {
         infos: store.get_json(backup, BackupFile::VolumeInfos).await?,
         snapshots: store.get_json(backup, BackupFile::VolumeSnapshots).await?,
+        copies: store.get_json(backup, BackupFile::PodVolumeBackups).await?,
     })
 }
 

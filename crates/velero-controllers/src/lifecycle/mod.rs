@@ -12,6 +12,7 @@
 //! files ── operations, results and log in the bucket
 //! cancel ── tells the actions that nobody waits any more
 //! debts, movers, records ── what an interrupted run, or one that ended, has left behind
+//! copy_means ── time and repositories for copies of volumes through pods
 //! policies, refusal ── what they are prepared with, and what becomes of one that cannot be read
 //! ```
 //!
@@ -19,6 +20,7 @@
 //! object, whose counters say which failures are told already: a server that is stopped in between tells the rest.
 
 pub(crate) mod cancel;
+pub(crate) mod copy_means;
 pub(crate) mod debts;
 pub(crate) mod ending;
 pub(crate) mod files;

@@ -31,16 +31,16 @@ macro_rules! cancel {
     };
 }
 
-/// Asks those who move data for a backup to stop.
-pub(crate) async fn cancel_of_backup(context: &Context, backup: &Backup) {
-    let (selector, reason) = (format!("{}={}", labels::BACKUP_UID, uid(backup)), &backup.status.failure_reason);
+/// Asks those who move data for a backup to stop, and says why.
+pub(crate) async fn cancel_of_backup(context: &Context, backup: &Backup, reason: &str) {
+    let selector = format!("{}={}", labels::BACKUP_UID, uid(backup));
     cancel!(context, DataUpload, &selector, reason);
     cancel!(context, PodVolumeBackup, &selector, reason);
 }
 
-/// Asks those who move data for a restore to stop.
-pub(crate) async fn cancel_of_restore(context: &Context, restore: &Restore) {
-    let (selector, reason) = (format!("{}={}", labels::RESTORE_UID, uid(restore)), &restore.status.failure_reason);
+/// Asks those who move data for a restore to stop, and says why.
+pub(crate) async fn cancel_of_restore(context: &Context, restore: &Restore, reason: &str) {
+    let selector = format!("{}={}", labels::RESTORE_UID, uid(restore));
     cancel!(context, DataDownload, &selector, reason);
     cancel!(context, PodVolumeRestore, &selector, reason);
 }

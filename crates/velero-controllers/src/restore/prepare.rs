@@ -10,6 +10,7 @@ use velero_api::v1::{Backup, BackupStorageLocation, Restore, RestorePhase};
 use velero_cluster::{Cluster, Discovery};
 use velero_engine::recorder::Recorded;
 use velero_engine::restore::RestoreRequest;
+use velero_engine::volumes::CopyMeans;
 use velero_plugin::Actions;
 use velero_rules::resource_modifiers::ResourceModifiers;
 use velero_rules::resource_policies::ResourcePolicies;
@@ -160,6 +161,7 @@ impl PreparedRestore {
             resource_timeout: settings.resource_timeout.to_std(),
             terminating_timeout: settings.terminating_resource_timeout.to_std(),
             limits: settings.archive_limits(),
+            copy_means: CopyMeans { timeout: settings.fs_backup_timeout.to_std(), repositories: None },
         })
     }
 }

@@ -15,6 +15,7 @@ use velero_store::BackupStore;
 use crate::lifecycle::cancel::{cancel_owned, cancel_unfinished};
 use crate::lifecycle::ending::{LostTrack, lose_track};
 use crate::lifecycle::kind::Kind;
+use crate::lifecycle::movers;
 use crate::restore::ending::report as report_end;
 use crate::restore::error::RunError;
 use crate::restore::prepare::{PreparedRestore, judge, prepare_restore};
@@ -106,13 +107,19 @@ async fn attempt(
     let started = Recorded::default();
     let interrupted = |reason| Err(RunError::Interrupted(reason));
     let means = Means { tools: &tools, started: &started };
+    let work = async {
+        let mut restored = transfer::contents(context, prepared, journal, &store, means).await?;
+        // Others may run while volumes are filled.
+        drop(place);
+        restored.outcome.volumes.extend(restored.hooks.wait_for_fillings().await);
+        Ok(restored)
+    };
     let restored = tokio::select! {
-        restored = transfer::contents(context, prepared, journal, &store, means) => restored,
+        restored = work => restored,
         () = context.stop.cancelled() => interrupted("the server was stopped while the restore ran; create a new restore"),
         () = hold.interrupted() => interrupted("its backup was deleted while the restore ran"),
         () = settle::deleted(context, &restore) => interrupted("the restore was deleted while it ran"),
     };
-    drop(place);
     let ended = match restored {
         Err(error) => Err(failed(error.to_string())),
         Ok(restored) => {
@@ -122,7 +129,8 @@ async fn attempt(
             settled.map_err(|error| failed(describe(&error)))
         }
     };
-    if ended.is_err() {
+    if let Err(failure) = &ended {
+        movers::cancel_of_restore(context, &restore, &failure.reason).await;
         cancel_unfinished(&started.all(), &tools.actions, &restore).await;
     }
     tools.close().await;

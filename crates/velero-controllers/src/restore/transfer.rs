@@ -15,6 +15,7 @@ use velero_engine::restore::{self, Preview, RestoreError, RestoreOutcome, Restor
 use velero_rules::volume_records::with_pod_volume_backups;
 use velero_store::{BackupStore, ByteStream, Error as StoreError, blocking_reader};
 
+use crate::lifecycle::copy_means::copy_means;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::started::keep_stored;
 use crate::restore::error::RunError;
@@ -60,7 +61,8 @@ pub(super) async fn request(
     let cluster = context.objects.cluster();
     let request = prepared.request_with(cluster, &context.settings, volumes, actions, discovery).await;
     let request = request.map_err(RunError::Needs)?;
-    let request = RestoreRequest { snapshots, operations: means.started.clone(), ..request };
+    let (operations, copy_means) = (means.started.clone(), copy_means(context));
+    let request = RestoreRequest { snapshots, operations, copy_means, ..request };
     Ok((request, archive))
 }
 

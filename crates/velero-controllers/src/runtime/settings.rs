@@ -157,6 +157,10 @@ pub struct Settings {
     #[arg(long, default_value = "kopia")]
     pub uploader_type: String,
 
+    /// How long pod volume file system backups and restores may run, all of a backup or restore together
+    #[arg(long, default_value = "4h0m0s")]
+    pub fs_backup_timeout: GoDuration,
+
     /// How long asynchronous operations may take
     #[arg(long, default_value = "4h0m0s")]
     pub default_item_operation_timeout: GoDuration,
@@ -201,10 +205,6 @@ pub struct Settings {
 /// Flags of Velero that are accepted, so that its Deployments start, and do nothing here.
 #[derive(Args, Clone, Debug, Default)]
 pub struct FlagsWithoutEffect {
-    /// How long pod volume file system backups and restores may run; without effect
-    #[arg(long)]
-    pub fs_backup_timeout: Option<GoDuration>,
-
     /// The address to expose profiles; without effect
     #[arg(long)]
     pub profiler_address: Option<String>,
@@ -222,7 +222,6 @@ impl FlagsWithoutEffect {
     /// Those that were given.
     fn given(&self) -> Vec<&'static str> {
         let flags = [
-            ("fs-backup-timeout", self.fs_backup_timeout.is_some()),
             ("profiler-address", is_set(self.profiler_address.as_deref())),
             ("max-concurrent-k8s-connections", self.max_concurrent_k8s_connections.is_some()),
             ("disable-informer-cache", self.disable_informer_cache),
@@ -360,6 +359,7 @@ mod tests {
         assert_eq!(settings.resource_timeout, GoDuration::from_mins(10));
         assert_eq!(settings.default_backup_ttl, GoDuration::from_hours(720));
         assert_eq!(settings.default_item_operation_timeout, GoDuration::from_hours(4));
+        assert_eq!(settings.fs_backup_timeout, GoDuration::from_hours(4));
         assert_eq!((settings.client_page_size, settings.client_qps, settings.client_burst), (500, None, None));
         assert_eq!((settings.item_block_worker_count, settings.concurrent_backups), (1, 1));
     }

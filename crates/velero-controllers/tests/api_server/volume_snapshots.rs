@@ -167,7 +167,7 @@ fn a_volume_that_gets_no_snapshot_is_listed_with_the_reason() {
                 0,
             ),
             ("skipped", by_policy("skip"), "volumeSnapshot: the volume policies of the backup say skip", 0),
-            ("copied", by_policy("fs-backup"), "podvolume: this server does not copy volumes", 1),
+            ("copied", by_policy("fs-backup"), "podvolume: no running pod of the backup mounts it", 1),
         ] {
             let backup = server.backup(name, spec).await;
             let end = if errors > 0 { BackupPhase::PartiallyFailed } else { BackupPhase::Completed };

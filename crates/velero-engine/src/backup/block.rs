@@ -5,17 +5,20 @@ use std::sync::atomic::Ordering;
 
 use futures::channel::mpsc;
 use futures::{FutureExt, SinkExt, StreamExt};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::BackupError;
 use super::batch::{Batch, PendingItem};
 use super::collect::CollectedPage;
 use super::group;
+use super::held::HeldBlock;
 use super::item_block::{BlockItem, ItemBlock};
 use super::plan::PODS;
 use super::pool::Item;
 use super::run::Run;
 use super::write::Record;
 use crate::hooks::HookedPod;
+use crate::volumes::PodPlace;
 
 /// How many blocks may be ready before their turn comes.
 const BLOCKS_AHEAD: usize = 10;
@@ -78,12 +81,11 @@ impl Run {
     }
 
     async fn back_up_block(&self, block: ItemBlock) -> Result<(), BackupError> {
-        let hooked = self.run_pre_hooks(&block).await;
+        let pods = pods(&block);
+        let (hooked, place) = self.run_pre_hooks(&block).await;
         let stored = self.store_block(block, !hooked.is_empty()).await;
         // Whatever became of the items: what the hooks before have stopped is to go on.
-        for pod in hooked {
-            self.owed_hooks.run_post(&self.hooks, &pod).await;
-        }
+        self.release_or_hold(HeldBlock { pods, hooked, place }).await;
         stored
     }
 
@@ -112,14 +114,18 @@ impl Run {
         Ok(())
     }
 
-    /// Runs the pre hooks of the pods of a block; gives those whose post hooks are due. A pod whose hook says that
-    /// failure is final stays out of the backup, and goes on at once.
-    async fn run_pre_hooks(&self, block: &ItemBlock) -> Vec<Arc<HookedPod>> {
-        let mut hooked = Vec::new();
+    /// Runs the pre hooks of the pods of a block; gives those whose post hooks are due, and the place of the block among
+    /// those between their hooks. A pod whose hook says that failure is final stays out of the backup, and goes on at
+    /// once.
+    async fn run_pre_hooks(&self, block: &ItemBlock) -> (Vec<Arc<HookedPod>>, Option<OwnedSemaphorePermit>) {
+        let (mut hooked, mut place) = (Vec::new(), None);
         for BlockItem { item, value } in block.iter().filter(|block_item| block_item.item.planned.name == PODS) {
             let Some(pod) = HookedPod::new(&self.plan.hooks, &item.raw, value.as_ref()) else {
                 continue;
             };
+            if place.is_none() {
+                place = self.held.place().await;
+            }
             let pod = Arc::new(pod);
             match self.owed_hooks.run_pre(&self.hooks, &pod).await {
                 Ok(()) => hooked.push(pod),
@@ -131,6 +137,12 @@ impl Run {
                 }
             }
         }
-        hooked
+        (hooked, place)
     }
+}
+
+/// The pods of a block.
+fn pods(block: &ItemBlock) -> Vec<PodPlace> {
+    let pods = block.iter().filter(|block_item| block_item.item.planned.name == PODS);
+    pods.map(|pod| pod.item.identity()).map(|(namespace, name)| (namespace.unwrap_or_default(), name)).collect()
 }

@@ -16,6 +16,9 @@
 //! What waits for something slow comes last in its block or `batch` (`waiting`): volumes whose data is saved first, in the room
 //! for volumes, and items whose actions wait for a storage driver. `run` holds what the stages share, and their order.
 //!
+//! Volumes that are copied through pods are waited for last of all, but for those of pods with hooks: their block is `held`
+//! between its hooks until its copies are made, while other blocks go on.
+//!
 //! When operations have changed items after that, [`finalize`] has a second look at them.
 
 mod admit;
@@ -26,6 +29,7 @@ mod custom_resource_definitions;
 mod error;
 mod finalize;
 mod group;
+mod held;
 mod item;
 mod item_block;
 mod ledger;
@@ -68,5 +72,6 @@ pub async fn run<W: Write + Send + 'static>(
     let (run, archive) = Run::start(request, plan, journal, progress, sink);
     let filled = run.fill().boxed().await;
     let sink = archive.close(filled).await?;
+    run.volume_context().close().boxed().await;
     Ok((run.finish(), sink))
 }

@@ -12,7 +12,7 @@ use velero_rules::resource_policies::ResourcePolicies;
 
 use crate::hooks::OwedHooks;
 use crate::recorder::BackupRecorder;
-use crate::volumes::SavedVolumes;
+use crate::volumes::{CopyMeans, SavedVolumes};
 
 /// What to back up, and with what. The backup has been completed and validated.
 pub struct BackupRequest {
@@ -40,6 +40,8 @@ pub struct BackupRequest {
     pub limits: Limits,
     /// Where it is written down in which pods hooks ran whose counterparts are still to run.
     pub owed_hooks: OwedHooks,
+    /// What copies of volumes through pods need.
+    pub copy_means: CopyMeans,
 }
 
 /// What a backup came to. Warnings and errors are in the journal.

@@ -12,6 +12,7 @@ use velero_cluster::ItemRef;
 use super::batch::Deferred;
 use super::collect::{self, LISTS_AHEAD, Lister};
 use super::custom_resource_definitions::of_custom_resources;
+use super::held::HeldBlocks;
 use super::ledger::Ledger;
 use super::plan::{NAMESPACES, PODS, Plan, PlannedType};
 use super::pool::{CLAIMS, Item, Pool, VOLUMES, is_held};
@@ -35,6 +36,7 @@ pub(super) struct Run {
     pub(super) owed_hooks: OwedHooks,
     pub(super) volumes: BackupVolumes,
     pub(super) deferred: Deferred,
+    pub(super) held: HeldBlocks,
     /// Whether the data of volumes is dealt with too.
     pub(super) saves_volumes: bool,
 }
@@ -56,6 +58,7 @@ impl Run {
             owed_hooks: request.owed_hooks.clone(),
             volumes: BackupVolumes::new(&request.backup.spec),
             deferred: Deferred::default(),
+            held: HeldBlocks::default(),
             saves_volumes: true,
             position: AtomicUsize::new(0),
             pool: Mutex::default(),
@@ -87,6 +90,7 @@ impl Run {
             },
             claims_are_left_out: self.plan.preferred(CLAIMS).is_none_or(|claims| !claims.included),
             page_size: request.page_size,
+            copy_means: &request.copy_means,
         };
         VolumeSaver { volumes: &self.volumes, context }
     }
@@ -120,8 +124,21 @@ impl Run {
         streamed && planned.rank > reached && self.plan.selectors.is_empty() && self.plan.filters.is_empty()
     }
 
-    /// Brings all items of the backup into the archive.
+    /// Brings all items of the backup into the archive, and runs the hooks around them.
     pub(super) async fn fill(&self) -> Result<(), BackupError> {
+        let items = async {
+            let filled = self.fill_items().boxed().await;
+            self.held.close();
+            filled
+        };
+        let released = async {
+            self.release_held().boxed().await;
+            Ok(())
+        };
+        tokio::try_join!(items, released).map(|((), ())| ())
+    }
+
+    async fn fill_items(&self) -> Result<(), BackupError> {
         let (held, streamed): (Vec<_>, Vec<_>) = self.plan.listed().partition(|planned| is_held(&planned.name));
         let (ordered, streamed): (Vec<_>, Vec<_>) = streamed.into_iter().partition(|planned| !planned.order.is_empty());
 
@@ -146,9 +163,7 @@ impl Run {
         self.back_up_items(collect::namespaces(&self.plan)).await?;
         let (plan, ledger, cluster) = (&self.plan, &self.ledger, &self.request.cluster);
         let definitions = of_custom_resources(plan, ledger, cluster, &self.journal).boxed().await;
-        self.back_up_items(definitions).await?;
-        self.volume_context().close();
-        Ok(())
+        self.back_up_items(definitions).await
     }
 
     pub(super) fn log_item(&self, item: ItemRef<'_, PlannedType>) {
@@ -173,7 +188,11 @@ impl Run {
             hook_status: self.hooks.status(),
             failed_items: closing.failed,
             skipped_items: closing.skipped,
-            saved: SavedVolumes { infos: self.volumes.notes.infos(), snapshots: self.request.recorder.snapshots.all() },
+            saved: SavedVolumes {
+                infos: self.volumes.notes.infos(),
+                snapshots: self.request.recorder.snapshots.all(),
+                copies: self.volumes.notes.copies(),
+            },
         }
     }
 }

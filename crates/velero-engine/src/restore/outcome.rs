@@ -19,18 +19,34 @@ pub struct RestoreOutcome {
     pub volumes: Vec<RestoreVolumeInfo>,
 }
 
-/// What still goes on after the last object: hooks in restored pods, and claims whose new volumes are awaited. Dropping
-/// it ends both.
+/// What still goes on after the last object: volumes that are filled from copies, hooks in restored pods, and claims whose
+/// new volumes are awaited. Dropping it ends all of it.
 #[derive(Debug, Default)]
 pub struct RunningHooks {
     pub(crate) pods: JoinSet<HookStatus>,
     pub(crate) volumes: JoinSet<()>,
+    pub(crate) fillings: JoinSet<Vec<RestoreVolumeInfo>>,
 }
 
 impl RunningHooks {
     /// Whether nothing goes on.
     pub fn is_empty(&self) -> bool {
-        !self.has_hooks() && !self.has_volumes()
+        !self.has_hooks() && !self.has_volumes() && self.fillings.is_empty()
+    }
+
+    /// Waits until the volumes are filled that come from copies, well or not; gives what is to be said of them in the
+    /// files of the restore. What went wrong is in the journal then.
+    pub async fn wait_for_fillings(&mut self) -> Vec<RestoreVolumeInfo> {
+        let mut filled = Vec::new();
+        while let Some(pod) = self.fillings.join_next().await {
+            filled.extend(pod.unwrap_or_default());
+        }
+        let key = |info: &RestoreVolumeInfo| {
+            let volume = info.pvr_info.as_ref().map(|info| [&info.pod_namespace, &info.pod_name, &info.volume_name].map(String::clone));
+            volume.unwrap_or_default()
+        };
+        filled.sort_by_key(key);
+        filled
     }
 
     /// Whether pods have hooks.

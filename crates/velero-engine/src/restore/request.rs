@@ -14,6 +14,7 @@ use velero_rules::resource_modifiers::ResourceModifiers;
 use velero_rules::resource_policies::ResourcePolicies;
 
 use crate::recorder::Recorded;
+use crate::volumes::CopyMeans;
 
 /// What to restore, and with what. The restore has been completed and validated.
 pub struct RestoreRequest {
@@ -49,4 +50,6 @@ pub struct RestoreRequest {
     pub terminating_timeout: Duration,
     /// How much the archive may hold.
     pub limits: Limits,
+    /// What volumes that are filled from copies need.
+    pub copy_means: CopyMeans,
 }

@@ -8,7 +8,7 @@ use futures::{StreamExt, stream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use velero_api::metadata;
-use velero_api::records::{ResourceIdentifier, RestoreOperation, RestoreOperationSpec};
+use velero_api::records::{ResourceIdentifier, RestoreOperation, RestoreOperationSpec, RestoreVolumeInfo};
 use velero_api::v1::{HookStatus, RestoreProgress};
 use velero_cluster::ItemRef;
 use velero_plugin::item::text;
@@ -31,7 +31,7 @@ use super::{RestoreError, RestoreRequest};
 use crate::Journal;
 pub(super) use crate::lock;
 use crate::recorder::started;
-use crate::volumes::{RestoreContext, RestoreVolumes, VolumeRestorer};
+use crate::volumes::{CLAIMS, RestoreContext, RestoreVolumes, VOLUMES, VolumeRestorer};
 
 /// The most items of a type that are worked on at the same time; how many requests go out is up to [`Pace`].
 pub(super) const ROWS: usize = 128;
@@ -67,6 +67,7 @@ pub(super) struct Run {
     pub status_types: Option<IncludesExcludes>,
     pub hooks: Mutex<JoinSet<HookStatus>>,
     pub new_volumes: Mutex<JoinSet<()>>,
+    pub fillings: Mutex<JoinSet<Vec<RestoreVolumeInfo>>>,
     rows: AtomicU64,
     previews: Mutex<HashMap<ItemKey, (Row, ItemPreview)>>,
     /// How many bytes of differences were told so far.
@@ -97,6 +98,17 @@ impl Run {
             let selector = action.applies_to().await?;
             actions.push(velero_plugin::resolve(action.name(), Arc::clone(action), &selector, &discovery)?);
         }
+        let mut volumes = RestoreVolumes::new(
+            std::mem::take(&mut request.volumes),
+            std::mem::take(&mut request.snapshots),
+            &request.restore.spec,
+            &request.features,
+        );
+        if !selection.takes_type(CLAIMS) || !selection.takes_type(VOLUMES) {
+            volumes.leave_copies();
+        }
+        let copies = volumes.copies();
+        request.actions.restore_item().iter().for_each(|action| action.fills_volumes(&copies));
         Ok(Self {
             hook_rules: hook_rules.map_err(|error| RestoreError::Request(format!("hooks of the restore: {error}")))?,
             status_types,
@@ -104,18 +116,14 @@ impl Run {
             restore_name: metadata::name(&request.restore).to_owned(),
             ledger: Ledger::new(keys(&plan), progress),
             types: Types::new(discovery),
-            volumes: RestoreVolumes::new(
-                std::mem::take(&mut request.volumes),
-                std::mem::take(&mut request.snapshots),
-                &request.restore.spec,
-                &request.features,
-            ),
+            volumes,
             namespaces: Namespaces::default(),
             pace: Pace::new(),
             outages: Outages::default(),
             postponed: Mutex::default(),
             hooks: Mutex::default(),
             new_volumes: Mutex::default(),
+            fillings: Mutex::default(),
             rows: AtomicU64::new(0),
             previews: Mutex::default(),
             told: AtomicUsize::new(0),
@@ -132,6 +140,8 @@ impl Run {
     pub(super) fn volume_context(&self) -> VolumeRestorer<'_> {
         let context = RestoreContext {
             volumes: &self.volumes.notes,
+            restore: &self.request.restore,
+            location: &self.request.backup.spec.storage_location,
             cluster: &self.request.cluster,
             actions: &self.request.actions,
             journal: &self.journal,
@@ -140,6 +150,8 @@ impl Run {
             resource_timeout: self.request.resource_timeout,
             terminating_timeout: self.request.terminating_timeout,
             tasks: &self.new_volumes,
+            copy_means: &self.request.copy_means,
+            fillings: &self.fillings,
         };
         VolumeRestorer { volumes: &self.volumes, context }
     }
@@ -165,6 +177,7 @@ impl Run {
         // Only what an action asks for can still be waiting here.
         self.restore_postponed().await;
         self.give_up_namespaces().await;
+        self.volume_context().close();
     }
 
     async fn restore_type(&self, step: &Step) {
@@ -286,7 +299,9 @@ impl Run {
         let volumes = self.volumes.notes.restored();
         let pods = self.hooks.into_inner().unwrap_or_else(PoisonError::into_inner);
         let new_volumes = self.new_volumes.into_inner().unwrap_or_else(PoisonError::into_inner);
-        (RestoreOutcome { progress, resource_list, operations, volumes }, RunningHooks { pods, volumes: new_volumes })
+        let fillings = self.fillings.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let outcome = RestoreOutcome { progress, resource_list, operations, volumes };
+        (outcome, RunningHooks { pods, volumes: new_volumes, fillings })
     }
 
     /// Closes the books of a preview.

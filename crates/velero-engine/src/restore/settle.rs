@@ -35,7 +35,10 @@ impl Run {
         }
         self.restore_owners(target, wanted, owners).await;
         match &*target.item.resource {
-            "pods" => self.start_hooks(target, &created),
+            "pods" => {
+                self.volume_context().pod_made(target, &created);
+                self.start_hooks(target, &created);
+            }
             "persistentvolumeclaims" => self.volume_context().claim_made(target, &created),
             DEFINITIONS => self.wait_for_definition(target).await,
             _ => {}

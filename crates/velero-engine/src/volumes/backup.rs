@@ -47,6 +47,9 @@ pub(crate) struct VolumeSaver<'a> {
     pub context: BackupContext<'a>,
 }
 
+/// The namespace and name of a pod.
+pub(crate) type PodPlace = (String, String);
+
 /// A claim whose volume is saved by an action that is called for it.
 pub(crate) struct SavedClaim<'a> {
     volume: Arc<Value>,
@@ -111,9 +114,26 @@ impl<'a> VolumeSaver<'a> {
         }
     }
 
-    /// Says what is to be said once all items have come by.
-    pub(crate) fn close(&self) {
-        self.volumes.methods.iter().for_each(|method| method.close(&self.context));
+    /// Whether volumes of pods are being saved.
+    pub(crate) fn is_saving(&self, pods: &[PodPlace]) -> bool {
+        let is_saving = |method: &dyn Method| pods.iter().any(|(namespace, pod)| method.is_saving((namespace, pod)));
+        self.volumes.methods.iter().any(|method| is_saving(&**method))
+    }
+
+    /// Waits until the volumes of pods are saved, well or not.
+    pub(crate) async fn wait_for_pods(&self, pods: &[PodPlace]) {
+        for method in &self.volumes.methods {
+            for (namespace, pod) in pods {
+                method.wait_for_pod((namespace, pod)).await;
+            }
+        }
+    }
+
+    /// Waits for what is still being saved once all items have come by, and says what there is to say.
+    pub(crate) async fn close(&self) {
+        for method in &self.volumes.methods {
+            method.close(&self.context).await;
+        }
     }
 
     fn method_for(&self, decision: VolumeDecision) -> Option<&'a dyn Method> {

@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use velero_api::FeatureFlags;
 use velero_api::records::{BackupVolumeInfo, PvInfo};
-use velero_api::v1::Backup;
+use velero_api::v1::{Backup, PodVolumeBackup};
 use velero_cluster::{Cluster, ResourceType};
 use velero_plugin::Actions;
 use velero_plugin::item;
 use velero_rules::resource_policies::ResourcePolicies;
 use velero_rules::volume_decision::VolumeRules;
 
+use super::means::CopyMeans;
 use crate::recorder::BackupRecorder;
 use crate::{Journal, lock};
 
@@ -23,6 +24,10 @@ pub(super) const BY_SNAPSHOT: &str = "volumeSnapshot";
 #[derive(Default)]
 pub(crate) struct VolumeNotes {
     pub(super) infos: Mutex<BTreeMap<String, BackupVolumeInfo>>,
+    /// What was done with volumes of pods that have no persistent one.
+    of_pods: Mutex<Vec<BackupVolumeInfo>>,
+    /// The copies through pods, as they have ended.
+    copies: Mutex<Vec<PodVolumeBackup>>,
     /// Volumes that came by, for whoever asks for the volume of a claim.
     met: Mutex<HashMap<String, Arc<Value>>>,
 }
@@ -42,6 +47,7 @@ impl VolumeNotes {
     pub(crate) fn infos(&self) -> Vec<BackupVolumeInfo> {
         let mut infos: Vec<_> = std::mem::take(&mut *lock(&self.infos)).into_values().collect();
         infos.sort_by_key(|info| !info.skipped);
+        infos.append(&mut lock(&self.of_pods));
         infos
     }
 
@@ -49,6 +55,24 @@ impl VolumeNotes {
     pub(super) fn note_skipped(&self, volume: &Value, approach: &str, reason: &str) {
         let skipped_reason = format!("{approach}: {reason};");
         self.note(BackupVolumeInfo { skipped: true, skipped_reason, ..info_of(volume) });
+    }
+
+    /// Notes a copy through a pod.
+    pub(super) fn note_copy(&self, info: BackupVolumeInfo) {
+        match info.pv_name.is_empty() {
+            true => lock(&self.of_pods).push(info),
+            false => self.note(info),
+        }
+    }
+
+    /// Keeps a copy through a pod for the files of the backup.
+    pub(super) fn keep_copy(&self, copy: PodVolumeBackup) {
+        lock(&self.copies).push(copy);
+    }
+
+    /// The copies through pods, in the order they were begun.
+    pub(crate) fn copies(&self) -> Vec<PodVolumeBackup> {
+        std::mem::take(&mut *lock(&self.copies))
     }
 
     pub(super) fn note(&self, info: BackupVolumeInfo) {
@@ -81,6 +105,8 @@ pub(crate) struct BackupContext<'a> {
     /// Whether the backup leaves claims out.
     pub claims_are_left_out: bool,
     pub page_size: u32,
+    /// What copies through pods need.
+    pub copy_means: &'a CopyMeans,
 }
 
 impl BackupContext<'_> {

@@ -38,6 +38,10 @@ impl Infos {
         Self { infos, by_volume, by_claim, by_pod, told: Mutex::default() }
     }
 
+    pub(super) fn all(&self) -> impl Iterator<Item = &BackupVolumeInfo> {
+        self.infos.iter()
+    }
+
     /// Whether nothing is said of persistent volumes, as in a backup of before 1.13.
     pub(super) fn is_without_volumes(&self) -> bool {
         self.by_volume.is_empty()

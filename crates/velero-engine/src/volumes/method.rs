@@ -47,8 +47,19 @@ pub(crate) trait Method: Send + Sync {
         let _ = (backup, pod);
     }
 
-    /// All items of the backup have come by.
-    fn close(&self, backup: &BackupContext<'_>) {
+    /// Whether volumes of a pod are being saved, by its namespace and name.
+    fn is_saving(&self, pod: (&str, &str)) -> bool {
+        let _ = pod;
+        false
+    }
+
+    /// Waits until volumes of a pod are saved, well or not, so that its hooks after it can run.
+    async fn wait_for_pod(&self, pod: (&str, &str)) {
+        let _ = pod;
+    }
+
+    /// All items of the backup have come by and are in the archive: waits for what is still being saved.
+    async fn close(&self, backup: &BackupContext<'_>) {
         let _ = backup;
     }
 
@@ -109,6 +120,16 @@ pub(crate) trait Method: Send + Sync {
     /// A claim was made.
     fn claim_made(&self, restore: &RestoreContext<'_>, target: &Target<'_>, created: &RawItem) {
         let _ = (restore, target, created);
+    }
+
+    /// A pod was made.
+    fn pod_made(&self, restore: &RestoreContext<'_>, target: &Target<'_>, created: &RawItem) {
+        let _ = (restore, target, created);
+    }
+
+    /// All objects of the restore have been made.
+    fn close_restore(&self, restore: &RestoreContext<'_>) {
+        let _ = restore;
     }
 
     /// Where the data of a claim is of which the backup says nothing else, if it does not come back: those of old.

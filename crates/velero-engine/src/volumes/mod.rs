@@ -5,7 +5,7 @@
 //!   ├─ native ── snapshots of volume snapshotter plugins
 //!   ├─ csi ── snapshots of CSI drivers, by the actions on claims
 //!   ├─ data_movement ── snapshots whose data is moved into a repository: not done yet, and said so
-//!   └─ file_system ── copies through the file systems of pods: not done yet, and said so
+//!   └─ file_system ── copies through the file systems of pods, which node agents carry out
 //! backup ── the volumes of a backup: each decided on once, then left to its method
 //! restore ── the volumes of a restore: what the backup says of each, and what becomes of it
 //! saved, after_run ── what a backup has saved: how it ended, and its removal
@@ -22,7 +22,9 @@ mod csi;
 mod data_movement;
 mod error;
 mod file_system;
+mod followed;
 mod infos;
+mod means;
 mod method;
 mod methods;
 mod mounts;
@@ -31,9 +33,10 @@ mod restore;
 mod restore_context;
 mod saved;
 
-pub(crate) use backup::{BackupVolumes, SavedClaim, VolumeSaver};
+pub(crate) use backup::{BackupVolumes, PodPlace, SavedClaim, VolumeSaver};
 pub(crate) use backup_context::{BackupContext, VolumeTypes};
 pub(crate) use error::VolumeError;
+pub use means::{CopyMeans, RepositoryKeeper};
 pub use saved::{AfterRun, SavedVolumes};
 
 pub(crate) use restore::{RestoreVolumes, VolumeRestorer};

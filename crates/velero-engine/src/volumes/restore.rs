@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 use velero_api::FeatureFlags;
-use velero_api::records::{BackupVolumeInfo, Snapshot};
+use velero_api::records::{BackupVolumeInfo, PodVolumeInfo, Snapshot};
 use velero_api::v1::RestoreSpec;
 use velero_cluster::RawItem;
 use velero_plugin::item::text;
+use velero_rules::pod_volumes::copy_obstacle;
 
 use super::method::Method;
 use super::methods::{Given, methods};
@@ -44,6 +45,16 @@ impl VolumeRestorer<'_> {
     pub(crate) fn claim_made(&self, target: &Target<'_>, created: &RawItem) {
         self.volumes.methods.iter().for_each(|method| method.claim_made(&self.context, target, created));
     }
+
+    /// Takes notice of a pod that was made.
+    pub(crate) fn pod_made(&self, target: &Target<'_>, created: &RawItem) {
+        self.volumes.methods.iter().for_each(|method| method.pod_made(&self.context, target, created));
+    }
+
+    /// Says what there is to say once all objects have been made.
+    pub(crate) fn close(&self) {
+        self.volumes.methods.iter().for_each(|method| method.close_restore(&self.context));
+    }
 }
 
 /// What is known of a volume, and where that is told of.
@@ -60,6 +71,17 @@ impl RestoreVolumes {
             notes: RestoreNotes::new(infos, spec, features),
             methods: methods(Given { snapshots, ..Given::default() }),
         }
+    }
+
+    /// Fills no volumes from copies: the restore leaves volumes or claims out.
+    pub(crate) fn leave_copies(&mut self) {
+        self.notes.wishes.restore_copies = false;
+    }
+
+    /// The copies of volumes of pods that the restore puts back.
+    pub(crate) fn copies(&self) -> Vec<PodVolumeInfo> {
+        let wanted = self.notes.infos.all().filter(|_| self.notes.wishes.restore_copies);
+        wanted.filter_map(|info| info.pvb_info.clone()).filter(|copy| copy_obstacle(copy).is_none()).collect()
     }
 
     /// Decides about a volume, prepares it if it is to be made, and remembers if its claim gets a new one.

@@ -8,12 +8,13 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use velero_api::FeatureFlags;
 use velero_api::records::{BackupVolumeInfo, RestoreVolumeInfo};
-use velero_api::v1::RestoreSpec;
+use velero_api::v1::{Restore, RestoreSpec};
 use velero_cluster::Cluster;
 use velero_plugin::Actions;
 use velero_plugin::item::{object_mut, text};
 
 use super::infos::Infos;
+use super::means::CopyMeans;
 use crate::restore::Pace;
 use crate::restore::object::reset_binding;
 use crate::{Journal, lock};
@@ -45,6 +46,8 @@ impl VolumeVerdict {
 pub(crate) struct Wishes {
     /// Whether it brings data back.
     pub restore_data: bool,
+    /// Whether it fills volumes from copies: it wants data, and neither volumes nor claims are left out.
+    pub restore_copies: bool,
     /// The features of the server.
     pub features: FeatureFlags,
 }
@@ -74,6 +77,9 @@ pub(crate) struct RestoreNotes {
 /// What is known to methods of the restore whose volumes they make.
 pub(crate) struct RestoreContext<'a> {
     pub volumes: &'a RestoreNotes,
+    pub restore: &'a Restore,
+    /// The location of the backup.
+    pub location: &'a str,
     pub cluster: &'a Cluster,
     pub actions: &'a Actions,
     pub journal: &'a Journal,
@@ -86,12 +92,20 @@ pub(crate) struct RestoreContext<'a> {
     pub terminating_timeout: Duration,
     /// What goes on in the background when the restore is done.
     pub tasks: &'a Mutex<JoinSet<()>>,
+    /// What copies through pods need.
+    pub copy_means: &'a CopyMeans,
+    /// Volumes that are filled in the background.
+    pub fillings: &'a Mutex<JoinSet<Vec<RestoreVolumeInfo>>>,
 }
 
 impl RestoreNotes {
     pub(super) fn new(infos: Vec<BackupVolumeInfo>, spec: &RestoreSpec, features: &FeatureFlags) -> Self {
         Self {
-            wishes: Wishes { restore_data: spec.restore_pvs != Some(false), features: features.clone() },
+            wishes: Wishes {
+                restore_data: spec.restore_pvs != Some(false),
+                restore_copies: spec.restore_pvs != Some(false),
+                features: features.clone(),
+            },
             infos: Infos::new(infos),
             mapping: spec.namespace_mapping.clone(),
             anew: Mutex::default(),
@@ -118,6 +132,11 @@ impl RestoreNotes {
     /// What is known of the volumes that a claim had.
     pub(super) fn of_claim(&self, namespace: &str, claim: &str) -> impl Iterator<Item = &BackupVolumeInfo> {
         self.infos.of_claim(namespace, claim).map(|(_, info)| info)
+    }
+
+    /// What is known of the volumes that a pod had.
+    pub(super) fn of_pod(&self, namespace: &str, pod: &str) -> impl Iterator<Item = &BackupVolumeInfo> {
+        self.infos.of_pod(namespace, pod).map(|(_, info)| info)
     }
 
     /// The volumes that were made of what was saved, by name.

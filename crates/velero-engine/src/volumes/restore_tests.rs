@@ -27,7 +27,7 @@ fn the_way_it_was_backed_up_decides_then_the_reclaim_policy() {
             Some(PodVolumeBackup),
             None,
             "Retain",
-            VolumeVerdict::AnewWithData("a pod volume backup, which this version cannot restore"),
+            VolumeVerdict::AnewWithData("a copy of which the backup has no record"),
         ),
         (Some(PodVolumeBackup), Some(false), "Retain", VolumeVerdict::Anew),
         (
@@ -131,7 +131,7 @@ fn of_original(infos: Vec<BackupVolumeInfo>) -> RestoreVolumes {
     RestoreVolumes::new(infos, Vec::new(), &RestoreSpec::default(), &FeatureFlags::default())
 }
 
-const COPY: &str = "a pod volume backup, which this version cannot restore";
+const COPY: &str = "a restic repository, which only Velero up to 1.18 can restore";
 
 #[test]
 fn copies_of_volumes_without_a_persistent_one_are_told_with_their_pod() {
@@ -178,4 +178,30 @@ fn a_backup_without_a_file_about_volumes_is_judged_by_its_copies_and_by_what_its
     assert_eq!(volumes.left_by_work(&upload).map(|left| left.claim), Some(("shop", "disk")));
     let moved = BackupVolumeInfo { snapshot_data_moved: true, ..copy("pv-9", "disk", "web", "disk", "s") };
     assert!(of_original(vec![moved]).left_by_work(&upload).is_none(), "the file about volumes tells of it");
+}
+
+fn by_kopia(mut info: BackupVolumeInfo) -> BackupVolumeInfo {
+    if let Some(copy) = &mut info.pvb_info {
+        copy.uploader_type = "kopia".to_owned();
+    }
+    info
+}
+
+#[test]
+fn a_copy_in_a_kopia_repository_is_left_to_the_pod_that_brings_it_back() {
+    let infos = || vec![by_kopia(copy("pv-1", "data", "web", "data", "k1")), copy("", "", "web", "logs", "s2")];
+    let volumes = of_original(infos());
+    assert_eq!(volumes.handle(&mut volume("Retain")), VolumeVerdict::Anew);
+    let copies: Vec<String> = volumes.copies().into_iter().map(|copy| copy.volume_name).collect();
+    assert_eq!(copies, ["data"], "restic is not read");
+    assert_eq!(volumes.left_of_claim("shop", &json!({"metadata": {"name": "data"}})), None);
+    assert_eq!(volumes.left_of_pod("shop", "web"), [("logs".to_owned(), COPY)]);
+    let mut failed = by_kopia(copy("pv-1", "data", "web", "data", ""));
+    failed.result = Some(velero_api::records::VolumeResult::Failed);
+    let failed = of_original(vec![failed]).handle(&mut volume("Retain"));
+    assert_eq!(failed, VolumeVerdict::AnewWithData("no copy, for that of the backup failed"));
+    let mut unwanted = of_original(infos());
+    unwanted.leave_copies();
+    assert_eq!(unwanted.handle(&mut volume("Retain")), VolumeVerdict::Anew);
+    assert!(unwanted.copies().is_empty() && unwanted.left_of_pod("shop", "web").is_empty(), "the claims are left out");
 }

@@ -2,7 +2,7 @@
 
 use velero_api::FeatureFlags;
 use velero_api::records::{BackupVolumeInfo, Snapshot, VolumeMethod};
-use velero_api::v1::Backup;
+use velero_api::v1::{Backup, PodVolumeBackup};
 use velero_plugin::{Actions, VolumeKeeper};
 
 /// What the files of a backup say of its volumes.
@@ -12,6 +12,8 @@ pub struct SavedVolumes {
     pub infos: Vec<BackupVolumeInfo>,
     /// The native snapshots, those that failed included.
     pub snapshots: Vec<Snapshot>,
+    /// The copies through pods, those that failed included.
+    pub copies: Vec<PodVolumeBackup>,
 }
 
 impl SavedVolumes {

@@ -9,7 +9,7 @@ use super::{PolicyError, invalid, null_as_empty};
 use crate::quantity::Quantity;
 
 /// The volume sources a policy can name, as they are spelt in a PersistentVolume or a pod.
-const VOLUME_TYPES: [&str; 28] = [
+const VOLUME_TYPES: [&str; 29] = [
     "awsElasticBlockStore",
     "azureDisk",
     "azureFile",
@@ -27,6 +27,7 @@ const VOLUME_TYPES: [&str; 28] = [
     "gitRepo",
     "glusterfs",
     "hostPath",
+    "image",
     "iscsi",
     "local",
     "nfs",

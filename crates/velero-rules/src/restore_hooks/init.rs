@@ -6,9 +6,7 @@ use velero_api::annotations::restore_init_hook;
 
 use super::text;
 use crate::hooks::parse_command;
-
-/// The init containers that wait for the volumes of a restored pod, by their names now and in older versions.
-const WAIT_CONTAINERS: [&str; 2] = ["restore-wait", "restic-wait"];
+use crate::pod_volumes::is_wait_container;
 
 /// How many bytes of a hash tell the containers of pods apart.
 const SUFFIX_BYTES: usize = 4;
@@ -35,7 +33,7 @@ pub fn insert_init_containers(pod: &mut Value, containers: Vec<Value>) {
         Some(Value::Array(existing)) => existing,
         _ => Vec::new(),
     };
-    let waits = existing.first().is_some_and(|first| WAIT_CONTAINERS.contains(&text(&first["name"])));
+    let waits = existing.first().is_some_and(is_wait_container);
     let place = usize::from(waits);
     existing.splice(place..place, containers);
     spec.insert("initContainers".to_owned(), Value::Array(existing));

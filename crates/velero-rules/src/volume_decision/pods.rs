@@ -14,7 +14,7 @@ use super::VolumeRules;
 use crate::resource_policies::{VolumeActionType, VolumeData};
 
 /// The types of volumes that are made of something else, or that no other pod can look into.
-const NEVER_COPIED: [&str; 5] = ["hostPath", "secret", "configMap", "projected", "downwardAPI"];
+const NEVER_COPIED: [&str; 6] = ["hostPath", "secret", "configMap", "projected", "downwardAPI", "image"];
 /// How the volume was named in which pods of old had the token of their service account.
 const TOKEN_PREFIX: &str = "default-token";
 
@@ -67,6 +67,8 @@ pub enum Obstacle {
     Type,
     /// The pod does not run, so its volumes are nowhere mounted.
     NotRunning,
+    /// The pod has ended, and is never restored.
+    Ended,
     /// It lies on the disk of the node.
     HostPath,
     /// It has no file system.
@@ -81,6 +83,7 @@ impl Obstacle {
         match self {
             Self::Type => "volumes of its type are never copied",
             Self::NotRunning => "the pod does not run",
+            Self::Ended => "the pod has ended",
             Self::HostPath => "it is a folder of the node (hostPath)",
             Self::Block => "it is a block device without a file system",
             Self::NotMounted => "no container of the pod mounts it",
@@ -123,8 +126,8 @@ impl PodVolume {
 pub struct PodVolumes {
     /// All of them.
     pub volumes: Vec<PodVolume>,
-    /// Whether the pod runs.
-    pub is_running: bool,
+    /// The phase of the pod, such as `Running`.
+    pub phase: String,
     /// Volumes that the pod asks to be copied and does not have.
     pub unknown: Vec<String>,
 }
@@ -156,7 +159,7 @@ impl PodVolumes {
         let volumes: Vec<PodVolume> = spec.volumes.into_iter().flatten().map(volume).collect();
         let is_unknown = |name: &&&str| !volumes.iter().any(|volume| volume.name == **name);
         let unknown = included.iter().filter(is_unknown).map(|name| (*name).to_owned()).collect();
-        Ok(Self { volumes, is_running: status.phase.as_deref() == Some("Running"), unknown })
+        Ok(Self { volumes, phase: status.phase.unwrap_or_default(), unknown })
     }
 }
 
@@ -179,7 +182,8 @@ impl VolumeRules<'_> {
             None => AskedBy::Pod,
         };
         let obstacle = match data {
-            _ if !pod.is_running => Obstacle::NotRunning,
+            _ if matches!(pod.phase.as_str(), "Succeeded" | "Failed") => Obstacle::Ended,
+            _ if pod.phase != "Running" => Obstacle::NotRunning,
             data if data.volume_type == "hostPath" => Obstacle::HostPath,
             data if data.claim_volume_mode == "Block" => Obstacle::Block,
             _ if !volume.is_mounted => Obstacle::NotMounted,

@@ -12,6 +12,7 @@
 //! | `velero.io/init-restore-hook` | pods | adds init containers |
 //! | `velero.io/job` | jobs | drops the labels of the old job's identity |
 //! | `velero.io/pod` | pods | frees it from its node and its old token; adds the priority class |
+//! | `velero.io/pod-volume-restore` | pods | lets it wait until its volumes are filled from copies |
 //! | `velero.io/pvc` | claims | drops what ties it to its past; adds its volume |
 //! | `velero.io/secret` | secrets | keeps out or empties tokens of service accounts |
 //! | `velero.io/service` | services | gives up addresses and ports that the old cluster chose |
@@ -29,6 +30,7 @@ pub mod init_restore_hook;
 pub mod job;
 mod lookup;
 pub mod pod;
+pub mod pod_volume_restore;
 pub mod pvc;
 pub mod role_bindings;
 pub mod secret;
@@ -52,6 +54,7 @@ pub(crate) fn actions(cluster: &Cluster, namespace: &str) -> Vec<Arc<dyn Restore
         Arc::new(init_restore_hook::RestoreAction),
         Arc::new(job::RestoreAction),
         Arc::new(pod::RestoreAction),
+        Arc::new(pod_volume_restore::RestoreAction::new(cluster, namespace)),
         Arc::new(pvc::RestoreAction),
         Arc::new(role_bindings::RestoreAction::of_cluster()),
         Arc::new(role_bindings::RestoreAction::of_namespaces()),

@@ -90,6 +90,7 @@ impl Scene {
             recorder: Default::default(),
             limits: Default::default(),
             owed_hooks: Default::default(),
+            copy_means: Default::default(),
         }
     }
 

@@ -72,6 +72,7 @@ pub async fn request(cluster: &Cluster, spec: RestoreSpec, extra: Actions) -> Re
         resource_timeout: Duration::from_secs(30),
         terminating_timeout: Duration::from_secs(5),
         limits: Limits::default(),
+        copy_means: Default::default(),
     }
 }
 
@@ -90,7 +91,8 @@ pub async fn try_restore(request: RestoreRequest, archive: Vec<u8>) -> Result<Re
         }
         seen
     });
-    let (outcome, hooks) = restore::run(request, Cursor::new(archive), &journal, sender).await?;
+    let (mut outcome, mut hooks) = restore::run(request, Cursor::new(archive), &journal, sender).await?;
+    outcome.volumes.extend(hooks.wait_for_fillings().await);
     let hooks = hooks.wait().await;
     Ok(Restored { outcome, hooks, journal, seen: watching.await.unwrap() })
 }

@@ -34,6 +34,7 @@ const MATRIX: &str = "
 -            -    yes Running   configMap    not-asked
 -            -    yes Running   projected    not-asked
 -            -    yes Running   downwardAPI  not-asked
+-            -    yes Running   image        not-asked
 -            -    yes Running   token        not-asked
 -            -    yes Running   left-out     not-asked
 copy-all     -    no  Running   configMap    not-asked
@@ -59,8 +60,9 @@ copy-nfs     -    no  Running   claim/nfs    policy
 copy-nfs     -    no  Running   claim/csi    not-asked
 -- what cannot be copied as it is
 -            in   no  Pending   emptyDir     cannot/not-running
--            -    yes Succeeded emptyDir     cannot/not-running
--            -    yes Failed    claim/csi    cannot/not-running
+-            -    yes Succeeded emptyDir     cannot/ended
+-            -    yes Failed    claim/csi    cannot/ended
+-            in   no  Unknown   emptyDir     cannot/not-running
 copy-all     -    no  Pending   claim/csi    cannot/not-running
 -            in   no  Running   claim/hostPath cannot/host-path
 -            in   no  Running   claim/block  cannot/block
@@ -119,6 +121,7 @@ fn decision(name: &str) -> PodVolumeDecision {
         "default" => Copy(AskedBy::Default),
         "cannot/type" => CannotCopy(Obstacle::Type),
         "cannot/not-running" => CannotCopy(Obstacle::NotRunning),
+        "cannot/ended" => CannotCopy(Obstacle::Ended),
         "cannot/host-path" => CannotCopy(Obstacle::HostPath),
         "cannot/block" => CannotCopy(Obstacle::Block),
         "cannot/not-mounted" => CannotCopy(Obstacle::NotMounted),
@@ -160,7 +163,7 @@ fn a_name_must_match_as_a_whole_and_one_that_the_pod_does_not_have_is_told() {
     assert_eq!((data.claim.as_deref(), data.opted_in, data.is_mounted), (Some("c"), false, false));
     assert_eq!((cache.claim.as_deref(), cache.opted_in, cache.is_mounted), (None, true, true));
     assert_eq!(pod.unknown, ["database", "logs"]);
-    assert!(!pod.is_running);
+    assert_eq!(pod.phase, "");
     assert_eq!(PodVolumes::read(b"{}").unwrap(), PodVolumes::default());
     assert!(PodVolumes::read(b"[").is_err());
 }

@@ -1,0 +1,225 @@
+//! One pod whose volumes are filled from copies: asks node agents to do it, and waits until they have.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::Instant;
+use velero_api::metadata::{name, namespace, uid};
+use velero_api::records::{PodVolumeInfo, RestoreVolumeInfo};
+use velero_api::v1::PodVolumeRestore;
+use velero_api::{DataMovePhase, labels, with_causes};
+use velero_cluster::types;
+use velero_plugin::item::text;
+use velero_rules::pod_volumes::{
+    FilledVolume, RunningPod, pod_volume_restore, transfer_name, volume_restore_info, wait_containers,
+};
+
+use super::super::followed::NotSeen;
+use super::create::create;
+use super::filler::{Filler, SeenPod};
+
+/// How long a pod may take to get a node before it is told.
+const SCHEDULING: Duration = Duration::from_secs(600);
+
+/// A volume that is to be filled.
+pub(super) struct Wanted {
+    /// The copy.
+    pub copy: PodVolumeInfo,
+    /// The claim the volume is made of.
+    pub claim: Option<String>,
+}
+
+/// A pod whose volumes are filled.
+pub(super) struct FilledPod {
+    pub filler: Arc<Filler>,
+    /// The namespace the pod had in the backup.
+    pub source: String,
+    pub pod: RunningPod,
+}
+
+/// A volume whose filling was asked for.
+struct Begun {
+    filling: PodVolumeRestore,
+    claim: Option<String>,
+}
+
+impl FilledPod {
+    /// Fills the volumes; what goes wrong is told. Gives what the files of the restore say of them.
+    pub(super) async fn fill(self, wanted: Vec<Wanted>) -> Vec<RestoreVolumeInfo> {
+        if let Err(problem) = self.obstacle().await {
+            wanted.iter().for_each(|wanted| self.fail(&wanted.copy.volume_name, &problem));
+            return Vec::new();
+        }
+        let mut begun = Vec::new();
+        for Wanted { copy, claim } in wanted {
+            match self.ask(&copy, claim.as_deref()).await {
+                Ok(filling) => begun.push(Begun { filling, claim }),
+                Err(problem) => self.fail(&copy.volume_name, &problem),
+            }
+        }
+        self.wait(begun).await
+    }
+
+    /// Waits until all volumes are filled, or until it is clear that they never will be.
+    async fn wait(&self, begun: Vec<Begun>) -> Vec<RestoreVolumeInfo> {
+        let mut infos = Vec::new();
+        let mut unreachable = pin!(self.unreachable());
+        let mut lost: Option<String> = None;
+        for Begun { filling, claim } in begun {
+            let ended = match &lost {
+                Some(problem) if !self.has_ended(&filling) => Err(problem.clone()),
+                _ => tokio::select! {
+                    biased;
+                    ended = self.end(&filling) => ended,
+                    problem = &mut unreachable, if lost.is_none() => Err(lost.insert(problem).clone()),
+                },
+            };
+            let last = match ended {
+                Ok(ended) => ended,
+                Err(problem) => {
+                    self.cancel(&filling).await;
+                    self.fail(&filling.spec.volume, &problem);
+                    self.last(&filling).unwrap_or(filling)
+                }
+            };
+            infos.push(self.info(&last, claim.as_deref()).await);
+        }
+        infos
+    }
+
+    /// What the files of the restore say of a volume.
+    async fn info(&self, filling: &PodVolumeRestore, claim: Option<&str>) -> RestoreVolumeInfo {
+        let mut info = volume_restore_info(filling, claim);
+        if let Some(claim) = claim {
+            let claim = types::PERSISTENT_VOLUME_CLAIMS.item(Some(&self.pod.namespace), claim);
+            let claim = self.filler.cluster.get(claim).await.ok().flatten().unwrap_or_default();
+            info.pv_name = text(&claim, "/spec/volumeName").to_owned();
+        }
+        info
+    }
+
+    fn last(&self, filling: &PodVolumeRestore) -> Option<PodVolumeRestore> {
+        self.filler.transfers.last(namespace(filling), name(filling))
+    }
+
+    fn has_ended(&self, filling: &PodVolumeRestore) -> bool {
+        self.last(filling).is_some_and(|last| last.status.phase().is_terminal())
+    }
+
+    /// Why nobody can fill the volumes; nothing when that is possible.
+    async fn obstacle(&self) -> Result<(), String> {
+        let filler = &self.filler;
+        filler.agents.check_any().await.map_err(|missing| missing.to_string())?;
+        filler.repositories.ensure(&filler.means, &self.source, &filler.location).await
+    }
+
+    /// Asks for a volume to be filled.
+    async fn ask(&self, copy: &PodVolumeInfo, claim: Option<&str>) -> Result<PodVolumeRestore, String> {
+        let Filler { cluster, restore, location, .. } = &*self.filler;
+        let claim_uid = match claim {
+            None => None,
+            Some(claim) => {
+                let item = types::PERSISTENT_VOLUME_CLAIMS.item(Some(&self.pod.namespace), claim);
+                let found = cluster.get(item).await;
+                let found = found.map_err(|error| format!("its claim cannot be read: {}", with_causes(&error)))?;
+                let found = found.ok_or_else(|| format!("its claim {claim} does not exist"))?;
+                Some(text(&found, "/metadata/uid").to_owned())
+            }
+        };
+        let volume = FilledVolume { copy, claim_uid: claim_uid.as_deref(), location };
+        let wanted = pod_volume_restore(restore, &self.pod, volume);
+        let wanted = serde_json::to_value(&wanted).map_err(|error| with_causes(&error))?;
+        let names =
+            |attempt| transfer_name(name(restore), uid(restore), &self.pod.uid, &copy.volume_name, attempt);
+        let made = create(cluster, &types::POD_VOLUME_RESTORES, wanted, labels::RESTORE_UID, names).await;
+        let made = made.map_err(|error| format!("its PodVolumeRestore cannot be made: {}", with_causes(&error)))?;
+        serde_json::from_value(made).map_err(|error| format!("its PodVolumeRestore cannot be read: {error}"))
+    }
+
+    /// Ends when it is clear that nobody can fill the volumes of the pod, and says why.
+    async fn unreachable(&self) -> String {
+        let place = (self.pod.namespace.as_str(), self.pod.name.as_str());
+        let pods = &self.filler.pods;
+        let is_placed = |pod: &SeenPod| !pod.node.is_empty() || pod.is_over;
+        let soon = self.filler.deadline.min(Instant::now() + SCHEDULING);
+        let mut seen = pods.until(place, soon, is_placed).await;
+        if let Err(NotSeen::Late(_)) = seen {
+            self.filler.journal.warning().resource("pods").name(place.1).namespace(Some(place.0)).message(&format!(
+                "pod {}/{} has no node after {SCHEDULING:?}, and its volumes are filled only when it has one; its events say \
+                 what it waits for",
+                place.0, place.1
+            ));
+            seen = pods.until(place, self.filler.deadline, is_placed).await;
+        }
+        match seen {
+            Ok(pod) if !pod.is_over => match self.filler.agents.check(&pod.node).await {
+                Err(missing) => missing.to_string(),
+                Ok(()) => match pods.until(place, self.filler.deadline, |pod| pod.is_over).await {
+                    Ok(_) | Err(NotSeen::Gone) => over(),
+                    Err(_) => std::future::pending().await,
+                },
+            },
+            Ok(_) | Err(NotSeen::Gone) => over(),
+            // The volumes themselves tell when their time is over.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Waits until a volume is filled; an error says why it is not.
+    async fn end(&self, filling: &PodVolumeRestore) -> Result<PodVolumeRestore, String> {
+        let (own, name) = (namespace(filling), name(filling));
+        let has_ended = |filling: &PodVolumeRestore| filling.status.phase().is_terminal();
+        let ended = match self.filler.transfers.until((own, name), self.filler.deadline, has_ended).await {
+            Ok(ended) => ended,
+            Err(NotSeen::Gone) => return Err(format!("its PodVolumeRestore {name} was deleted before it had ended")),
+            Err(NotSeen::Unknown(problem)) => {
+                return Err(format!("it cannot be seen how its PodVolumeRestore {name} has ended: {problem}"));
+            }
+            Err(NotSeen::Late(last)) => {
+                let phase = last.map_or(DataMovePhase::New, |last| last.status.phase().clone());
+                return Err(format!(
+                    "its PodVolumeRestore {name} was still {phase} when the time of the restore for copies was over, and is \
+                     cancelled; give it more with --fs-backup-timeout of the server or the annotation \
+                     velero.io/pod-volume-timeout"
+                ));
+            }
+        };
+        match ended.status.phase() {
+            DataMovePhase::Completed => Ok(ended),
+            DataMovePhase::Canceled => {
+                Err(format!("its PodVolumeRestore {name} was cancelled: {}", ended.status.message))
+            }
+            _ => Err(format!("its PodVolumeRestore {name} failed: {}", ended.status.message)),
+        }
+    }
+
+    /// Tells a node agent that nobody waits for a volume any more.
+    async fn cancel(&self, filling: &PodVolumeRestore) {
+        let (own, name) = (namespace(filling), name(filling));
+        if self.has_ended(filling) {
+            return;
+        }
+        let patch = json!({"metadata": {"uid": uid(filling)}, "spec": {"cancel": true}});
+        let item = types::POD_VOLUME_RESTORES.item(Some(own), name);
+        if let Err(error) = self.filler.cluster.merge_patch(item, &patch).await {
+            let entry = self.filler.journal.warning().error(&with_causes(&error));
+            entry.message(&format!("PodVolumeRestore {name} could not be cancelled"));
+        }
+    }
+
+    fn fail(&self, volume: &str, problem: &str) {
+        let (namespace, pod) = (&self.pod.namespace, &self.pod.name);
+        let waits = wait_containers()[0];
+        let entry = self.filler.journal.error().resource("pods").name(pod).namespace(Some(namespace));
+        entry.message(&format!(
+            "the data of volume {volume} of pod {namespace}/{pod} is not restored: {problem}. The pod waits for it in its init \
+             container {waits}; delete the pod and restore it again once that is put right"
+        ));
+    }
+}
+
+fn over() -> String {
+    "the pod ended or was deleted before its volumes were filled".to_owned()
+}

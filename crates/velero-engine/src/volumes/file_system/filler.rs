@@ -1,0 +1,92 @@
+//! What it takes to fill the volumes of pods from copies, also when the last object of the restore is made.
+
+use serde_json::Value;
+use tokio::time::Instant;
+use velero_api::labels;
+use velero_api::metadata::{name, namespace, uid};
+use velero_api::v1::{PodVolumeRestore, Restore};
+use velero_cluster::{Cluster, types};
+use velero_plugin::item::text;
+
+use super::super::followed::Followed;
+use super::super::means::CopyMeans;
+use super::super::restore_context::RestoreContext;
+use super::agents::Agents;
+use super::repositories::Repositories;
+use crate::Journal;
+
+/// What it takes to fill the volumes of pods.
+pub(super) struct Filler {
+    pub cluster: Cluster,
+    pub journal: Journal,
+    pub restore: Restore,
+    /// The location of the backup.
+    pub location: String,
+    pub means: CopyMeans,
+    pub agents: Agents,
+    pub repositories: Repositories,
+    pub transfers: Followed<PodVolumeRestore>,
+    pub pods: Followed<SeenPod>,
+    pub deadline: Instant,
+}
+
+/// What is seen of a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct SeenPod {
+    pub node: String,
+    /// Whether it has ended, or is going away: then nobody can fill its volumes.
+    pub is_over: bool,
+}
+
+impl SeenPod {
+    fn read(pod: &Value) -> Self {
+        let is_over = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
+            || !text(pod, "/metadata/deletionTimestamp").is_empty();
+        Self { node: text(pod, "/spec/nodeName").to_owned(), is_over }
+    }
+}
+
+impl Filler {
+    /// That of a restore, from now on.
+    pub(super) fn new(restore: &RestoreContext<'_>, started: Instant) -> Self {
+        let (cluster, own) = (restore.cluster, namespace(restore.restore));
+        let of_restore = format!("{}={}", labels::RESTORE_UID, uid(restore.restore));
+        let restored = format!("{}={}", labels::RESTORE_NAME, labels::valid_value(name(restore.restore)));
+        let timeout = restore.copy_means.timeout_of(&restore.restore.metadata, restore.journal);
+        Self {
+            cluster: cluster.clone(),
+            journal: restore.journal.clone(),
+            restore: restore.restore.clone(),
+            location: restore.location.to_owned(),
+            means: restore.copy_means.clone(),
+            agents: Agents::new(cluster, own),
+            repositories: Repositories::default(),
+            transfers: Followed::new(cluster, &types::POD_VOLUME_RESTORES, Some(own), of_restore, read),
+            pods: Followed::new(cluster, &types::PODS, None, restored, SeenPod::read),
+            deadline: started + timeout,
+        }
+    }
+}
+
+fn read(filling: &Value) -> PodVolumeRestore {
+    serde_json::from_value(filling.clone()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_that_has_ended_or_goes_away_cannot_be_filled() {
+        for (pod, node, is_over) in [
+            (json!({"spec": {"nodeName": "n"}, "status": {"phase": "Pending"}}), "n", false),
+            (json!({"spec": {}, "status": {"phase": "Pending"}}), "", false),
+            (json!({"spec": {"nodeName": "n"}, "status": {"phase": "Failed"}}), "n", true),
+            (json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {}}), "", true),
+        ] {
+            assert_eq!(SeenPod::read(&pod), SeenPod { node: node.to_owned(), is_over }, "{pod}");
+        }
+    }
+}
