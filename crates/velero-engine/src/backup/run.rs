@@ -173,7 +173,11 @@ impl Run {
             hook_status: self.hooks.status(),
             failed_items: closing.failed,
             skipped_items: closing.skipped,
-            saved: SavedVolumes { infos: self.volumes.notes.infos(), snapshots: self.request.recorder.snapshots.all() },
+            saved: SavedVolumes {
+                infos: self.volumes.notes.infos(),
+                snapshots: self.request.recorder.snapshots.all(),
+                ..SavedVolumes::default()
+            },
         }
     }
 }

@@ -132,6 +132,7 @@ impl Run {
     pub(super) fn volume_context(&self) -> VolumeRestorer<'_> {
         let context = RestoreContext {
             volumes: &self.volumes.notes,
+            restore: &self.request.restore,
             cluster: &self.request.cluster,
             actions: &self.request.actions,
             journal: &self.journal,
@@ -225,10 +226,10 @@ impl Run {
         self.journal.info().item(item.reference()).message(message);
     }
 
-    pub(super) fn record_operation(&self, item: &Item, action: &str, operation_id: Option<String>) {
-        let Some(operation_id) = operation_id.filter(|id| !id.is_empty()) else {
+    pub(super) fn record_operation(&self, item: &Item, action: &str, operation_id: String) {
+        if operation_id.is_empty() {
             return;
-        };
+        }
         let (resource, group) = item.resource.split_once('.').unwrap_or((&item.resource, ""));
         let spec = RestoreOperationSpec {
             restore_name: self.restore_name.clone(),

@@ -118,6 +118,7 @@ mod tests {
         let mut saved = SavedVolumes {
             infos: vec![volume("a", Some(NativeSnapshotInfo::default())), volume("b", None)],
             snapshots: vec![snapshot("a", "1", SnapshotPhase::New), snapshot("b", "2", SnapshotPhase::New)],
+            ..SavedVolumes::default()
         };
         assert!(saved.settle(&[operation("disk", "2", OperationPhase::Completed)]));
         assert_eq!(saved.infos[0].result, Some(VolumeResult::Failed));

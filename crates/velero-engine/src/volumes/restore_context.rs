@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use velero_api::FeatureFlags;
 use velero_api::records::{BackupVolumeInfo, RestoreVolumeInfo};
-use velero_api::v1::RestoreSpec;
+use velero_api::v1::{Restore, RestoreSpec};
 use velero_cluster::Cluster;
 use velero_plugin::Actions;
 use velero_plugin::item::{object_mut, text};
@@ -74,6 +74,7 @@ pub(crate) struct RestoreNotes {
 /// What is known to methods of the restore whose volumes they make.
 pub(crate) struct RestoreContext<'a> {
     pub volumes: &'a RestoreNotes,
+    pub restore: &'a Restore,
     pub cluster: &'a Cluster,
     pub actions: &'a Actions,
     pub journal: &'a Journal,
