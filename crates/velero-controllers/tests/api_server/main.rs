@@ -14,6 +14,7 @@ mod locations;
 mod lossy_proxy;
 mod lost_answers;
 mod missing_types;
+mod moved_snapshots;
 mod operation_endings;
 mod operation_records;
 mod operation_restarts;
