@@ -2,7 +2,7 @@
 //!
 //! A volume policy that matches decides alone. Otherwise a volume that some pod wants to be copied through its file
 //! system gets no snapshot, and any other gets one unless the backup wants none. With the CSI feature, the snapshots of
-//! CSI volumes are the business of the actions on their claims.
+//! CSI volumes are the business of the actions on their claims, and their data can be moved into a repository.
 
 pub mod pods;
 
@@ -15,16 +15,12 @@ use crate::resource_policies::{ResourcePolicies, VolumeActionType, VolumeData};
 /// What is done with the data of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VolumeDecision {
-    /// A volume snapshotter takes a snapshot.
-    Snapshot {
-        /// Whether the backup wants the data to be moved, which no snapshotter does.
-        stays_unmoved: bool,
-    },
+    /// A volume snapshotter takes a snapshot. Its data stays where that is, whatever the backup wants.
+    Snapshot,
     /// The actions on its claim take a CSI snapshot.
-    CsiSnapshot {
-        /// Whether the backup wants the data to be moved.
-        stays_unmoved: bool,
-    },
+    CsiSnapshot,
+    /// The actions on its claim take a CSI snapshot, and its data is moved into a repository.
+    MovedSnapshot,
     /// It is copied through the file system of a pod.
     FsBackup,
     /// It stays out of the backup.
@@ -107,8 +103,9 @@ impl<'a> VolumeRules<'a> {
             None => {}
         }
         match self.csi && volume.csi.is_some() {
-            true => VolumeDecision::CsiSnapshot { stays_unmoved: self.snapshot_move_data },
-            false => VolumeDecision::Snapshot { stays_unmoved: self.snapshot_move_data },
+            true if self.snapshot_move_data => VolumeDecision::MovedSnapshot,
+            true => VolumeDecision::CsiSnapshot,
+            false => VolumeDecision::Snapshot,
         }
     }
 }

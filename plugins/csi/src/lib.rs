@@ -2,23 +2,26 @@
 //!
 //! | action | on | does |
 //! |---|---|---|
-//! | `velero.io/csi-pvc-backupper` | claims | takes a snapshot of the volume, alone or with its group |
+//! | `velero.io/csi-pvc-backupper` | claims | takes a snapshot of the volume, alone or with its group; lets its data be moved |
 //! | `velero.io/csi-volumesnapshot-backupper` | snapshots | notes what a restore needs; the operation ends when it is ready |
 //! | `velero.io/csi-volumesnapshotcontent-backupper` | contents | adds the secret the driver deletes with |
 //! | `velero.io/csi-volumesnapshotclass-backupper` | classes | adds the secret the driver lists with |
-//! | `velero.io/csi-pvc-restorer` | claims | lets the new volume be made of the snapshot |
+//! | `velero.io/csi-pvc-restorer` | claims | lets the new volume be made of the snapshot, or filled by a data mover |
+//! | `velero.io/dataupload` | DataUploads | tells where the data of a claim was moved |
 //! | `velero.io/csi-volumesnapshot-restorer` | snapshots | binds it to the content made of the handle |
 //! | `velero.io/csi-volumesnapshotcontent-restorer` | contents | points it to the snapshot the driver holds |
 //! | `velero.io/csi-volumesnapshotclass-restorer` | classes | adds the secret the driver lists with |
 //! | `velero.io/csi-volumesnapshotcontent-delete` | contents | lets the driver delete its snapshot |
 //!
 //! A snapshot's objects live in the cluster only until the backup is finished: then they are in the archive, and what
-//! the driver holds is found by its handle. `keeper` removes those of backups that never get there.
+//! the driver holds is found by its handle. `keeper` removes those of backups that never get there. With `snapshotMoveData`
+//! the data goes into a repository (`movement`), and nothing stays with the driver.
 
 pub mod backup;
 mod classes;
 pub mod delete;
 mod keeper;
+mod movement;
 mod objects;
 mod removal;
 pub mod restore;

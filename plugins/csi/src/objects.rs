@@ -26,6 +26,10 @@ pub(crate) static CONTENTS: LazyLock<ResourceType> =
 pub(crate) static CLASSES: LazyLock<ResourceType> =
     LazyLock::new(|| ResourceType::new(VERSION, "VolumeSnapshotClass", "volumesnapshotclasses", false));
 
+/// Backups.
+pub(crate) static BACKUPS: LazyLock<ResourceType> =
+    LazyLock::new(|| ResourceType::new("velero.io/v1", "Backup", "backups", true));
+
 /// The namespace and name of an item.
 pub(crate) fn identity(item: &Value) -> (&str, &str) {
     (namespace(item), name(item))

@@ -15,6 +15,7 @@ use velero_cluster::{Cluster, Error as ClusterError, ResourceType};
 use velero_plugin::Result;
 use velero_plugin::item::{annotation, label, text};
 
+use crate::movement::{Held, moves_data};
 use crate::objects::{CONTENTS, SNAPSHOTS, bound_content, identity, is_ready, list};
 
 /// How many snapshots are removed at the same time.
@@ -62,13 +63,18 @@ async fn ask_again(cluster: &Cluster, content: &str) -> Result<()> {
 }
 
 /// Removes the objects of the snapshots of a backup that is stored. What the driver holds stays where it can be used;
-/// a snapshot that never became usable is removed for good.
+/// a snapshot that never became usable is removed for good, and so is one whose data was moved or should have been. Those
+/// that a data mover still has are its own to remove.
 pub(crate) async fn release_of_backup(cluster: &Cluster, backup: &Backup) -> Result<()> {
-    let snapshots = of_backup(cluster, &SNAPSHOTS, backup).await?;
+    let mut snapshots = of_backup(cluster, &SNAPSHOTS, backup).await?;
+    if moves_data(backup) && !snapshots.is_empty() {
+        let held = Held::of_backup(cluster, backup).await?;
+        snapshots.retain(|snapshot| !held.has(snapshot));
+    }
     let mut removals: Vec<BoxFuture<'_, Result<()>>> = Vec::with_capacity(snapshots.len());
     for snapshot in &snapshots {
         let (namespace, name) = identity(snapshot);
-        removals.push(match is_ready(snapshot) {
+        removals.push(match is_ready(snapshot) && !moves_data(backup) {
             true => release(cluster, snapshot).boxed(),
             false => discard(cluster, namespace, name).boxed(),
         });

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use velero_api::metadata::name;
-use velero_api::records::{BackupOperation, ResourceIdentifier, ResourceList};
+use velero_api::records::{BackupOperation, OperationPhase, ResourceIdentifier, ResourceList};
 use velero_api::v1::Backup;
+use velero_api::v2alpha1::DataUpload;
 use velero_archive::{BackupFile, Limits};
+use velero_cluster::ItemRef;
 use velero_engine::Journal;
 use velero_engine::backup::{Finalized, finalize};
 use velero_store::{BackupStore, Error as StoreError, blocking_reader, pipe};
@@ -17,19 +19,19 @@ use crate::runtime::clock;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
 
-/// Reads the items again that operations have changed, and puts them into the archive. What goes wrong is in the
-/// journal, unless another try may help.
+/// Reads the items again that operations have changed, and puts them into the archive; gives the DataUploads among them. What
+/// goes wrong is in the journal, unless another try may help.
 pub(super) async fn update_archive(
     context: &Context,
     backup: &Backup,
     store: &BackupStore,
     operations: &[BackupOperation],
     journal: &Journal,
-) -> Result<()> {
+) -> Result<Vec<DataUpload>> {
     let items: Vec<ResourceIdentifier> =
         operations.iter().flat_map(|operation| operation.spec.post_operation_items.clone()).collect();
     if items.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let tools = context.plugins.open(Some(journal)).await?;
     let policies = policies(context, backup).await.ok().flatten();
@@ -43,23 +45,54 @@ pub(super) async fn update_archive(
         Ok(found) => found,
         Err(error) => {
             journal.error().error(&describe(&error)).message("Error reading items after their operations");
-            return Ok(());
+            return Ok(Vec::new());
         }
     };
+    let uploads = data_uploads(&found.entries);
+    tell_of_lost_uploads(operations, &uploads, journal);
     if found.entries.is_empty() {
-        return Ok(());
+        return Ok(uploads);
     }
     let count = found.entries.len().to_string();
     journal.info().field("files", count).message("Updating the archive after the operations have ended");
     match rewrite(store, name(backup), &found, context.settings.archive_limits()).await {
-        Ok(()) => list_more(store, name(backup), found.resource_list).await,
-        Err(RewriteError::Store(error)) => Err(error.into()),
+        Ok(()) => list_more(store, name(backup), found.resource_list).await?,
+        Err(RewriteError::Store(error)) => return Err(error.into()),
         Err(RewriteError::Archive(problem)) => {
             journal.error().error(&problem).message("Error updating the archive of the backup");
-            Ok(())
+        }
+    }
+    Ok(uploads)
+}
+
+/// The DataUploads among the entries of an archive.
+fn data_uploads(entries: &BTreeMap<String, Vec<u8>>) -> Vec<DataUpload> {
+    let uploads = entries.iter().filter(|(path, _)| path.starts_with(UPLOADS_FOLDER));
+    uploads.filter_map(|(_, body)| serde_json::from_slice(body).ok()).collect()
+}
+
+/// Says which data was moved and cannot be found again: its operation has ended well, but nobody can ask its DataUpload any more.
+fn tell_of_lost_uploads(operations: &[BackupOperation], uploads: &[DataUpload], journal: &Journal) {
+    let ended_well = operations.iter().filter(|operation| *operation.status.phase() == OperationPhase::Completed);
+    for BackupOperation { spec, .. } in ended_well {
+        let is_lost = |item: &&ResourceIdentifier| {
+            item.group_resource() == UPLOADS && !uploads.iter().any(|upload| name(upload) == item.name)
+        };
+        if let Some(lost) = spec.post_operation_items.iter().find(is_lost) {
+            let claim = &spec.resource_identifier;
+            let entry = journal.error().item(ItemRef::new("persistentvolumeclaims", Some(&claim.namespace), &claim.name));
+            entry.message(&format!(
+                "The data of the claim was moved, but DataUpload {} is gone or cannot be read, so nobody knows where it is; back the \
+                 claim up again",
+                lost.name
+            ));
         }
     }
 }
+
+/// DataUploads, and where they lie in an archive.
+const UPLOADS: &str = "datauploads.velero.io";
+const UPLOADS_FOLDER: &str = "resources/datauploads.velero.io/namespaces/";
 
 /// Why an archive was not rewritten.
 enum RewriteError {
@@ -105,4 +138,41 @@ async fn list_more(store: &BackupStore, backup: &str, more: ResourceList) -> Res
         listed.dedup();
     }
     Ok(store.put_json(backup, BackupFile::ResourceList, &list).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use velero_engine::journal::{Level, LogFormat};
+
+    use super::*;
+
+    #[test]
+    fn moved_data_of_which_nobody_knows_where_it_is_is_an_error_of_its_claim() {
+        let upload = |name: &str| format!(r#"{{"metadata": {{"name": "{name}"}}, "status": {{"phase": "Completed"}}}}"#);
+        let entries = BTreeMap::from([
+            ("resources/datauploads.velero.io/namespaces/velero/b-1.json".to_owned(), upload("b-1").into_bytes()),
+            ("resources/datauploads.velero.io/v2alpha1-preferredversion/namespaces/velero/b-1.json".to_owned(), Vec::new()),
+            ("resources/pods/namespaces/shop/web.json".to_owned(), upload("web").into_bytes()),
+        ]);
+        let uploads = data_uploads(&entries);
+        assert_eq!(uploads.iter().map(name).collect::<Vec<_>>(), ["b-1"]);
+        let operation = |claim: &str, upload: &str, phase| {
+            let mut operation = BackupOperation::default();
+            operation.spec.resource_identifier = ResourceIdentifier::new("", "persistentvolumeclaims", "shop", claim);
+            operation.spec.post_operation_items =
+                vec![ResourceIdentifier::new("velero.io", "datauploads", "velero", upload)];
+            operation.status.phase = Some(phase);
+            operation
+        };
+        let operations = [
+            operation("found", "b-1", OperationPhase::Completed),
+            operation("lost", "b-2", OperationPhase::Completed),
+            // Its failure was told of.
+            operation("failed", "b-3", OperationPhase::Failed),
+        ];
+        let journal = Journal::for_backup("velero", "b", LogFormat::Text, Level::Info);
+        tell_of_lost_uploads(&operations, &uploads, &journal);
+        let errors = journal.results().errors.namespaces["shop"].clone();
+        assert!(matches!(&errors[..], [one] if one.contains("lost") && one.contains("b-2")), "{errors:?}");
+    }
 }

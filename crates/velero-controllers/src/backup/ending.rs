@@ -42,7 +42,7 @@ pub(super) async fn end_partially_failed(
     let mut ended = partially_failed(backup, reason)?;
     ended.put_counts(counts);
     if let Some(store) = store {
-        let saved = volumes::settle(store, name(backup), &[]).await?;
+        let saved = volumes::settle(store, name(backup), &[], Vec::new()).await?;
         ended.status.volume_snapshots_completed = saved.native_snapshots().1;
         volumes::release(context, backup).await?;
         put_metadata(store, &ended).await?;

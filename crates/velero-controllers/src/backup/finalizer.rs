@@ -59,9 +59,9 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
         Found::Unusable(_) if backup.status.backup_item_operations_attempted == 0 => {}
         Found::Unusable(problem) => return end_partially_failed(context, backup, Some(&store), &problem).await,
         Found::Usable(operations) => {
-            update_archive(context, backup, &store, &operations, &journal).await?;
+            let uploads = update_archive(context, backup, &store, &operations, &journal).await?;
             ended.status.csi_volume_snapshots_completed = completed_csi_snapshots(&operations);
-            let saved = volumes::settle(&store, name(backup), &operations).await?;
+            let saved = volumes::settle(&store, name(backup), &operations, uploads).await?;
             ended.status.volume_snapshots_completed = saved.native_snapshots().1;
             volumes::release(context, backup).await?;
         }

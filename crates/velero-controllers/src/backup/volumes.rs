@@ -4,6 +4,7 @@
 use velero_api::metadata::name;
 use velero_api::records::BackupOperation;
 use velero_api::v1::Backup;
+use velero_api::v2alpha1::DataUpload;
 use velero_archive::BackupFile;
 use velero_engine::volumes::{AfterRun, SavedVolumes};
 use velero_plugin::Actions;
@@ -13,9 +14,14 @@ use crate::lifecycle::kind::Kind;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
 
-/// Writes how what a backup saved of volumes ended, by its operations; gives what its files say then.
-pub(super) async fn settle(store: &BackupStore, backup: &str, operations: &[BackupOperation]) -> Result<SavedVolumes> {
-    let mut saved = stored(store, backup).await?;
+/// Writes how what a backup saved of volumes ended, by its operations and DataUploads; gives what its files say then.
+pub(super) async fn settle(
+    store: &BackupStore,
+    backup: &str,
+    operations: &[BackupOperation],
+    uploads: Vec<DataUpload>,
+) -> Result<SavedVolumes> {
+    let mut saved = SavedVolumes { uploads, ..stored(store, backup).await? };
     if saved.settle(operations) {
         store.put_json(backup, BackupFile::VolumeInfos, &saved.infos).await?;
         if !saved.snapshots.is_empty() {
@@ -30,6 +36,7 @@ async fn stored(store: &BackupStore, backup: &str) -> Result<SavedVolumes> {
         infos: store.get_json(backup, BackupFile::VolumeInfos).await?,
         snapshots: store.get_json(backup, BackupFile::VolumeSnapshots).await?,
         copies: store.get_json(backup, BackupFile::PodVolumeBackups).await?,
+        ..SavedVolumes::default()
     })
 }
 

@@ -1,5 +1,6 @@
 //! Removes what plugins keep of operations: ConfigMaps with the label `velero.io/resource-usage: OperationRecord` that are
-//! owned by a Backup or Restore, once that has ended or is gone.
+//! owned by a Backup or Restore, once that has ended or is gone; and those with the value `DataUpload`, in which a restore
+//! writes down where moved data is.
 //!
 //! It looks at what is there and not at what happens, so it does not matter how a backup ended, or which server saw it.
 
@@ -44,7 +45,8 @@ pub(crate) async fn remove_ended(context: SharedContext) {
 async fn look(context: &Context) -> Result<()> {
     let objects = &context.objects;
     let api: Api<ConfigMap> = Api::namespaced(objects.cluster().client().clone(), objects.namespace());
-    let selector = format!("{}={}", labels::RESOURCE_USAGE, labels::RESOURCE_USAGE_OPERATION_RECORD);
+    let usages = [labels::RESOURCE_USAGE_OPERATION_RECORD, labels::RESOURCE_USAGE_DATA_UPLOAD_RESULT].join(",");
+    let selector = format!("{} in ({usages})", labels::RESOURCE_USAGE);
     let mut parameters = ListParams::default().labels(&selector).limit(PAGE);
     // Many records have the same owner.
     let mut known = BTreeMap::new();

@@ -19,6 +19,7 @@ mod missing_types;
 mod mover_support;
 mod movers;
 mod node_agent;
+mod moved_snapshots;
 mod operation_endings;
 mod operation_records;
 mod operation_restarts;

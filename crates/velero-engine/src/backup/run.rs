@@ -192,6 +192,7 @@ impl Run {
                 infos: self.volumes.notes.infos(),
                 snapshots: self.request.recorder.snapshots.all(),
                 copies: self.volumes.notes.copies(),
+                ..SavedVolumes::default()
             },
         }
     }

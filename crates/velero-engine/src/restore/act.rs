@@ -88,6 +88,10 @@ impl Run {
         {
             return Ok(Prepared::Ended(ended));
         }
+        if Selection::is_work(&item.resource) {
+            self.volumes.meet_work(&item.resource, &from_backup);
+            self.tell_of_work(&from_backup);
+        }
         let status = object::strip(&mut object);
         for resolved in &self.actions {
             let applies = resolved.applies_to_type(&item.resource)
@@ -101,7 +105,6 @@ impl Run {
             self.volumes.notes.free_claim(&mut object);
         }
         if Selection::is_work(&item.resource) {
-            self.tell_of_work(&from_backup);
             return skip("it is work of Velero that was done, and must not be done again");
         }
         self.modify(item, &mut object);
@@ -141,7 +144,10 @@ impl Run {
         let input = RestoreItemInput { item: object, item_from_backup: from_backup, restore: &self.request.restore };
         let outcome = action.execute(input).await;
         let mut outcome = outcome.map_err(|error| Trouble::error(format!("error preparing {}: {error}", item.id())))?;
-        self.record_operation(item, action.name(), outcome.operation_id.take());
+        if let Some(operation_id) = outcome.operation_id.take() {
+            self.volume_context().follow(item, &operation_id);
+            self.record_operation(item, action.name(), operation_id);
+        }
         if outcome.skip_restore {
             return Ok(Act::Skip);
         }

@@ -17,6 +17,7 @@ use super::outcome::PreviewAction;
 use super::plan::{DEFINITIONS, is_admission};
 use super::run::{Mode, Run};
 use super::trouble::{Ended, ItemResult, Trouble};
+use crate::volumes::CLAIMS;
 
 const PORT_TAKEN: &str = "provided port is already allocated";
 
@@ -198,6 +199,10 @@ impl Run {
                 Err(error) if self.refusal_of_object(&error).is_some() => return Err(failed(target, &error)),
                 _ => {}
             }
+        }
+        if &*target.item.resource == CLAIMS {
+            let original = target.item.original.as_deref().unwrap_or_default();
+            return Ok(self.volumes.source_of_claim(original, &target.item.name).unwrap_or_default());
         }
         let last = "last of all, after everything it could refuse";
         Ok(if is_admission(&target.item.resource) { last.to_owned() } else { String::new() })

@@ -37,8 +37,7 @@ impl Run {
         let left = self.volumes.left_by_work(work).filter(|left| self.plan.scope.admits(Some(left.claim.0)));
         if let Some(LeftData { claim: (namespace, claim), place }) = left {
             self.journal.error().namespace(Some(self.plan.scope.target(namespace))).message(&format!(
-                "the data of claim {namespace}/{claim} is in {place}, which this version cannot restore: restore the backup with \
-                 Velero to get the data"
+                "the data of claim {namespace}/{claim} is in {place}; it comes without the data"
             ));
         }
     }

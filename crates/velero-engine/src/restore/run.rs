@@ -238,10 +238,10 @@ impl Run {
         self.journal.info().item(item.reference()).message(message);
     }
 
-    pub(super) fn record_operation(&self, item: &Item, action: &str, operation_id: Option<String>) {
-        let Some(operation_id) = operation_id.filter(|id| !id.is_empty()) else {
+    pub(super) fn record_operation(&self, item: &Item, action: &str, operation_id: String) {
+        if operation_id.is_empty() {
             return;
-        };
+        }
         let (resource, group) = item.resource.split_once('.').unwrap_or((&item.resource, ""));
         let spec = RestoreOperationSpec {
             restore_name: self.restore_name.clone(),

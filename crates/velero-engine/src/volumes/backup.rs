@@ -188,15 +188,14 @@ mod tests {
     #[test]
     fn every_decision_but_to_skip_has_one_method() {
         let volumes = BackupVolumes::new(&BackupSpec::default());
-        for stays_unmoved in [false, true] {
-            for decision in [
-                VolumeDecision::Snapshot { stays_unmoved },
-                VolumeDecision::CsiSnapshot { stays_unmoved },
-                VolumeDecision::FsBackup,
-            ] {
-                let takers = volumes.methods.iter().filter(|method| method.takes(decision));
-                assert_eq!(takers.count(), 1, "{decision:?}");
-            }
+        for decision in [
+            VolumeDecision::Snapshot,
+            VolumeDecision::CsiSnapshot,
+            VolumeDecision::MovedSnapshot,
+            VolumeDecision::FsBackup,
+        ] {
+            let takers = volumes.methods.iter().filter(|method| method.takes(decision));
+            assert_eq!(takers.count(), 1, "{decision:?}");
         }
     }
 }

@@ -112,6 +112,16 @@ pub(crate) trait Method: Send + Sync {
         Ok(())
     }
 
+    /// An object of past work of Velero comes by, such as a DataUpload: before the claims and pods it was about.
+    fn meet_work(&self, resource: &str, work: &Value) {
+        let _ = (resource, work);
+    }
+
+    /// An action has begun an operation on an item of any type, perhaps one that belongs to a volume.
+    fn follow_restore(&self, restore: &RestoreContext<'_>, item: &Item, operation_id: &str) {
+        let _ = (restore, item, operation_id);
+    }
+
     /// A claim is about to be written, as its actions left it.
     fn restore_claim(&self, restore: &RestoreContext<'_>, item: &Item, claim: &Value) {
         let _ = (restore, item, claim);
@@ -132,6 +142,12 @@ pub(crate) trait Method: Send + Sync {
         let _ = restore;
     }
 
+    /// Where the data of a claim of the backup comes from that is restored, and how much it is, in words.
+    fn source_of_claim(&self, wishes: &Wishes, namespace: &str, claim: &str) -> Option<String> {
+        let _ = (wishes, namespace, claim);
+        None
+    }
+
     /// Where the data of a claim is of which the backup says nothing else, if it does not come back: those of old.
     fn left_of_unlisted_claim(&self, wishes: &Wishes, claim: &Value) -> Option<&'static str> {
         let _ = (wishes, claim);
@@ -139,8 +155,8 @@ pub(crate) trait Method: Send + Sync {
     }
 
     /// The data of a claim that past work of this kind has put somewhere, as the object of that work tells.
-    fn left_by_work<'o>(&self, work: &'o Value) -> Option<LeftData<'o>> {
-        let _ = work;
+    fn left_by_work<'o>(&self, wishes: &Wishes, work: &'o Value) -> Option<LeftData<'o>> {
+        let _ = (wishes, work);
         None
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Given<'a> {
 pub(crate) fn methods(given: Given<'_>) -> Vec<Box<dyn Method>> {
     vec![
         Box::new(Native::new(given.snapshot_locations, given.snapshots)),
-        Box::new(DataMovement),
+        Box::new(DataMovement::default()),
         Box::new(Csi),
         Box::new(FileSystem::default()),
     ]

@@ -4,7 +4,7 @@
 //! method ── the trait of a way to save volumes; methods is the list of all ways
 //!   ├─ native ── snapshots of volume snapshotter plugins
 //!   ├─ csi ── snapshots of CSI drivers, by the actions on claims
-//!   ├─ data_movement ── snapshots whose data is moved into a repository: not done yet, and said so
+//!   ├─ data_movement ── CSI snapshots whose data is moved into a repository, by the same actions
 //!   └─ file_system ── copies through the file systems of pods, which node agents carry out
 //! backup ── the volumes of a backup: each decided on once, then left to its method
 //! restore ── the volumes of a restore: what the backup says of each, and what becomes of it
@@ -29,6 +29,7 @@ mod method;
 mod methods;
 mod mounts;
 mod native;
+mod new_volumes;
 mod restore;
 mod restore_context;
 mod saved;

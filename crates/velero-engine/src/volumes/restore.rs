@@ -36,6 +36,11 @@ impl VolumeRestorer<'_> {
         }
     }
 
+    /// Takes notice of an operation that an action has begun on an item.
+    pub(crate) fn follow(&self, item: &Item, operation_id: &str) {
+        self.volumes.methods.iter().for_each(|method| method.follow_restore(&self.context, item, operation_id));
+    }
+
     /// Takes notice of a claim that is about to be written, as its actions left it.
     pub(crate) fn restore_claim(&self, item: &Item, claim: &Value) {
         self.volumes.methods.iter().for_each(|method| method.restore_claim(&self.context, item, claim));
@@ -160,9 +165,19 @@ impl RestoreVolumes {
         untold.map(|(_, info, what)| (volume(info).unwrap_or_default(), what)).collect()
     }
 
+    /// Takes notice of past work of Velero that is in the backup.
+    pub(crate) fn meet_work(&self, resource: &str, work: &Value) {
+        self.methods.iter().for_each(|method| method.meet_work(resource, work));
+    }
+
+    /// Where the data of a claim of the backup comes from, and how much it is, in words.
+    pub(crate) fn source_of_claim(&self, namespace: &str, claim: &str) -> Option<String> {
+        self.methods.iter().find_map(|method| method.source_of_claim(&self.notes.wishes, namespace, claim))
+    }
+
     /// The data of a claim of which only an object of past work tells, and which does not come back.
     pub(crate) fn left_by_work<'o>(&self, work: &'o Value) -> Option<LeftData<'o>> {
-        let left = self.methods.iter().find_map(|method| method.left_by_work(work))?;
+        let left = self.methods.iter().find_map(|method| method.left_by_work(&self.notes.wishes, work))?;
         let is_known = self.notes.infos.of_claim(left.claim.0, left.claim.1).next().is_some();
         (self.notes.wishes.restore_data && !is_known).then_some(left)
     }

@@ -61,7 +61,7 @@ fn with_the_feature_a_csi_snapshot_is_left_to_the_actions_on_the_claim_and_told_
     assert_eq!(volumes.handle(&mut volume("Retain")), VolumeVerdict::Anew);
     let mut other = volume("Retain");
     other["metadata"]["name"] = json!("pv-2");
-    assert!(matches!(volumes.handle(&mut other), VolumeVerdict::AnewWithData(_)));
+    assert_eq!(volumes.handle(&mut other), VolumeVerdict::Anew, "a data mover fills it");
     let source = json!({"kind": "VolumeSnapshot", "name": "new"});
     volumes.notes.note_claim(&json!({"metadata": {"name": "data"}, "spec": {}}), "shop", "shop-2");
     volumes.notes.note_claim(&json!({"metadata": {"name": "data"}, "spec": {"dataSource": source}}), "shop", "shop-2");
@@ -69,6 +69,28 @@ fn with_the_feature_a_csi_snapshot_is_left_to_the_actions_on_the_claim_and_told_
     assert_eq!((restored.pvc_namespace.as_str(), restored.pvc_name.as_str()), ("shop-2", "data"));
     let csi = restored.csi_snapshot_info.as_ref().unwrap();
     assert_eq!((csi.snapshot_handle.as_str(), csi.vsc_name.as_str()), ("h", "new"));
+}
+
+#[test]
+fn moved_data_stays_where_it_is_without_the_feature() {
+    let moved = BackupVolumeInfo {
+        pv_name: "pv-1".to_owned(),
+        backup_method: Some(VolumeMethod::CsiSnapshot),
+        snapshot_data_moved: true,
+        ..BackupVolumeInfo::default()
+    };
+    let spec = |restore_pvs| RestoreSpec { restore_pvs, ..RestoreSpec::default() };
+    let verdict = |restore_pvs| {
+        RestoreVolumes::new(vec![moved.clone()], Vec::new(), &spec(restore_pvs), &FeatureFlags::default())
+            .handle(&mut volume("Retain"))
+    };
+    let needed = "a data mover's repository, which needs a server with --features=EnableCSI";
+    assert_eq!(verdict(None), VolumeVerdict::AnewWithData(needed));
+    assert_eq!(verdict(Some(false)), VolumeVerdict::Anew);
+    let upload = json!({"spec": {"sourceNamespace": "shop", "sourcePVC": "disk"}});
+    let features = ["EnableCSI"].into_iter().collect();
+    let with_csi = RestoreVolumes::new(Vec::new(), Vec::new(), &spec(None), &features);
+    assert!(with_csi.left_by_work(&upload).is_none(), "it comes back");
 }
 
 #[test]

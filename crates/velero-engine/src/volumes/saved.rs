@@ -3,6 +3,7 @@
 use velero_api::FeatureFlags;
 use velero_api::records::{BackupVolumeInfo, Snapshot, VolumeMethod};
 use velero_api::v1::{Backup, PodVolumeBackup};
+use velero_api::v2alpha1::DataUpload;
 use velero_plugin::{Actions, VolumeKeeper};
 
 /// What the files of a backup say of its volumes.
@@ -14,6 +15,8 @@ pub struct SavedVolumes {
     pub snapshots: Vec<Snapshot>,
     /// The copies through pods, those that failed included.
     pub copies: Vec<PodVolumeBackup>,
+    /// The DataUploads of the backup as they ended, where somebody has read them.
+    pub uploads: Vec<DataUpload>,
 }
 
 impl SavedVolumes {
@@ -22,10 +25,12 @@ impl SavedVolumes {
         (number(self.snapshots.len()), number(self.snapshots.iter().filter(|snapshot| snapshot.is_complete()).count()))
     }
 
-    /// How many CSI snapshots were tried.
+    /// How many CSI snapshots were tried; one whose data is moved is none that stays.
     pub fn csi_snapshots(&self) -> i64 {
-        let of_csi = self.infos.iter().filter(|volume| volume.backup_method == Some(VolumeMethod::CsiSnapshot));
-        number(of_csi.count())
+        let is_csi = |volume: &&BackupVolumeInfo| {
+            volume.backup_method == Some(VolumeMethod::CsiSnapshot) && !volume.snapshot_data_moved
+        };
+        number(self.infos.iter().filter(is_csi).count())
     }
 }
 

@@ -26,11 +26,19 @@ const MATRIX: &str = "
 -- the CSI feature takes CSI volumes and no others
 -             none  no  unset no  csi      on  Bound    csi
 -             none  no  true  no  csi      on  Bound    csi
--             none  no  unset yes csi      on  Bound    csi-unmoved
 -             none  no  unset no  nfs      on  Bound    snapshot
--             none  no  unset yes nfs      on  Bound    unmoved
--             none  no  unset yes csi      off Bound    unmoved
 -             plain no  unset no  csi      on  Bound    csi
+-- the data of CSI snapshots is moved where that is wanted; no snapshotter moves data
+-             none  no  unset yes csi      on  Bound    moved
+-             none  no  true  yes csi      on  Bound    moved
+-             plain no  unset yes csi      on  Bound    moved
+-             none  no  unset yes csi      on  unclaimed moved
+-             none  no  false yes csi      on  Bound    off
+-             in    no  unset yes csi      on  Bound    copy
+-             plain yes unset yes csi      on  Bound    copy
+-             out   yes unset yes csi      on  Bound    moved
+-             none  no  unset yes nfs      on  Bound    snapshot
+-             none  no  unset yes csi      off Bound    snapshot
 -- pods that opt in
 -             in    no  unset no  hostPath off Bound    copy
 -             in    no  true  no  hostPath off Bound    copy
@@ -46,7 +54,7 @@ const MATRIX: &str = "
 -             out   yes unset no  hostPath off Bound    snapshot
 -             out   yes false no  hostPath off Bound    off
 -             out   yes unset no  csi      on  Bound    csi
--             out   yes unset yes hostPath off Bound    unmoved
+-             out   yes unset yes hostPath off Bound    snapshot
 -             both  yes unset no  hostPath off Bound    snapshot
 -             mixed yes unset no  hostPath off Bound    copy
 -             none  yes unset no  hostPath off Bound    snapshot
@@ -63,8 +71,10 @@ snapshot-all  none  no  false no  hostPath off Bound    snapshot
 snapshot-all  in    no  unset no  hostPath off Bound    snapshot
 snapshot-all  plain yes unset no  hostPath off Bound    snapshot
 snapshot-all  none  no  false no  csi      on  Bound    csi
-snapshot-all  none  no  unset yes hostPath off Bound    unmoved
-snapshot-all  none  no  unset yes csi      on  Bound    csi-unmoved
+snapshot-all  none  no  unset yes hostPath off Bound    snapshot
+snapshot-all  none  no  unset yes csi      on  Bound    moved
+skip-all      none  no  unset yes csi      on  Bound    skip
+snapshot-all  in    no  false yes csi      on  Bound    moved
 copy-all      none  no  unset no  hostPath off Bound    copy
 copy-all      out   yes true  no  hostPath off Bound    copy
 copy-all      none  no  false no  csi      on  Bound    copy
@@ -132,10 +142,9 @@ fn volume(kind: &str, phase: &str) -> VolumeData {
 
 fn decision(name: &str) -> VolumeDecision {
     match name {
-        "snapshot" => VolumeDecision::Snapshot { stays_unmoved: false },
-        "unmoved" => VolumeDecision::Snapshot { stays_unmoved: true },
-        "csi" => VolumeDecision::CsiSnapshot { stays_unmoved: false },
-        "csi-unmoved" => VolumeDecision::CsiSnapshot { stays_unmoved: true },
+        "snapshot" => VolumeDecision::Snapshot,
+        "csi" => VolumeDecision::CsiSnapshot,
+        "moved" => VolumeDecision::MovedSnapshot,
         "copy" => VolumeDecision::FsBackup,
         "skip" => VolumeDecision::Skip(SkipReason::Policy),
         "custom" => VolumeDecision::Skip(SkipReason::Custom),

@@ -14,14 +14,19 @@ use velero_api::v1::Backup;
 use velero_api::{annotations, labels};
 use velero_cluster::{Cluster, Discovery, Error as ClusterError, types};
 use velero_plugin::item::{set_annotation, set_label, text};
-use velero_plugin::{BackupItemAction, BackupItemOutcome, Error, ResourceSelector, Result, VolumeKeeper};
+use velero_plugin::{BackupItemAction, BackupItemOutcome, Error, OperationProgress, ResourceSelector, Result, VolumeKeeper};
 use velero_rules::quantity::Quantity;
 
 use super::group::Groups;
+use super::mover::Mover;
 use crate::classes::Classes;
 use crate::keeper::Keeper;
+use crate::movement::moves_data;
 use crate::objects::{CLASSES, CONTENTS, SNAPSHOTS, bound_content, failure, handle, identity, is_finalizing};
 use crate::removal::discard;
+
+/// What the action is called.
+pub(super) const NAME: &str = "velero.io/csi-pvc-backupper";
 
 /// Takes snapshots of volumes of CSI drivers.
 pub(super) struct BackupAction {
@@ -29,6 +34,7 @@ pub(super) struct BackupAction {
     classes: Classes,
     groups: Groups,
     keeper: Keeper,
+    mover: Mover,
 }
 
 impl BackupAction {
@@ -38,6 +44,7 @@ impl BackupAction {
             classes: Classes::new(cluster, CLASSES.clone()),
             groups: Groups::new(cluster, discovery),
             keeper: Keeper { cluster: cluster.clone() },
+            mover: Mover::new(cluster),
         }
     }
 
@@ -52,16 +59,18 @@ impl BackupAction {
         Ok(text(&made, "/metadata/name").to_owned())
     }
 
-    /// Waits until the driver has named a snapshot; gives its content.
-    async fn wait_for_handle(&self, namespace: &str, name: &str, patience: Duration) -> Result<Value> {
+    /// Waits until the driver has named a snapshot; gives it and its content.
+    async fn wait_for_handle(&self, namespace: &str, name: &str, patience: Duration) -> Result<(Value, Value)> {
         let begun = Instant::now();
         let bound = |snapshot: Option<&Value>| snapshot.is_none_or(|snapshot| bound_content(snapshot).is_some());
         let snapshot = self.cluster.wait_until(SNAPSHOTS.item(Some(namespace), name), patience, bound).await?;
-        let content = snapshot.as_ref().and_then(bound_content).ok_or_else(|| gone(namespace, name))?;
+        let snapshot = snapshot.ok_or_else(|| gone(namespace, name))?;
+        let content = bound_content(&snapshot).ok_or_else(|| gone(namespace, name))?;
         let left = patience.saturating_sub(begun.elapsed());
         let named = |content: Option<&Value>| content.is_none_or(|content| handle(content).is_some());
         let content = self.cluster.wait_until(CONTENTS.item(None, content), left, named).await?;
-        content.ok_or_else(|| gone(namespace, name))
+        let content = content.ok_or_else(|| gone(namespace, name))?;
+        Ok((snapshot, content))
     }
 
     /// Removes a snapshot that did not come about; gives the reason in words.
@@ -98,7 +107,7 @@ impl BackupAction {
 #[async_trait]
 impl BackupItemAction for BackupAction {
     fn name(&self) -> &str {
-        "velero.io/csi-pvc-backupper"
+        NAME
     }
 
     async fn applies_to(&self) -> Result<ResourceSelector> {
@@ -135,16 +144,31 @@ impl BackupItemAction for BackupAction {
             return Ok(BackupItemOutcome::default());
         }
         let patience = backup.spec.csi_snapshot_timeout.to_std();
-        let snapshot = self.begin(item, driver, backup).await?;
-        let content = match self.wait_for_handle(namespace, &snapshot, patience).await {
-            Ok(content) => content,
-            Err(error) => return Err(self.give_up(item, driver, &snapshot, error, patience).await),
+        if moves_data(backup) {
+            self.mover.check(item)?;
+        }
+        let name = self.begin(item, driver, backup).await?;
+        let (snapshot, content) = match self.wait_for_handle(namespace, &name, patience).await {
+            Ok(found) => found,
+            Err(error) => return Err(self.give_up(item, driver, &name, error, patience).await),
         };
+        if moves_data(backup) {
+            return self.mover.begin(item, &snapshot, &content, backup).await;
+        }
         Ok(BackupItemOutcome {
-            additional_items: vec![SNAPSHOTS.identifier(namespace, &snapshot)],
-            updated_item: Some(with_snapshot(item, &snapshot, &content, backup)),
+            additional_items: vec![SNAPSHOTS.identifier(namespace, &name)],
+            updated_item: Some(with_snapshot(item, &name, &content, backup)),
             ..BackupItemOutcome::default()
         })
+    }
+
+    /// Of the operations, only those that move data are its own.
+    async fn progress(&self, operation_id: &str, backup: &Backup) -> Result<OperationProgress> {
+        self.mover.progress(operation_id, backup).await
+    }
+
+    async fn cancel(&self, operation_id: &str, backup: &Backup) -> Result<()> {
+        self.mover.cancel(operation_id, backup).await
     }
 }
 
@@ -178,14 +202,20 @@ pub(super) fn backup_labels(backup: &Backup) -> [(&'static str, String); 2] {
     ]
 }
 
-/// The claim as it is stored: it names its snapshot, and asks for as much space as that needs.
-fn with_snapshot(claim: &Value, snapshot: &str, content: &Value, backup: &Backup) -> Value {
+/// The claim as it is stored: it names its snapshot.
+pub(super) fn naming_snapshot(claim: &Value, snapshot: &str, backup: &Backup) -> Value {
     let mut stored = claim.clone();
     let [(backup_name, backup), _] = backup_labels(backup);
     set_label(&mut stored, labels::VOLUME_SNAPSHOT_NAME, snapshot);
     set_label(&mut stored, backup_name, &backup);
     set_annotation(&mut stored, annotations::VOLUME_SNAPSHOT_NAME, snapshot);
     set_annotation(&mut stored, annotations::MUST_INCLUDE_ADDITIONAL_ITEMS, "true");
+    stored
+}
+
+/// The claim as it is stored: it names its snapshot, and asks for as much space as that needs.
+fn with_snapshot(claim: &Value, snapshot: &str, content: &Value, backup: &Backup) -> Value {
+    let mut stored = naming_snapshot(claim, snapshot, backup);
     let needed = content.pointer("/status/restoreSize").and_then(Value::as_i64).unwrap_or_default();
     let asked = text(claim, "/spec/resources/requests/storage").parse::<Quantity>().unwrap_or_default();
     if Quantity::from(needed) > asked

@@ -12,6 +12,7 @@ use velero_plugin::{BackupItemAction, BackupItemOutcome, Error, OperationProgres
 use velero_rules::quantity::Quantity;
 
 use super::claim::backup_labels;
+use super::{is_moved, kept_out};
 use crate::objects::{CLASSES, CONTENTS, SNAPSHOTS, bound_content, failure, handle, identity, is_finalizing, is_ready};
 use crate::removal::discard;
 
@@ -82,6 +83,9 @@ impl BackupItemAction for BackupAction {
         // Then it is only read again; its objects go when it is stored.
         if is_finalizing(backup) {
             return Ok(BackupItemOutcome::default());
+        }
+        if is_moved(item, backup) {
+            return Ok(kept_out(item));
         }
         let followed = self.follow(item, backup).await;
         if followed.is_err() && Self::is_own(item, backup) {

@@ -1,31 +1,81 @@
-//! The volume of a restored claim is made of its snapshot.
+//! The volume of a restored claim is made of its snapshot, or filled by a data mover.
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use velero_api::annotations::{DATA_UPLOAD_NAME, MUST_INCLUDE_ADDITIONAL_ITEMS_RESTORE, VOLUME_SNAPSHOT_NAME};
 use velero_api::features::ENABLE_CSI;
+use velero_api::metadata;
+use velero_api::v1::{Backup, Restore};
 use velero_cluster::{Cluster, types};
 use velero_plugin::item::{annotation, set_annotation};
-use velero_plugin::{ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
+use velero_plugin::{
+    Error, OperationProgress, ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result,
+};
 
-use super::{new_name, target, wants_data};
+use super::{backup_of, new_name, target, wants_data};
+use crate::movement::{Source, Transfers, Uploads, moves_data, new_download, waiting_for_download};
 use crate::objects::{GROUP, SNAPSHOTS, identity};
 
-/// Makes the snapshot of a claim the source of its data.
+const NAME: &str = "velero.io/csi-pvc-restorer";
+
+/// Makes the snapshot of a claim, or what was moved of it, the source of its data.
 pub(super) struct RestoreAction {
     cluster: Cluster,
+    uploads: Arc<Uploads>,
+    downloads: Transfers,
 }
 
 impl RestoreAction {
-    pub(super) fn new(cluster: &Cluster) -> Self {
-        Self { cluster: cluster.clone() }
+    pub(super) fn new(cluster: &Cluster, uploads: Arc<Uploads>) -> Self {
+        Self { cluster: cluster.clone(), uploads, downloads: Transfers::downloads(cluster) }
+    }
+
+    /// Whether a claim is there already. It keeps its data; what the backup has of it would be of no use.
+    async fn exists(&self, claim: &Value, restore: &Restore) -> Result<bool> {
+        let (namespace, name) = identity(claim);
+        let place = types::PERSISTENT_VOLUME_CLAIMS.item(Some(target(restore, namespace)), name);
+        Ok(self.cluster.get_raw(place).await?.is_some())
+    }
+
+    /// Lets a claim wait for a volume, and a data mover fill one for it.
+    async fn move_back(&self, input: RestoreItemInput<'_>, backup: &Backup) -> Result<RestoreItemOutcome> {
+        let RestoreItemInput { item, item_from_backup, restore } = input;
+        let mut claim = empty(item);
+        let outcome = |claim, operation_id| {
+            Ok(RestoreItemOutcome { updated_item: Some(claim), operation_id, ..RestoreItemOutcome::default() })
+        };
+        let source = self.uploads.of_claim(identity(item_from_backup), restore).await?;
+        let Source::Moved(result) = source else {
+            return outcome(claim, None);
+        };
+        let target = target(restore, identity(item_from_backup).0);
+        waiting_for_download(&mut claim, target);
+        // A restore that is only looked at has no identity, and nothing is made for it.
+        if restore.metadata.uid.is_none() {
+            return outcome(claim, None);
+        }
+        let (download, operation_id) = new_download(item_from_backup, target, &result, backup, restore);
+        let download = serde_json::to_value(download).map_err(|error| Error::Failed(error.to_string()))?;
+        self.downloads.create(&download, &operation_id).await?;
+        outcome(claim, Some(operation_id))
+    }
+
+    fn known(&self, operation_id: &str) -> Result<()> {
+        match self.downloads.know(operation_id) {
+            true => Ok(()),
+            false => {
+                Err(Error::InvalidOperationId { action: NAME.to_owned(), operation_id: operation_id.to_owned() })
+            }
+        }
     }
 }
 
 #[async_trait]
 impl RestoreItemAction for RestoreAction {
     fn name(&self) -> &str {
-        "velero.io/csi-pvc-restorer"
+        NAME
     }
 
     async fn applies_to(&self) -> Result<ResourceSelector> {
@@ -39,30 +89,44 @@ impl RestoreItemAction for RestoreAction {
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome> {
         let RestoreItemInput { item, item_from_backup, restore } = input;
         let snapshot = annotation(item_from_backup, VOLUME_SNAPSHOT_NAME);
-        let moved = annotation(item_from_backup, DATA_UPLOAD_NAME).is_some();
-        let Some(snapshot) = snapshot.filter(|_| !moved) else {
+        let upload = annotation(item_from_backup, DATA_UPLOAD_NAME);
+        if snapshot.is_none() && upload.is_none() {
             return Ok(RestoreItemOutcome::default());
-        };
+        }
         if !wants_data(restore) {
             return Ok(RestoreItemOutcome { updated_item: Some(empty(item)), ..RestoreItemOutcome::default() });
         }
-        let (namespace, name) = identity(item_from_backup);
-        // A claim that is there keeps its data; its snapshot would be of no use.
-        if self
-            .cluster
-            .get_raw(types::PERSISTENT_VOLUME_CLAIMS.item(Some(target(restore, namespace)), name))
-            .await?
-            .is_some()
-        {
+        if self.exists(item_from_backup, restore).await? {
             return Ok(RestoreItemOutcome::default());
         }
+        // What a claim says may come from a backup before; whether data was moved is known to the backup itself.
+        if upload.is_some() {
+            let backup = backup_of(&self.cluster, restore).await?;
+            if moves_data(&backup) {
+                return self.move_back(input, &backup).await;
+            }
+        }
+        let Some(snapshot) = snapshot else {
+            return Ok(RestoreItemOutcome::default());
+        };
         let mut claim = of_snapshot(item, &new_name(restore, snapshot));
         set_annotation(&mut claim, MUST_INCLUDE_ADDITIONAL_ITEMS_RESTORE, "true");
         Ok(RestoreItemOutcome {
             updated_item: Some(claim),
-            additional_items: vec![SNAPSHOTS.identifier(namespace, snapshot)],
+            additional_items: vec![SNAPSHOTS.identifier(identity(item_from_backup).0, snapshot)],
             ..RestoreItemOutcome::default()
         })
+    }
+
+    /// Of the operations, only those that move data are its own.
+    async fn progress(&self, operation_id: &str, restore: &Restore) -> Result<OperationProgress> {
+        self.known(operation_id)?;
+        self.downloads.progress(metadata::namespace(restore), operation_id).await
+    }
+
+    async fn cancel(&self, operation_id: &str, restore: &Restore) -> Result<()> {
+        self.known(operation_id)?;
+        self.downloads.cancel(metadata::namespace(restore), operation_id).await
     }
 }
 

@@ -3,33 +3,48 @@
 //! What the driver holds is found by its handle: a content that names the handle, a snapshot bound to that content, and
 //! a claim whose volume is made of that snapshot. Content and snapshot get a name of the restore's own, so that a
 //! backup can be restored several times. Nothing of that may delete what the driver holds: the backup owns it.
+//!
+//! Data that was moved is found by the DataUpload in the backup: the claim gets no volume, and a data mover makes one for it.
 
 mod claim;
 mod class;
 mod content;
 mod group;
 mod snapshot;
+mod upload;
 
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use velero_api::metadata;
-use velero_api::v1::Restore;
+use velero_api::v1::{Backup, Restore};
 use velero_cluster::{Cluster, Discovery};
-use velero_plugin::RestoreItemAction;
+use velero_plugin::{Error, RestoreItemAction, Result};
 
 use crate::classes::Classes;
-use crate::objects::CLASSES;
+use crate::movement::Uploads;
+use crate::objects::{BACKUPS, CLASSES};
 
 /// All of them, for one restore.
 pub(crate) fn actions(cluster: &Cluster, discovery: &Discovery) -> Vec<Arc<dyn RestoreItemAction>> {
     let classes = Arc::new(Classes::new(cluster, CLASSES.clone()));
+    let uploads = Arc::new(Uploads::new(cluster));
     vec![
-        Arc::new(claim::RestoreAction::new(cluster)),
+        Arc::new(upload::RestoreAction::new(cluster, Arc::clone(&uploads))),
+        Arc::new(claim::RestoreAction::new(cluster, uploads)),
         Arc::new(snapshot::RestoreAction::new(cluster, discovery, Arc::clone(&classes))),
         Arc::new(content::RestoreAction::new(classes)),
         Arc::new(class::RestoreAction),
     ]
+}
+
+/// The backup that a restore is made from.
+async fn backup_of(cluster: &Cluster, restore: &Restore) -> Result<Backup> {
+    let (namespace, name) = (metadata::namespace(restore), restore.spec.backup_name.as_str());
+    let unreadable = |problem: String| Error::Item(format!("backup {name} of the restore: {problem}"));
+    let found = cluster.get(BACKUPS.item(Some(namespace), name)).await?;
+    let found = found.ok_or_else(|| unreadable("it is gone".to_owned()))?;
+    serde_json::from_value(found).map_err(|error| unreadable(error.to_string()))
 }
 
 /// Whether a restore wants the data of volumes.

@@ -1,7 +1,6 @@
 //! CSI snapshots: taken by the action on the claim, followed by that on the VolumeSnapshot. Noted here when one is begun
 //! and when its object comes by; a restore leaves the volume to the claim, whose action makes it of the snapshot.
 
-mod new_volumes;
 mod restore;
 mod saved;
 
@@ -19,6 +18,7 @@ use super::VOLUMES;
 use super::backup_context::{BackupContext, VolumeNotes, info_of};
 use super::error::VolumeError;
 use super::method::Method;
+use super::new_volumes;
 use super::restore_context::{RestoreContext, VolumeVerdict, Wishes};
 use super::saved::{AfterRun, SavedVolumes};
 use crate::lock;
@@ -40,7 +40,7 @@ impl Method for Csi {
     }
 
     fn takes(&self, decision: VolumeDecision) -> bool {
-        matches!(decision, VolumeDecision::CsiSnapshot { .. })
+        decision == VolumeDecision::CsiSnapshot
     }
 
     async fn save_volume(&self, backup: &BackupContext<'_>, volume: &Value) -> Result<(), VolumeError> {
@@ -58,11 +58,7 @@ impl Method for Csi {
     }
 
     fn end_claim(&self, backup: &BackupContext<'_>, volume: &Value) -> Result<(), VolumeError> {
-        backup.volumes.check_csi(volume)?;
-        if backup.moves_data() {
-            backup.tell_of_unmoved(volume, "its CSI snapshot is kept by the storage system");
-        }
-        Ok(())
+        backup.volumes.check_followed(volume)
     }
 
     fn settle(&self, saved: &mut SavedVolumes, operations: &[BackupOperation]) -> bool {
@@ -98,12 +94,16 @@ impl Method for Csi {
     }
 
     fn claim_made(&self, restore: &RestoreContext<'_>, target: &Target<'_>, created: &RawItem) {
-        new_volumes::expect(restore, target, created);
+        let original = target.item.original.as_deref().unwrap_or_default();
+        if let Some(old) = restore.volumes.old_volume(original, &target.item.name) {
+            new_volumes::expect(restore, target, created, old, None);
+        }
     }
 
     /// The claims of backups of old name their snapshots.
     fn left_of_unlisted_claim(&self, wishes: &Wishes, claim: &Value) -> Option<&'static str> {
-        let has_snapshot = annotation(claim, annotations::VOLUME_SNAPSHOT_NAME).is_some();
+        let has_snapshot = annotation(claim, annotations::VOLUME_SNAPSHOT_NAME).is_some()
+            && annotation(claim, annotations::DATA_UPLOAD_NAME).is_none();
         (has_snapshot && !wishes.features.csi() && wishes.restore_data).then_some(NEEDS_CSI)
     }
 }
@@ -140,8 +140,8 @@ impl VolumeNotes {
         }
     }
 
-    /// An error unless the CSI snapshot of a volume is followed now.
-    fn check_csi(&self, volume: &Value) -> Result<(), VolumeError> {
+    /// An error unless the CSI snapshot of a volume, or the movement of its data, is followed now.
+    pub(in crate::volumes) fn check_followed(&self, volume: &Value) -> Result<(), VolumeError> {
         let name = item::name(volume);
         let followed = lock(&self.infos).get(name).is_some_and(|info| info.result.is_none());
         if followed {
@@ -185,7 +185,7 @@ mod tests {
         let claim = json!({"namespace": "shop", "name": "data"});
         let csi = json!({"metadata": {"name": "pv-1"}, "spec": {"claimRef": claim, "csi": {"driver": "disk"}}});
         volumes.note_csi(&csi);
-        assert!(volumes.check_csi(&csi).unwrap_err().to_string().contains("pv-1"));
+        assert!(volumes.check_followed(&csi).unwrap_err().to_string().contains("pv-1"));
         let notes = json!({annotations::VOLUME_SNAPSHOT_HANDLE: "h", annotations::CSI_DRIVER_NAME: "disk"});
         let snapshot = json!({
             "metadata": {"namespace": "shop", "name": "velero-data-x", "annotations": notes},
@@ -194,9 +194,9 @@ mod tests {
                 "creationTime": "2026-01-01T00:00:00Z"},
         });
         volumes.note_csi_snapshot("pods", &snapshot, "1");
-        assert!(volumes.check_csi(&csi).is_err(), "another type");
+        assert!(volumes.check_followed(&csi).is_err(), "another type");
         volumes.note_csi_snapshot(CSI_SNAPSHOTS, &snapshot, "1");
-        volumes.check_csi(&csi).unwrap();
+        volumes.check_followed(&csi).unwrap();
         let [info] = &volumes.infos()[..] else { panic!("one volume") };
         let csi = info.csi_snapshot_info.as_ref().unwrap();
         assert_eq!((csi.snapshot_handle.as_str(), csi.vsc_name.as_str(), csi.size), ("h", "c", 1 << 30));

@@ -37,7 +37,9 @@ impl RestoreNotes {
         if !self.wishes.features.csi() || !self.wishes.restore_data {
             return None;
         }
-        let is_csi = |info: &&BackupVolumeInfo| info.backup_method == Some(VolumeMethod::CsiSnapshot);
+        let is_csi = |info: &&BackupVolumeInfo| {
+            info.backup_method == Some(VolumeMethod::CsiSnapshot) && !info.snapshot_data_moved
+        };
         self.of_claim(namespace, claim).find(is_csi)?.pv_info.clone()
     }
 }

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Takes over how the operations on snapshots ended; says whether that changed anything.
 pub(super) fn settle(saved: &mut SavedVolumes, operations: &[BackupOperation]) -> bool {
     let mut changed = false;
-    for volume in saved.infos.iter_mut().filter(|volume| volume.result.is_none()) {
+    for volume in saved.infos.iter_mut().filter(|volume| volume.result.is_none() && !volume.snapshot_data_moved) {
         let Some(snapshot) = volume.csi_snapshot_info.as_mut().filter(|snapshot| !snapshot.operation_id.is_empty())
         else {
             continue;

@@ -73,7 +73,7 @@ impl Method for Native {
     }
 
     fn takes(&self, decision: VolumeDecision) -> bool {
-        matches!(decision, VolumeDecision::Snapshot { .. })
+        decision == VolumeDecision::Snapshot
     }
 
     async fn save_volume(&self, backup: &BackupContext<'_>, volume: &Value) -> Result<(), VolumeError> {

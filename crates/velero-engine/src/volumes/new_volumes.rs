@@ -1,18 +1,60 @@
-//! A volume that is made anew for a claim gets the labels and the reclaim policy of the old one.
+//! A volume that is made anew for a claim gets the labels and the reclaim policy of the old one: once it is there, and where a
+//! data mover fills it, once that is done.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 use velero_api::records::PvInfo;
-use velero_cluster::{Cluster, Error, RawItem, types};
+use velero_api::{DataMovePhase, labels, metadata};
+use velero_cluster::{Cluster, Error, RawItem, ResourceType, types};
 use velero_plugin::item::text;
 
-use super::super::restore_context::RestoreContext;
+use super::restore_context::RestoreContext;
 use crate::restore::Target;
 use crate::{Journal, lock};
 
 /// How long a volume is waited for that is made only when a pod needs it.
 const FOR_CONSUMER: Duration = Duration::from_secs(30);
+
+/// How long a data mover may take where the restore does not say so.
+const FOR_DATA: Duration = Duration::from_secs(4 * 3600);
+
+/// DataDownloads.
+static DOWNLOADS: LazyLock<ResourceType> =
+    LazyLock::new(|| ResourceType::new("velero.io/v2alpha1", "DataDownload", "datadownloads", true));
+
+/// The DataDownload that fills a volume.
+pub(super) struct Download {
+    namespace: String,
+    operation_id: String,
+    patience: Duration,
+}
+
+impl Download {
+    /// That of an operation of a restore.
+    pub(super) fn new(restore: &RestoreContext<'_>, operation_id: String) -> Self {
+        let asked = restore.restore.spec.item_operation_timeout.to_std();
+        let patience = if asked.is_zero() { FOR_DATA } else { asked };
+        let namespace = metadata::namespace(restore.restore).to_owned();
+        Self { namespace, operation_id, patience: patience + restore.resource_timeout }
+    }
+
+    /// Waits until the data is there; false when it never will be, which the operation tells of.
+    async fn has_come(&self, cluster: &Cluster) -> Result<bool, Error> {
+        let selector = format!("{}={}", labels::ASYNC_OPERATION_ID, self.operation_id);
+        let mut pages = cluster.list_pages(&DOWNLOADS, Some(&self.namespace), Some(&selector), 2).boxed();
+        let Some(found) = pages.try_next().await?.and_then(|page| page.items.first().map(RawItem::detach)) else {
+            return Ok(false);
+        };
+        let phase = |download: &Value| DataMovePhase::from(text(download, "/status/phase"));
+        let has_ended = |download: Option<&Value>| download.is_none_or(|download| phase(download).is_terminal());
+        let item = DOWNLOADS.item(Some(&self.namespace), found.name());
+        let download = cluster.wait_until(item, self.patience, has_ended).await?;
+        Ok(download.is_some_and(|download| phase(&download) == DataMovePhase::Completed))
+    }
+}
 
 /// A claim whose volume is to come.
 struct Expected {
@@ -21,15 +63,18 @@ struct Expected {
     namespace: String,
     claim: String,
     old: PvInfo,
+    download: Option<Download>,
     patience: Duration,
 }
 
-/// Waits in the background for the new volume of a claim that was made, if the old one is known.
-pub(super) fn expect(restore: &RestoreContext<'_>, target: &Target<'_>, created: &RawItem) {
-    let original = target.item.original.as_deref().unwrap_or_default();
-    let Some(old) = restore.volumes.old_volume(original, &target.item.name) else {
-        return;
-    };
+/// Waits in the background for the new volume of a claim that was made, which is to get what the old one had.
+pub(super) fn expect(
+    restore: &RestoreContext<'_>,
+    target: &Target<'_>,
+    created: &RawItem,
+    old: PvInfo,
+    download: Option<Download>,
+) {
     let class = created.to_value().map(|claim| text(&claim, "/spec/storageClassName").to_owned());
     let expected = Expected {
         cluster: restore.cluster.clone(),
@@ -37,6 +82,7 @@ pub(super) fn expect(restore: &RestoreContext<'_>, target: &Target<'_>, created:
         namespace: target.namespace().unwrap_or_default().to_owned(),
         claim: target.name.clone(),
         old,
+        download,
         patience: restore.resource_timeout,
     };
     lock(restore.tasks).spawn(expected.follow(class.unwrap_or_default()));
@@ -56,6 +102,11 @@ impl Expected {
             if class.is_empty() { None } else { self.cluster.get(types::STORAGE_CLASSES.item(None, class)).await? };
         let class = class.unwrap_or_default();
         if self.old.labels.is_empty() && text(&class, "/reclaimPolicy") == self.old.reclaim_policy {
+            return Ok(());
+        }
+        if let Some(download) = &self.download
+            && !download.has_come(&self.cluster).await?
+        {
             return Ok(());
         }
         let waits_for_pod = text(&class, "/volumeBindingMode") == "WaitForFirstConsumer";
