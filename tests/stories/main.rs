@@ -30,6 +30,7 @@ mod peer_restores;
 mod peer_snapshots;
 mod peer_volume_copies;
 mod peer_volume_moves;
+mod peer_volume_scenarios;
 mod plugin_hardships;
 mod repository_peer;
 mod repository_s3;
