@@ -143,10 +143,8 @@ pub fn picture(machine: &Machine, namespace: &str, pod: &str, volume: &str) -> R
 /// The objects of a kind that moved data for a backup or restore, by its name.
 pub fn movers(server: &VeleroServer, plural: &str, label: &str, owner: &str) -> Result<Vec<Value>> {
     let version = if plural.starts_with("data") { "v2alpha1" } else { "v1" };
-    let path = format!(
-        "/apis/velero.io/{version}/namespaces/{}/{plural}?labelSelector={label}%3D{owner}",
-        server.namespace()
-    );
+    let path =
+        format!("/apis/velero.io/{version}/namespaces/{}/{plural}?labelSelector={label}%3D{owner}", server.namespace());
     server.machine().items(&path)
 }
 

@@ -71,15 +71,8 @@ pub enum Again {
 
 impl Again {
     /// All of them, in the order they are done.
-    pub const EVERY: [Self; 7] = [
-        Self::Whole,
-        Self::Twice,
-        Self::WithoutVolumes,
-        Self::Labelled,
-        Self::Claims,
-        Self::Pods,
-        Self::WithoutClaims,
-    ];
+    pub const EVERY: [Self; 7] =
+        [Self::Whole, Self::Twice, Self::WithoutVolumes, Self::Labelled, Self::Claims, Self::Pods, Self::WithoutClaims];
 
     fn spec(self) -> Value {
         match self {
@@ -139,8 +132,8 @@ impl Row {
     }
 
     /// These objects are there before the restore.
-    fn over(mut self, objects: Vec<Value>) -> Self {
-        self.restore.iter_mut().for_each(|restore| restore.there.clone_from(&objects));
+    fn over(mut self, objects: &[Value]) -> Self {
+        self.restore.iter_mut().for_each(|restore| restore.there = objects.to_vec());
         self
     }
 
@@ -171,6 +164,7 @@ impl Row {
 
 /// The table.
 pub fn rows() -> Vec<Row> {
-    let tables = [opt_in::rows(), unusual::rows(), opt_out::rows(), policies::rows(), movement::rows(), restored::rows()];
+    let tables =
+        [opt_in::rows(), unusual::rows(), opt_out::rows(), policies::rows(), movement::rows(), restored::rows()];
     tables.into_iter().flatten().collect()
 }

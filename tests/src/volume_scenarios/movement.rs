@@ -17,15 +17,21 @@ pub(super) fn rows() -> Vec<Row> {
             .restored(Again::Whole)
             .reading(&["data"])
             .gives(&back(&["data same"])),
-        row("moved-two", vec![claim("data"), claim("more"), pod("web", "", &[claimed("data", "data"), claimed("more", "more")])])
-            .gives(&[&MOVED[..], &["claim more: CSISnapshot moved succeeded"]].concat()),
+        row(
+            "moved-two",
+            vec![claim("data"), claim("more"), pod("web", "", &[claimed("data", "data"), claimed("more", "more")])],
+        )
+        .gives(&[&MOVED[..], &["claim more: CSISnapshot moved succeeded"]].concat()),
         row("moved-unbound", vec![claim_of("data", NO_CLASS)]).gives(&["backup PartiallyFailed"]),
         row("moved-late-class", vec![claim_of("data", LATE_CLASS), web()])
             .restored(Again::Whole)
             .gives(&back(&["web/data same"])),
         row("moved-late-without-pod", vec![claim_of("data", LATE_CLASS)]).gives(&["backup PartiallyFailed"]),
-        row("moved-but-asked", vec![claim("data"), pod_with_claim("web", "data")])
-            .gives(&["backup Completed", "copy web/data Completed", "claim data: PodVolumeBackup succeeded"]),
+        row("moved-but-asked", vec![claim("data"), pod_with_claim("web", "data")]).gives(&[
+            "backup Completed",
+            "copy web/data Completed",
+            "claim data: PodVolumeBackup succeeded",
+        ]),
         row("moved-empty-dir", vec![pod_with_scratch("web", "")]).gives(&["backup Completed"]),
     ]
 }

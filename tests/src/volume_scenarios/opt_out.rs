@@ -1,6 +1,8 @@
 //! Backups that copy all volumes but the excluded ones.
 
-use super::pods::{annotated, behind_others, claim, ephemeral, others, pending, pod, pod_with_claim, pod_with_scratch, succeeded};
+use super::pods::{
+    annotated, behind_others, claim, ephemeral, others, pending, pod, pod_with_claim, pod_with_scratch, succeeded,
+};
 use super::{Again, Row, Way};
 use crate::volume_data::{claimed, empty_dir};
 
@@ -25,14 +27,20 @@ pub(super) fn rows() -> Vec<Row> {
         row("all-but-unknown", vec![claim("data"), annotated(both(), EXCLUDES, "nothing")])
             .gives(&[&COPIED_CLAIM[..], &SCRATCH[..]].concat()),
         row("all-of-every-kind", all_kinds).gives(&[&["backup Completed"], &SCRATCH[..]].concat()),
-        row("all-shared", vec![claim("data"), pod_with_claim("other", ""), pod_with_claim("web", "")])
-            .gives(&["backup Completed", "copy other/data Completed", "claim data: PodVolumeBackup succeeded"]),
+        row("all-shared", vec![claim("data"), pod_with_claim("other", ""), pod_with_claim("web", "")]).gives(&[
+            "backup Completed",
+            "copy other/data Completed",
+            "claim data: PodVolumeBackup succeeded",
+        ]),
         row("all-pending", vec![claim("data"), pending(pod_with_claim("web", ""))])
             .gives(&["backup Completed", "claim data: skipped"]),
         row("all-succeeded", vec![claim("data"), succeeded(pod_with_claim("web", ""))])
             .gives(&["backup Completed", "claim data: skipped"]),
-        row("all-ephemeral", vec![pod("web", "", &[ephemeral("data")])])
-            .gives(&["backup Completed", "copy web/data Completed", "claim web-data: PodVolumeBackup succeeded"]),
+        row("all-ephemeral", vec![pod("web", "", &[ephemeral("data")])]).gives(&[
+            "backup Completed",
+            "copy web/data Completed",
+            "claim web-data: PodVolumeBackup succeeded",
+        ]),
         row("all-without-pod", vec![claim("data"), pod_with_claim("filler", "")])
             .without(&["filler"])
             .gives(&["backup Completed", "claim data: CSISnapshot succeeded"]),

@@ -122,6 +122,7 @@ pub(super) fn others() -> Vec<Value> {
 
 /// What [`others`] show.
 pub(super) fn behind_others() -> Vec<Value> {
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": {"key": "value"}});
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": {"key": "value"}});
     vec![objects::config_map("", "settings", "key", "value"), secret]
 }

@@ -71,7 +71,12 @@ pub(super) fn rows() -> Vec<Row> {
         row("policy-snapshots-asked", vec![way("snapshot"), pod_with_claim("web", "data")]).gives(&snapshotted),
         row("policy-custom", vec![way("custom"), web()]).gives(&skipped),
         row("policy-silent", vec![claim("data"), web()]).gives(&snapshotted),
-        row("policy-silent-asked", vec![claim("data"), pod("web", "data", &[claimed("data", "data"), empty_dir("scratch")])])
-            .gives(&[&copied[..], &["copy web/scratch Completed", "volume web/scratch: PodVolumeBackup succeeded"]].concat()),
+        row(
+            "policy-silent-asked",
+            vec![claim("data"), pod("web", "data", &[claimed("data", "data"), empty_dir("scratch")])],
+        )
+        .gives(
+            &[&copied[..], &["copy web/scratch Completed", "volume web/scratch: PodVolumeBackup succeeded"]].concat(),
+        ),
     ]
 }

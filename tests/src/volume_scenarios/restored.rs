@@ -22,19 +22,34 @@ fn used() -> Vec<Value> {
 
 pub(super) fn rows() -> Vec<Row> {
     vec![
-        row("again-claim-there", Again::Whole, &["restore Completed", "restore warns", "web/data same"]).over(used()),
+        row("again-claim-there", Again::Whole, &["restore Completed", "restore warns", "web/data same"]).over(&used()),
         row("again-pod-there", Again::Whole, &["restore Completed", "restore warns", "web/data new"])
-            .over(vec![claim("data"), pod_with_claim("web", "")]),
+            .over(&[claim("data"), pod_with_claim("web", "")]),
         row("again-twice", Again::Twice, &["restore Completed", "second restore Completed", "web/data same"]),
         row("again-without-volumes", Again::WithoutVolumes, &["restore Completed", "web/data same"]),
         row("again-labelled", Again::Labelled, &["restore Completed", "web/data same"]),
-        Row::new("again-other-label", Way::Asked, vec![claim("data"), pod_with_claim("web", "data"), pod_with_scratch("other", "scratch")])
-            .restored(Again::Labelled)
-            .gives(&[&COPIED[..], &["copy other/scratch Completed", "volume other/scratch: PodVolumeBackup succeeded",
-                "restore Completed", "web/data same", "other is missing"]].concat()),
+        Row::new(
+            "again-other-label",
+            Way::Asked,
+            vec![claim("data"), pod_with_claim("web", "data"), pod_with_scratch("other", "scratch")],
+        )
+        .restored(Again::Labelled)
+        .gives(
+            &[
+                &COPIED[..],
+                &[
+                    "copy other/scratch Completed",
+                    "volume other/scratch: PodVolumeBackup succeeded",
+                    "restore Completed",
+                    "web/data same",
+                    "other is missing",
+                ],
+            ]
+            .concat(),
+        ),
         row("again-claims", Again::Claims, &["restore Completed", "web is missing", "data empty"]).reading(&["data"]),
         row("again-pods", Again::Pods, &["restore Completed", "web/data same"]),
         row("again-without-claims", Again::WithoutClaims, &["restore PartiallyFailed", "web is Pending"]),
-        row("again-pods-over-claim", Again::Pods, &["restore Completed", "web/data same"]).over(used()),
+        row("again-pods-over-claim", Again::Pods, &["restore Completed", "web/data same"]).over(&used()),
     ]
 }

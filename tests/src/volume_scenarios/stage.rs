@@ -96,8 +96,7 @@ impl Stage {
         let key = |file: &str| format!("{}/backups/{name}/{name}-{file}.gz", server.options().prefix);
         let results = outcome::file(server, &key("results"))?;
         let information = outcome::file(server, &key("volumeinfo.json"))?;
-        let [errors, warnings] =
-            ["errors", "warnings"].map(|severity| Messages::of(&results, severity, &namespaces));
+        let [errors, warnings] = ["errors", "warnings"].map(|severity| Messages::of(&results, severity, &namespaces));
         for row in rows {
             let mut lines = told("backup", errors.about(row.name), warnings.about(row.name));
             lines.extend(outcome::copies(server, &name, row.name)?);
@@ -119,7 +118,9 @@ impl Stage {
     ) -> Result<()> {
         // What is restored twice is restored once with the others.
         let takes_part = |row: &&&Row| {
-            row.restore.as_ref().is_some_and(|restore| restore.how == how || (restore.how, how) == (Again::Twice, Again::Whole))
+            row.restore
+                .as_ref()
+                .is_some_and(|restore| restore.how == how || (restore.how, how) == (Again::Twice, Again::Whole))
         };
         let rows: Vec<&Row> = rows.iter().filter(takes_part).copied().collect();
         if rows.is_empty() {
@@ -133,7 +134,8 @@ impl Stage {
         let mut spec = how.spec();
         spec["backupName"] = json!(way.name());
         spec["includedNamespaces"] = json!(rows.iter().map(|row| row.name).collect::<Vec<_>>());
-        spec["namespaceMapping"] = rows.iter().zip(&targets).map(|(row, target)| (row.name.to_owned(), json!(target))).collect();
+        spec["namespaceMapping"] =
+            rows.iter().zip(&targets).map(|(row, target)| (row.name.to_owned(), json!(target))).collect();
         restores::create(server, &name, &spec)?;
         let restore = restores::ended(server, &name, PATIENCE)?;
         let phase = &restore["status"]["phase"];
@@ -211,7 +213,8 @@ impl Stage {
             return Ok("cannot be read".to_owned());
         }
         let after = outcome::picture(&self.machine, target, "reader")?;
-        let before = self.before.iter().find_map(|((name, _), picture)| (*name == row.name).then(|| picture.get("data")));
+        let before =
+            self.before.iter().find_map(|((name, _), picture)| (*name == row.name).then(|| picture.get("data")));
         Ok(outcome::compared(before.flatten(), after.get("data")))
     }
 
@@ -296,7 +299,10 @@ fn state_of(pod: &Value) -> String {
 
 fn data_volumes(pod: &Value) -> Vec<String> {
     let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
-    volumes.filter(|volume| pods::is_data(volume)).filter_map(|volume| volume["name"].as_str().map(str::to_owned)).collect()
+    volumes
+        .filter(|volume| pods::is_data(volume))
+        .filter_map(|volume| volume["name"].as_str().map(str::to_owned))
+        .collect()
 }
 
 /// The phase of a pod, or that there is none.
@@ -310,7 +316,8 @@ fn wait_for_state(machine: &Machine, namespace: &str, name: &str, state: &str, p
     wait_until("a pod", patience, || {
         let pod = machine.read_if_there(&format!("/api/v1/namespaces/{namespace}/pods/{name}"))?;
         let status = pod.with_context(|| format!("there is no pod {namespace}/{name}"))?["status"].clone();
-        let is_there = status["phase"] == state && (state != "Running" || status["containerStatuses"][0]["ready"] == true);
+        let is_there =
+            status["phase"] == state && (state != "Running" || status["containerStatuses"][0]["ready"] == true);
         ensure!(is_there, "{namespace}/{name}: {status}");
         Ok(())
     })
