@@ -13,4 +13,6 @@ pub mod picture;
 pub mod restores;
 pub mod types;
 pub mod volume_data;
+pub mod volume_kills;
+pub mod volume_scenarios;
 pub mod workloads;

@@ -12,6 +12,9 @@ use velero_testkit::{Edition, ServerOptions, TestBox, VeleroServer, objects};
 pub const PATIENCE: Duration = Duration::from_secs(300);
 /// The password of the repositories that both editions share in these tests.
 const PASSWORD: &str = "a-password-of-tests";
+/// The ConfigMap that says how busy node agents may be, and how many volumes are then moved at once.
+const AGENT_SETTINGS: &str = "node-agent-settings";
+const AT_ONCE: u32 = 6;
 
 /// What a volume holds: modes, owners, links, empty and large files, odd names.
 const FILL: &str = r#"cd "$1" && test -e done || {
@@ -34,7 +37,32 @@ pub fn server(test_box: &TestBox, edition: Edition, prefix: &str) -> Result<Vele
 
 /// A server with node agents and further flags.
 pub fn server_with(test_box: &TestBox, edition: Edition, prefix: &str, flags: &[&str]) -> Result<VeleroServer> {
-    let namespace = format!("velero-{}", format!("{edition:?}").to_lowercase());
+    up(test_box, edition, prefix, flags, &[])
+}
+
+/// A server whose node agents move the data of many volumes at once, and which gives up on what does not move.
+pub fn busy_server(test_box: &TestBox, edition: Edition, prefix: &str) -> Result<VeleroServer> {
+    let namespace = namespace(edition);
+    let machine = test_box.machine();
+    machine.apply(&objects::namespace(&namespace).to_string())?;
+    let settings = json!({"loadConcurrency": {"globalConfig": AT_ONCE}}).to_string();
+    machine.apply(&objects::config_map(&namespace, AGENT_SETTINGS, "settings.json", &settings).to_string())?;
+    let at_once = format!("--node-agent-configmap={AGENT_SETTINGS}");
+    up(test_box, edition, prefix, &["--fs-backup-timeout=90s", "--item-block-worker-count=4"], &[&at_once])
+}
+
+fn namespace(edition: Edition) -> String {
+    format!("velero-{}", format!("{edition:?}").to_lowercase())
+}
+
+fn up(
+    test_box: &TestBox,
+    edition: Edition,
+    prefix: &str,
+    flags: &[&str],
+    agent_flags: &[&str],
+) -> Result<VeleroServer> {
+    let namespace = namespace(edition);
     let machine = test_box.machine();
     machine.apply(&objects::namespace(&namespace).to_string())?;
     let password = json!({
@@ -44,8 +72,11 @@ pub fn server_with(test_box: &TestBox, edition: Edition, prefix: &str, flags: &[
     });
     machine.apply(&password.to_string())?;
     let fixed = ["--features=EnableCSI", "--backup-sync-period=2s", "--item-operation-sync-frequency=2s"];
-    let flags = fixed.iter().chain(flags).map(|flag| (*flag).to_owned()).collect();
-    let node_agents = Some(vec!["--features=EnableCSI".to_owned()]);
+    let all = |fixed: &[&str], further: &[&str]| -> Vec<String> {
+        fixed.iter().chain(further).map(|flag| (*flag).to_owned()).collect()
+    };
+    let flags = all(&fixed, flags);
+    let node_agents = Some(all(&["--features=EnableCSI"], agent_flags));
     let options = ServerOptions { prefix: prefix.into(), namespace, flags, node_agents, ..ServerOptions::default() };
     VeleroServer::up(test_box, edition, options)
 }
@@ -112,10 +143,8 @@ pub fn picture(machine: &Machine, namespace: &str, pod: &str, volume: &str) -> R
 /// The objects of a kind that moved data for a backup or restore, by its name.
 pub fn movers(server: &VeleroServer, plural: &str, label: &str, owner: &str) -> Result<Vec<Value>> {
     let version = if plural.starts_with("data") { "v2alpha1" } else { "v1" };
-    let path = format!(
-        "/apis/velero.io/{version}/namespaces/{}/{plural}?labelSelector={label}%3D{owner}",
-        server.namespace()
-    );
+    let path =
+        format!("/apis/velero.io/{version}/namespaces/{}/{plural}?labelSelector={label}%3D{owner}", server.namespace());
     server.machine().items(&path)
 }
 

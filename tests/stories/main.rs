@@ -33,6 +33,7 @@ mod peer_restores;
 mod peer_snapshots;
 mod peer_volume_copies;
 mod peer_volume_moves;
+mod peer_volume_scenarios;
 mod plugin_hardships;
 mod repository_peer;
 mod repository_s3;
@@ -44,6 +45,7 @@ mod restore_progress;
 mod restore_rate;
 mod server_status;
 mod two_clusters_one_bucket;
+mod volume_kills;
 
 #[path = "../../crates/velero-repo/tests/sample/mod.rs"]
 mod sample;

@@ -66,7 +66,9 @@ fn either_server_restores_the_copies_of_the_other_and_goes_on_with_its_repositor
             let again = back_up(server, name);
             assert!(again.iter().all(|(_, _, new)| *new == 0), "{name} saved again what was there: {again:?}");
         }
-        for (server, backup) in [(peer, "ours-first"), (peer, "ours-third"), (ours, "peer-second"), (ours, "ours-first")] {
+        for (server, backup) in
+            [(peer, "ours-first"), (peer, "ours-third"), (ours, "peer-second"), (ours, "ours-first")]
+        {
             assert_eq!(restore(server, backup), before, "{backup} by {:?}", server.edition());
         }
         for server in &servers {

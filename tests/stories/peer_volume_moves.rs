@@ -55,7 +55,8 @@ fn either_server_restores_the_moved_snapshots_of_the_other_in_another_cluster() 
             load::create_all(&cluster.client, workload().into_iter()).await?;
             volume_data::wait_for_pods(machine, SHOP, &["web"])?;
             let before = picture(machine, SHOP, "web", "claim")?;
-            let [ours, peer] = EDITIONS.map(|edition| volume_data::server(&cluster.test_box, edition, &prefix).unwrap());
+            let [ours, peer] =
+                EDITIONS.map(|edition| volume_data::server(&cluster.test_box, edition, &prefix).unwrap());
             assert!(back_up(&ours, "ours-first") > 5_000_000);
             for (server, name) in [(&peer, "peer-second"), (&ours, "ours-third")] {
                 assert_eq!(back_up(server, name), 0, "{name} saved again what was there");
@@ -71,7 +72,9 @@ fn either_server_restores_the_moved_snapshots_of_the_other_in_another_cluster() 
     TestBox::down(SOURCE).unwrap();
     harness::inside(target, async move |cluster| {
         let [ours, peer] = EDITIONS.map(|edition| volume_data::server(&cluster.test_box, edition, &prefix).unwrap());
-        for (server, backup) in [(&peer, "ours-first"), (&peer, "ours-third"), (&ours, "peer-second"), (&ours, "ours-first")] {
+        for (server, backup) in
+            [(&peer, "ours-first"), (&peer, "ours-third"), (&ours, "peer-second"), (&ours, "ours-first")]
+        {
             assert_eq!(restore(server, backup), before, "{backup} by {:?}", server.edition());
             volume_data::wait_for_no_left_overs(server)?;
         }

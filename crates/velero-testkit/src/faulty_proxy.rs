@@ -2,6 +2,7 @@
 //! or damages requests, or loses their answers.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -43,6 +44,8 @@ impl Request {
 pub enum Action {
     /// Pass it on.
     Forward,
+    /// Pass it on after this long.
+    Delay(Duration),
     /// Answer that the service is unavailable.
     Unavailable,
     /// Close the connection after this many bytes of the body.
@@ -78,7 +81,12 @@ pub async fn start(upstream: &str, rule: impl Fn(&Request) -> Action + Send + Sy
 
 /// Like [`start`], with a rule that is told more.
 pub async fn start_with(upstream: &str, rule: impl Rule + 'static) -> Result<String> {
-    let listener = TcpListener::bind("127.0.0.1:0").await.context("no port for the proxy")?;
+    start_at(Ipv4Addr::LOCALHOST, upstream, rule).await
+}
+
+/// Like [`start_with`], at another address than loopback: pods reach the proxy at the address of their node.
+pub async fn start_at(address: Ipv4Addr, upstream: &str, rule: impl Rule + 'static) -> Result<String> {
+    let listener = TcpListener::bind((address, 0)).await.context("no port for the proxy")?;
     let url = format!("http://{}", listener.local_addr()?);
     let (upstream, rule): (_, Arc<dyn Rule>) = (upstream.trim_start_matches("http://").to_owned(), Arc::new(rule));
     tokio::spawn(async move {
@@ -228,6 +236,10 @@ async fn pass(
         }
         Action::Forward | Action::CutAnswer(_) | Action::HoldAnswer(_) => {
             client.read_exact(&mut body).await?;
+        }
+        Action::Delay(length) => {
+            client.read_exact(&mut body).await?;
+            tokio::time::sleep(length).await;
         }
     }
     store.write_all(&request.head).await?;

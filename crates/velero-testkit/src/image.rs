@@ -143,7 +143,11 @@ impl Image {
 /// The shared libraries a binary needs, as `ldd` finds them on this host.
 fn shared_libraries(binary: &Path) -> Result<Vec<PathBuf>> {
     let output = Command::new("ldd").arg(binary).output().context("cannot start ldd")?;
-    ensure!(output.status.success(), "ldd {}: {}", binary.display(), String::from_utf8_lossy(&output.stderr).trim());
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    if complaint.contains("not a dynamic executable") {
+        return Ok(Vec::new());
+    }
+    ensure!(output.status.success(), "ldd {}: {}", binary.display(), complaint.trim());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let paths = text.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
     Ok(paths.map(PathBuf::from).collect())

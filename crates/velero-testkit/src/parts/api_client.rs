@@ -72,7 +72,16 @@ impl Machine {
     /// Deletes the object at a path, or all objects of the list there, with what belongs to them. It does not wait for them
     /// to go.
     pub fn delete(&self, path: &str) -> Result<()> {
-        let request = Request::delete(format!("{path}?propagationPolicy=Background"));
+        self.delete_with(path, "propagationPolicy=Background")
+    }
+
+    /// Deletes the object at a path without giving it time to end, as one does with a pod whose node is lost.
+    pub fn delete_at_once(&self, path: &str) -> Result<()> {
+        self.delete_with(path, "gracePeriodSeconds=0")
+    }
+
+    fn delete_with(&self, path: &str, query: &str) -> Result<()> {
+        let request = Request::delete(format!("{path}?{query}"));
         let deleted = self.ask(request.body(Vec::new())?)?;
         deleted.map(drop).map_err(|error| explained("DELETE", path, error))
     }

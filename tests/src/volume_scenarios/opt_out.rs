@@ -1,0 +1,48 @@
+//! Backups that copy all volumes but the excluded ones.
+
+use super::pods::{
+    annotated, behind_others, claim, ephemeral, others, pending, pod, pod_with_claim, pod_with_scratch, succeeded,
+};
+use super::{Again, Row, Way};
+use crate::volume_data::{claimed, empty_dir};
+
+const EXCLUDES: &str = "backup.velero.io/backup-volumes-excludes";
+const COPIED_CLAIM: [&str; 3] =
+    ["backup Completed", "copy web/data Completed", "claim data: PodVolumeBackup succeeded"];
+const SCRATCH: [&str; 2] = ["copy web/scratch Completed", "volume web/scratch: PodVolumeBackup succeeded"];
+
+pub(super) fn rows() -> Vec<Row> {
+    let row = |name, objects| Row::new(name, Way::All, objects);
+    let both = || pod("web", "", &[claimed("data", "data"), empty_dir("scratch")]);
+    let mut all_kinds = behind_others();
+    all_kinds.push(pod("web", "", &[&others()[..], &[empty_dir("scratch")]].concat()));
+    vec![
+        row("all-claim", vec![claim("data"), pod_with_claim("web", "")])
+            .restored(Again::Whole)
+            .gives(&[&COPIED_CLAIM[..], &["restore Completed", "web/data same"]].concat()),
+        row("all-empty-dir", vec![pod_with_scratch("web", "")]).gives(&[&["backup Completed"], &SCRATCH[..]].concat()),
+        row("all-but-scratch", vec![claim("data"), annotated(both(), EXCLUDES, "scratch")]).gives(&COPIED_CLAIM),
+        row("all-but-claim", vec![claim("data"), annotated(both(), EXCLUDES, "data")])
+            .gives(&[&["backup Completed", "claim data: CSISnapshot succeeded"], &SCRATCH[..]].concat()),
+        row("all-but-unknown", vec![claim("data"), annotated(both(), EXCLUDES, "nothing")])
+            .gives(&[&COPIED_CLAIM[..], &SCRATCH[..]].concat()),
+        row("all-of-every-kind", all_kinds).gives(&[&["backup Completed"], &SCRATCH[..]].concat()),
+        row("all-shared", vec![claim("data"), pod_with_claim("other", ""), pod_with_claim("web", "")]).gives(&[
+            "backup Completed",
+            "copy other/data Completed",
+            "claim data: PodVolumeBackup succeeded",
+        ]),
+        row("all-pending", vec![claim("data"), pending(pod_with_claim("web", ""))])
+            .gives(&["backup Completed", "claim data: skipped"]),
+        row("all-succeeded", vec![claim("data"), succeeded(pod_with_claim("web", ""))])
+            .gives(&["backup Completed", "claim data: skipped"]),
+        row("all-ephemeral", vec![pod("web", "", &[ephemeral("data")])]).gives(&[
+            "backup Completed",
+            "copy web/data Completed",
+            "claim web-data: PodVolumeBackup succeeded",
+        ]),
+        row("all-without-pod", vec![claim("data"), pod_with_claim("filler", "")])
+            .without(&["filler"])
+            .gives(&["backup Completed", "claim data: CSISnapshot succeeded"]),
+    ]
+}
