@@ -59,7 +59,7 @@ pub(super) async fn end_transfers(context: &Context, backup: &Backup) -> Result<
             return Ok(());
         }
         if !told {
-            cancel_of_backup(context, backup).await;
+            cancel_of_backup(context, backup, "the backup is being deleted").await;
             told = true;
         }
         sleep(PAUSE).await;
@@ -70,17 +70,31 @@ pub(super) async fn end_transfers(context: &Context, backup: &Backup) -> Result<
 pub(super) async fn remove_transfers(context: &Context, backup: &Backup) -> Result<()> {
     let (copies, uploads) = transfers_of(context, backup).await?;
     for copy in &copies {
-        remove(context, copy, POD_VOLUME).await?;
+        context.objects.delete(copy).await?;
     }
     for upload in &uploads {
-        remove(context, upload, DATA_UPLOAD_DOWNLOAD).await?;
+        context.objects.delete(upload).await?;
+    }
+    // Their agents remove what they made for them first, and let them go then.
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        let (copies, uploads) = transfers_of(context, backup).await?;
+        if copies.is_empty() && uploads.is_empty() {
+            return Ok(());
+        }
+        sleep(PAUSE).await;
+    }
+    for copy in &copies {
+        let_go(context, copy, POD_VOLUME).await?;
+    }
+    for upload in &uploads {
+        let_go(context, upload, DATA_UPLOAD_DOWNLOAD).await?;
     }
     Ok(())
 }
 
-/// Deletes a transfer. Its finalizer is that of a node agent, which may be gone for good.
-async fn remove<K: VeleroResource>(context: &Context, transfer: &K, finalizer: &str) -> Result<()> {
-    context.objects.delete(transfer).await?;
+/// Takes the finalizer off a transfer that was deleted: it is that of a node agent, which may be gone for good.
+async fn let_go<K: VeleroResource>(context: &Context, transfer: &K, finalizer: &str) -> Result<()> {
     let Some(left) = context.objects.get::<K>(name(transfer)).await? else { return Ok(()) };
     if uid(&left) != uid(transfer) {
         return Ok(());
