@@ -38,6 +38,8 @@ exit $code
 struct Movers {
     cluster: TestCluster,
     folder: tempfile::TempDir,
+    /// The UID of the restore whose pods wait; nobody carries it out.
+    restore: String,
 }
 
 impl Movers {
@@ -48,10 +50,16 @@ impl Movers {
             machine.wait_for_definition(definition["metadata"]["name"].as_str().unwrap()).unwrap();
         }
         TestBox::make_bucket(BUCKET).unwrap();
-        let movers = Self { cluster: cluster.clone(), folder: tempfile::tempdir().unwrap() };
+        let mut movers =
+            Self { cluster: cluster.clone(), folder: tempfile::tempdir().unwrap(), restore: String::new() };
         let secret = |name: &str, key: &str, value: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {key: value}});
         movers.apply(secret("cloud-credentials", "cloud", &credentials_file()));
         movers.apply(secret(PASSWORD_SECRET, PASSWORD_KEY, PASSWORD));
+        movers.apply(json!({
+            "apiVersion": "velero.io/v1", "kind": "Restore", "metadata": {"name": "r"}, "spec": {"backupName": "b"},
+        }));
+        let path = format!("/apis/velero.io/v1/namespaces/{}/restores/r", cluster.namespace);
+        movers.restore = machine.read(&path).unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
         let config = movers.config();
         movers.apply(json!({
             "apiVersion": "velero.io/v1", "kind": "BackupStorageLocation", "metadata": {"name": "default"},
@@ -132,7 +140,7 @@ impl Movers {
         self.apply(json!({
             "apiVersion": "velero.io/v1", "kind": "PodVolumeRestore",
             "metadata": {"name": name, "ownerReferences": [
-                {"apiVersion": "velero.io/v1", "kind": "Restore", "name": "r", "uid": "restore-1"},
+                {"apiVersion": "velero.io/v1", "kind": "Restore", "name": "r", "uid": self.restore},
             ]},
             "spec": {
                 "pod": {"kind": "Pod", "namespace": SHOP, "name": "web-0"}, "volume": "data", "snapshotID": snapshot,
@@ -146,7 +154,7 @@ impl Movers {
         let object = format!("--pod-volume-restore={name}");
         let (moved, said) = self.run(edition, &["pod-volume", "restore", &path, &object, "--cache-volume-path="]).await;
         assert!(moved, "{said}");
-        assert!(target.join(".velero/restore-1").is_file());
+        assert!(target.join(".velero").join(&self.restore).is_file());
         fs::remove_dir_all(target.join(".velero")).unwrap();
         (target, serde_json::from_str(&said).unwrap())
     }

@@ -18,7 +18,7 @@ use velero_api::repository::{self, KOPIA, PASSWORD_KEY, PASSWORD_SECRET};
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{
     BackupRepository, BackupRepositoryPhase, BackupRepositorySpec, BackupStorageLocation, PodVolumeBackup,
-    PodVolumeBackupSpec, PodVolumeRestore, PodVolumeRestoreSpec,
+    PodVolumeBackupSpec, PodVolumeRestore, PodVolumeRestoreSpec, Restore, RestoreSpec,
 };
 use velero_controllers::mover::{MovedKind, Settings, run_until};
 use velero_repo::Repository;
@@ -39,6 +39,8 @@ const PASSWORD: &str = "correct horse";
 pub(crate) struct Movers {
     pub(crate) cluster: TestCluster,
     pub(crate) folder: TempDir,
+    /// The UID of the restore whose pods wait; nobody carries it out.
+    pub(crate) restore: String,
 }
 
 impl Movers {
@@ -48,13 +50,16 @@ impl Movers {
         secret(cluster, "cloud-credentials", "cloud", &keys).await;
         // White space around a password does not belong to it.
         secret(cluster, PASSWORD_SECRET, PASSWORD_KEY, &format!("{PASSWORD}\n")).await;
-        let movers = Self { cluster: cluster.clone(), folder: tempfile::tempdir().unwrap() };
+        let spec = RestoreSpec { backup_name: "b".to_owned(), ..Default::default() };
+        let restore = Restore::new(&cluster.namespace, "r", spec);
+        let restore = api::<Restore>(cluster).create(&PostParams::default(), &restore).await.unwrap();
+        let restore = restore.metadata.uid.unwrap();
+        let movers = Self { cluster: cluster.clone(), folder: tempfile::tempdir().unwrap(), restore };
         movers.create(BackupStorageLocation::new(&cluster.namespace, "default", s3(cluster))).await;
         let store = movers.store(&keys).await;
         let hour = Duration::from_secs(3600);
-        let made = tokio::task::spawn_blocking(move || {
-            Repository::create(store, PASSWORD, hour, &system_clock()).map(drop)
-        });
+        let made =
+            tokio::task::spawn_blocking(move || Repository::create(store, PASSWORD, hour, &system_clock()).map(drop));
         made.await.unwrap().unwrap();
         movers.make_repository("default", BackupRepositoryPhase::Ready, "").await;
         movers
@@ -154,7 +159,7 @@ pub(crate) fn pod_volume_backup(movers: &Movers, name: &str) -> PodVolumeBackup 
     PodVolumeBackup::new(&movers.cluster.namespace, name, spec)
 }
 
-/// The restore of a snapshot, for a pod that waits for the restore with UID `restore-1`.
+/// The restore of a snapshot, for a pod that waits for it.
 pub(crate) fn pod_volume_restore(movers: &Movers, name: &str, snapshot: &str) -> PodVolumeRestore {
     let spec = PodVolumeRestoreSpec {
         pod: pod(),
@@ -170,7 +175,7 @@ pub(crate) fn pod_volume_restore(movers: &Movers, name: &str, snapshot: &str) ->
         api_version: "velero.io/v1".to_owned(),
         kind: "Restore".to_owned(),
         name: "r".to_owned(),
-        uid: "restore-1".to_owned(),
+        uid: movers.restore.clone(),
         ..Default::default()
     }]);
     object

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use velero_api::records::{BackupResult, DataPathProgress, RestoreResult};
-use velero_api::v1::{
-    BackupRepositoryPhase, BackupStorageLocation, BackupStorageLocationAccessMode, PodVolumeBackup, PodVolumeRestore,
-};
+use velero_api::v1::{BackupRepositoryPhase, BackupStorageLocation, BackupStorageLocationAccessMode, PodVolumeBackup};
 use velero_api::v2alpha1::{DataDownload, DataDownloadSpec, DataUpload, DataUploadSpec, TargetVolumeSpec};
 use velero_controllers::mover::{MovedKind, Settings, VolumeMode};
 use velero_testkit::cluster_test;
@@ -61,7 +59,7 @@ fn the_volume_of_a_pod_is_saved_and_comes_back() {
         assert!(moved, "{said}");
         let restored: RestoreResult = serde_json::from_str(&said).unwrap();
         assert_eq!((restored.target.by_path, restored.total_bytes), (target.display().to_string(), 12_000_007));
-        assert!(target.join(".velero/restore-1").is_file());
+        assert!(target.join(".velero").join(&movers.restore).is_file());
         fs::remove_dir_all(target.join(".velero")).unwrap();
         assert_eq!(describe(&target), describe(&volume));
     });
@@ -79,11 +77,7 @@ fn data_upload(movers: &Movers, name: &str) -> DataUpload {
 }
 
 fn data_download(movers: &Movers, name: &str, snapshot: &str) -> DataDownload {
-    let target = TargetVolumeSpec {
-        namespace: SHOP.to_owned(),
-        pvc: "data".to_owned(),
-        ..Default::default()
-    };
+    let target = TargetVolumeSpec { namespace: SHOP.to_owned(), pvc: "data".to_owned(), ..Default::default() };
     let spec = DataDownloadSpec {
         target_volume: target,
         source_namespace: SHOP.to_owned(),
@@ -208,8 +202,10 @@ fn what_cannot_be_done_is_told_with_volume_pod_and_remedy() {
 
         // Files there that nobody may read, root neither.
         movers.begin(pod_volume_backup(&movers, "unreadable")).await;
-        let settings =
-            Settings { volume_path: "/proc/sys/vm".into(), ..movers.settings(MovedKind::PodVolumeBackup, "unreadable", &volume) };
+        let settings = Settings {
+            volume_path: "/proc/sys/vm".into(),
+            ..movers.settings(MovedKind::PodVolumeBackup, "unreadable", &volume)
+        };
         says(movers.run(settings).await, &[of, "could not open", "may not read it", "privilegedFsBackup"]);
         let events = movers.events("unreadable").await;
         assert!(reasons(&events).ends_with(&["Data-Path-Failed", "Data-Path-Stopped"]), "{events:?}");
@@ -271,6 +267,5 @@ fn what_cannot_be_done_is_told_with_volume_pod_and_remedy() {
         movers.begin(pod_volume_restore(&movers, "password-too", "abc")).await;
         let settings = movers.settings(MovedKind::PodVolumeRestore, "password-too", &volume);
         says(movers.run(settings).await, &[of, "was not restored", "velero-repo-credentials"]);
-        drop(api::<PodVolumeRestore>(&cluster));
     });
 }
