@@ -25,8 +25,8 @@ use velero_repo::Repository;
 use velero_repo::clock::system_clock;
 use velero_repo::store::{BlobStore, open_location};
 use velero_store::{Credentials, StoreConfig};
-use velero_testkit::parts::{ACCESS_KEY, SECRET_KEY};
-use velero_testkit::{TestBox, TestCluster};
+use velero_testkit::TestCluster;
+use velero_testkit::server::credentials_file;
 
 use crate::backups::s3;
 use crate::support::{api, install_definitions, secret};
@@ -46,8 +46,7 @@ pub(crate) struct Movers {
 impl Movers {
     pub(crate) async fn new(cluster: &TestCluster) -> Self {
         install_definitions(cluster).await;
-        let keys = format!("[default]\naws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\n");
-        secret(cluster, "cloud-credentials", "cloud", &keys).await;
+        secret(cluster, "cloud-credentials", "cloud", &credentials_file()).await;
         // White space around a password does not belong to it.
         secret(cluster, PASSWORD_SECRET, PASSWORD_KEY, &format!("{PASSWORD}\n")).await;
         let spec = RestoreSpec { backup_name: "b".to_owned(), ..Default::default() };
@@ -56,7 +55,7 @@ impl Movers {
         let restore = restore.metadata.uid.unwrap();
         let movers = Self { cluster: cluster.clone(), folder: tempfile::tempdir().unwrap(), restore };
         movers.create(BackupStorageLocation::new(&cluster.namespace, "default", s3(cluster))).await;
-        let store = movers.store(&keys).await;
+        let store = movers.store().await;
         let hour = Duration::from_secs(3600);
         let made =
             tokio::task::spawn_blocking(move || Repository::create(store, PASSWORD, hour, &system_clock()).map(drop));
@@ -65,10 +64,18 @@ impl Movers {
         movers
     }
 
-    async fn store(&self, keys: &str) -> Arc<dyn BlobStore> {
+    /// How many snapshots the repository has.
+    pub(crate) async fn snapshots(&self) -> usize {
+        let store = self.store().await;
+        let counted = tokio::task::spawn_blocking(move || {
+            Repository::open(store, PASSWORD).and_then(|repository| Ok(repository.snapshots()?.len()))
+        });
+        counted.await.unwrap().unwrap()
+    }
+
+    async fn store(&self) -> Arc<dyn BlobStore> {
         let mut config = StoreConfig::from_spec(&s3(&self.cluster));
-        config.config.insert("s3Url".to_owned(), TestBox::store_url_for_pods());
-        config.credentials = Some(Credentials::Content(keys.to_owned()));
+        config.credentials = Some(Credentials::Content(credentials_file()));
         open_location(&config, &repository::folder(&self.cluster.namespace, SHOP)).await.unwrap()
     }
 
