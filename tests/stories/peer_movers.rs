@@ -23,14 +23,18 @@ use crate::trees::{Random, describe};
 
 /// The namespace whose volumes are moved.
 const SHOP: &str = "shop";
-/// Runs a mover with a `/dev` of its own, which has the file its last words go to, and copies that.
+/// Runs a mover with a `/dev` of its own, which has the file its last words go to, and copies that. Its most memory is noted
+/// too.
 const IN_A_CONTAINER: &str = r#"
 dev=$(mktemp -d) && mount -t tmpfs tmpfs "$dev" || exit 90
 for name in null zero random urandom; do : > "$dev/$name"; mount --bind "/dev/$name" "$dev/$name" || exit 91; done
 : > "$dev/termination-log"
 mount --move "$dev" /dev || exit 92
 said=$1; shift
-"$@"; code=$?
+[ -z "$SMALL_VOLUME" ] || mount -t tmpfs -o size=1m tmpfs "$SMALL_VOLUME" || exit 93
+"$@" & mover=$!
+while grep VmHWM "/proc/$mover/status" > "$said.now" 2> /dev/null && [ -s "$said.now" ]; do mv "$said.now" "$said.peak"; sleep 0.1; done
+wait $mover; code=$?
 cat /dev/termination-log > "$said"
 exit $code
 "#;
@@ -38,6 +42,8 @@ exit $code
 struct Movers {
     cluster: TestCluster,
     folder: tempfile::TempDir,
+    /// The UID of the restore whose pods wait; nobody carries it out.
+    restore: String,
 }
 
 impl Movers {
@@ -48,10 +54,16 @@ impl Movers {
             machine.wait_for_definition(definition["metadata"]["name"].as_str().unwrap()).unwrap();
         }
         TestBox::make_bucket(BUCKET).unwrap();
-        let movers = Self { cluster: cluster.clone(), folder: tempfile::tempdir().unwrap() };
+        let mut movers =
+            Self { cluster: cluster.clone(), folder: tempfile::tempdir().unwrap(), restore: String::new() };
         let secret = |name: &str, key: &str, value: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {key: value}});
         movers.apply(secret("cloud-credentials", "cloud", &credentials_file()));
         movers.apply(secret(PASSWORD_SECRET, PASSWORD_KEY, PASSWORD));
+        movers.apply(json!({
+            "apiVersion": "velero.io/v1", "kind": "Restore", "metadata": {"name": "r"}, "spec": {"backupName": "b"},
+        }));
+        let path = format!("/apis/velero.io/v1/namespaces/{}/restores/r", cluster.namespace);
+        movers.restore = machine.read(&path).unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
         let config = movers.config();
         movers.apply(json!({
             "apiVersion": "velero.io/v1", "kind": "BackupStorageLocation", "metadata": {"name": "default"},
@@ -99,6 +111,11 @@ impl Movers {
 
     /// Runs the mover of an edition; whether it succeeded, and its last words.
     async fn run(&self, edition: Edition, arguments: &[&str]) -> (bool, String) {
+        self.run_in(edition, arguments, None).await
+    }
+
+    /// The same, with a volume of one MiB mounted onto a folder.
+    async fn run_in(&self, edition: Edition, arguments: &[&str], small: Option<&Path>) -> (bool, String) {
         let said = self.path("said");
         let home = self.path(&format!("{edition:?}"));
         fs::create_dir_all(&home).unwrap();
@@ -106,6 +123,7 @@ impl Movers {
         command.args(["-m", "sh", "-c", IN_A_CONTAINER, "sh"]).arg(&said).arg(edition.binary().unwrap());
         command.args(arguments).arg("--resource-timeout=1m0s").args(["--namespace", &self.cluster.namespace]);
         command.env("KUBECONFIG", self.cluster.test_box.kubeconfig()).env("HOME", home).env("NODE_NAME", "node-1");
+        command.env("SMALL_VOLUME", small.unwrap_or(Path::new("")));
         let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
         let log = [output.stdout, output.stderr].concat();
         println!("{edition:?} {arguments:?}: {}", String::from_utf8_lossy(&log));
@@ -128,11 +146,17 @@ impl Movers {
         serde_json::from_str(&said).unwrap()
     }
 
-    async fn restore(&self, edition: Edition, name: &str, snapshot: &Value) -> (PathBuf, Value) {
+    /// The most memory of the mover that ran last, in MiB.
+    fn peak(&self) -> u64 {
+        let text = fs::read_to_string(self.path("said.peak")).unwrap();
+        text.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+    }
+
+    fn ask_for_restore(&self, name: &str, snapshot: &Value) -> PathBuf {
         self.apply(json!({
             "apiVersion": "velero.io/v1", "kind": "PodVolumeRestore",
             "metadata": {"name": name, "ownerReferences": [
-                {"apiVersion": "velero.io/v1", "kind": "Restore", "name": "r", "uid": "restore-1"},
+                {"apiVersion": "velero.io/v1", "kind": "Restore", "name": "r", "uid": self.restore},
             ]},
             "spec": {
                 "pod": {"kind": "Pod", "namespace": SHOP, "name": "web-0"}, "volume": "data", "snapshotID": snapshot,
@@ -142,11 +166,16 @@ impl Movers {
         }));
         let target = self.path(name);
         fs::create_dir(&target).unwrap();
+        target
+    }
+
+    async fn restore(&self, edition: Edition, name: &str, snapshot: &Value) -> (PathBuf, Value) {
+        let target = self.ask_for_restore(name, snapshot);
         let path = format!("--volume-path={}", target.display());
         let object = format!("--pod-volume-restore={name}");
         let (moved, said) = self.run(edition, &["pod-volume", "restore", &path, &object, "--cache-volume-path="]).await;
         assert!(moved, "{said}");
-        assert!(target.join(".velero/restore-1").is_file());
+        assert!(target.join(".velero").join(&self.restore).is_file());
         fs::remove_dir_all(target.join(".velero")).unwrap();
         (target, serde_json::from_str(&said).unwrap())
     }
@@ -188,5 +217,35 @@ fn each_edition_restores_and_continues_what_the_other_saved() {
         fs::write(volume.join("newer"), random.bytes(500)).unwrap();
         let again = movers.back_up(Edition::Ours, "b-again", &volume).await;
         assert_eq!(again["incrementalBytes"], 500, "it goes on from theirs: {again}");
+    });
+}
+
+#[test]
+fn a_mover_takes_at_most_128_mib_and_says_when_a_volume_is_full() {
+    cluster_test(|cluster| async move {
+        let movers = Movers::new(&cluster).await;
+        let volume = movers.path("volume");
+        let mut random = Random::new(17);
+        fs::create_dir_all(volume.join("small")).unwrap();
+        for number in 0..20 {
+            fs::write(volume.join(format!("large-{number}")), random.bytes(25 << 20)).unwrap();
+        }
+        for number in 0..10_000 {
+            fs::write(volume.join(format!("small/{number}")), random.bytes(300)).unwrap();
+        }
+        let saved = movers.back_up(Edition::Ours, "b-1", &volume).await;
+        let backup = movers.peak();
+        let (target, _) = movers.restore(Edition::Ours, "r-1", &saved["snapshotID"]).await;
+        let restore = movers.peak();
+        println!("peak MiB: backup {backup}, restore {restore}");
+        assert!(backup <= 128 && restore <= 128, "backup {backup} MiB, restore {restore} MiB");
+        assert_eq!(describe(&target).len(), describe(&volume).len());
+
+        let target = movers.ask_for_restore("r-2", &saved["snapshotID"]);
+        let path = format!("--volume-path={}", target.display());
+        let arguments = ["pod-volume", "restore", &path, "--pod-volume-restore=r-2"];
+        let (moved, said) = movers.run_in(Edition::Ours, &arguments, Some(&target)).await;
+        assert!(!moved && said.contains(r#"volume "data" of pod "shop/web-0" was not restored"#), "{said}");
+        assert!(said.contains("the volume is full") && said.contains("asks for more storage"), "{said}");
     });
 }

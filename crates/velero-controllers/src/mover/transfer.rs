@@ -210,8 +210,9 @@ impl Job {
             let written = done_file::write(&self.path, restore);
             written.map_err(|error| self.failed("write the file that lets the pod start onto", error))?;
         }
-        let progress = counters.progress();
-        let total_bytes = number(progress.bytes_total.max(progress.bytes_done));
+        // As Velero counts: without those of links.
+        let total = root.summary.as_ref().map_or_else(|| counters.progress().bytes_done, |summary| summary.size);
+        let total_bytes = number(total);
         Ok(RestoreResult { target: self.endpoint.clone(), total_bytes, ..RestoreResult::default() })
     }
 

@@ -18,15 +18,15 @@ use velero_api::repository::{self, KOPIA, PASSWORD_KEY, PASSWORD_SECRET};
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{
     BackupRepository, BackupRepositoryPhase, BackupRepositorySpec, BackupStorageLocation, PodVolumeBackup,
-    PodVolumeBackupSpec, PodVolumeRestore, PodVolumeRestoreSpec,
+    PodVolumeBackupSpec, PodVolumeRestore, PodVolumeRestoreSpec, Restore, RestoreSpec,
 };
 use velero_controllers::mover::{MovedKind, Settings, run_until};
 use velero_repo::Repository;
 use velero_repo::clock::system_clock;
 use velero_repo::store::{BlobStore, open_location};
 use velero_store::{Credentials, StoreConfig};
-use velero_testkit::parts::{ACCESS_KEY, SECRET_KEY};
-use velero_testkit::{TestBox, TestCluster};
+use velero_testkit::TestCluster;
+use velero_testkit::server::credentials_file;
 
 use crate::backups::s3;
 use crate::support::{api, install_definitions, secret};
@@ -39,31 +39,43 @@ const PASSWORD: &str = "correct horse";
 pub(crate) struct Movers {
     pub(crate) cluster: TestCluster,
     pub(crate) folder: TempDir,
+    /// The UID of the restore whose pods wait; nobody carries it out.
+    pub(crate) restore: String,
 }
 
 impl Movers {
     pub(crate) async fn new(cluster: &TestCluster) -> Self {
         install_definitions(cluster).await;
-        let keys = format!("[default]\naws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\n");
-        secret(cluster, "cloud-credentials", "cloud", &keys).await;
+        secret(cluster, "cloud-credentials", "cloud", &credentials_file()).await;
         // White space around a password does not belong to it.
         secret(cluster, PASSWORD_SECRET, PASSWORD_KEY, &format!("{PASSWORD}\n")).await;
-        let movers = Self { cluster: cluster.clone(), folder: tempfile::tempdir().unwrap() };
+        let spec = RestoreSpec { backup_name: "b".to_owned(), ..Default::default() };
+        let restore = Restore::new(&cluster.namespace, "r", spec);
+        let restore = api::<Restore>(cluster).create(&PostParams::default(), &restore).await.unwrap();
+        let restore = restore.metadata.uid.unwrap();
+        let movers = Self { cluster: cluster.clone(), folder: tempfile::tempdir().unwrap(), restore };
         movers.create(BackupStorageLocation::new(&cluster.namespace, "default", s3(cluster))).await;
-        let store = movers.store(&keys).await;
+        let store = movers.store().await;
         let hour = Duration::from_secs(3600);
-        let made = tokio::task::spawn_blocking(move || {
-            Repository::create(store, PASSWORD, hour, &system_clock()).map(drop)
-        });
+        let made =
+            tokio::task::spawn_blocking(move || Repository::create(store, PASSWORD, hour, &system_clock()).map(drop));
         made.await.unwrap().unwrap();
         movers.make_repository("default", BackupRepositoryPhase::Ready, "").await;
         movers
     }
 
-    async fn store(&self, keys: &str) -> Arc<dyn BlobStore> {
+    /// How many snapshots the repository has.
+    pub(crate) async fn snapshots(&self) -> usize {
+        let store = self.store().await;
+        let counted = tokio::task::spawn_blocking(move || {
+            Repository::open(store, PASSWORD).and_then(|repository| Ok(repository.snapshots()?.len()))
+        });
+        counted.await.unwrap().unwrap()
+    }
+
+    async fn store(&self) -> Arc<dyn BlobStore> {
         let mut config = StoreConfig::from_spec(&s3(&self.cluster));
-        config.config.insert("s3Url".to_owned(), TestBox::store_url_for_pods());
-        config.credentials = Some(Credentials::Content(keys.to_owned()));
+        config.credentials = Some(Credentials::Content(credentials_file()));
         open_location(&config, &repository::folder(&self.cluster.namespace, SHOP)).await.unwrap()
     }
 
@@ -154,7 +166,7 @@ pub(crate) fn pod_volume_backup(movers: &Movers, name: &str) -> PodVolumeBackup 
     PodVolumeBackup::new(&movers.cluster.namespace, name, spec)
 }
 
-/// The restore of a snapshot, for a pod that waits for the restore with UID `restore-1`.
+/// The restore of a snapshot, for a pod that waits for it.
 pub(crate) fn pod_volume_restore(movers: &Movers, name: &str, snapshot: &str) -> PodVolumeRestore {
     let spec = PodVolumeRestoreSpec {
         pod: pod(),
@@ -170,7 +182,7 @@ pub(crate) fn pod_volume_restore(movers: &Movers, name: &str, snapshot: &str) ->
         api_version: "velero.io/v1".to_owned(),
         kind: "Restore".to_owned(),
         name: "r".to_owned(),
-        uid: "restore-1".to_owned(),
+        uid: movers.restore.clone(),
         ..Default::default()
     }]);
     object

@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
 use velero_api::records::{BackupResult, DataPathProgress, RestoreResult};
 use velero_api::v1::{
-    BackupRepositoryPhase, BackupStorageLocation, BackupStorageLocationAccessMode, PodVolumeBackup, PodVolumeRestore,
+    BackupRepositoryPhase, BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationSpec,
+    PodVolumeBackup,
 };
 use velero_api::v2alpha1::{DataDownload, DataDownloadSpec, DataUpload, DataUploadSpec, TargetVolumeSpec};
 use velero_controllers::mover::{MovedKind, Settings, VolumeMode};
@@ -61,7 +63,7 @@ fn the_volume_of_a_pod_is_saved_and_comes_back() {
         assert!(moved, "{said}");
         let restored: RestoreResult = serde_json::from_str(&said).unwrap();
         assert_eq!((restored.target.by_path, restored.total_bytes), (target.display().to_string(), 12_000_007));
-        assert!(target.join(".velero/restore-1").is_file());
+        assert!(target.join(".velero").join(&movers.restore).is_file());
         fs::remove_dir_all(target.join(".velero")).unwrap();
         assert_eq!(describe(&target), describe(&volume));
     });
@@ -79,11 +81,7 @@ fn data_upload(movers: &Movers, name: &str) -> DataUpload {
 }
 
 fn data_download(movers: &Movers, name: &str, snapshot: &str) -> DataDownload {
-    let target = TargetVolumeSpec {
-        namespace: SHOP.to_owned(),
-        pvc: "data".to_owned(),
-        ..Default::default()
-    };
+    let target = TargetVolumeSpec { namespace: SHOP.to_owned(), pvc: "data".to_owned(), ..Default::default() };
     let spec = DataDownloadSpec {
         target_volume: target,
         source_namespace: SHOP.to_owned(),
@@ -192,85 +190,120 @@ fn a_transfer_that_nobody_wants_or_lets_begin_ends_by_itself() {
     });
 }
 
+/// How a message begins that is about the volume of these tests.
+const VOLUME: &str = r#"volume "data" of pod "shop/web-0" was not "#;
+
+#[track_caller]
+fn assert_refused((moved, said): (bool, String), words: &[&str]) {
+    assert!(!moved, "{said}");
+    for word in words {
+        assert!(said.contains(word), "{word:?} is not in {said}");
+    }
+}
+
 #[test]
-fn what_cannot_be_done_is_told_with_volume_pod_and_remedy() {
+fn a_volume_that_cannot_be_read_or_filled_is_told_with_its_pod_and_the_remedy() {
     cluster_test(|cluster| async move {
         let movers = Movers::new(&cluster).await;
         let volume = movers.empty("volume");
-        let backup = |name: &str| movers.settings(MovedKind::PodVolumeBackup, name, &volume);
-        let says = |(moved, said): (bool, String), words: &[&str]| {
-            assert!(!moved, "{said}");
-            for word in words {
-                assert!(said.contains(word), "{word:?} is not in {said}");
-            }
-        };
-        let of = r#"volume "data" of pod "shop/web-0""#;
 
         // Files there that nobody may read, root neither.
         movers.begin(pod_volume_backup(&movers, "unreadable")).await;
-        let settings =
-            Settings { volume_path: "/proc/sys/vm".into(), ..movers.settings(MovedKind::PodVolumeBackup, "unreadable", &volume) };
-        says(movers.run(settings).await, &[of, "could not open", "may not read it", "privilegedFsBackup"]);
+        let settings = movers.settings(MovedKind::PodVolumeBackup, "unreadable", Path::new("/proc/sys/vm"));
+        let words = [VOLUME, "could not open", "may not read it", "privilegedFsBackup"];
+        assert_refused(movers.run(settings).await, &words);
         let events = movers.events("unreadable").await;
         assert!(reasons(&events).ends_with(&["Data-Path-Failed", "Data-Path-Stopped"]), "{events:?}");
 
         movers.begin(pod_volume_restore(&movers, "no-snapshot", "0123456789abcdef")).await;
         let settings = movers.settings(MovedKind::PodVolumeRestore, "no-snapshot", &volume);
-        says(movers.run(settings).await, &[of, "0123456789abcdef", "velero repo ls"]);
+        assert_refused(movers.run(settings).await, &[VOLUME, "0123456789abcdef", "velero repo ls"]);
         assert!(!volume.join(".velero").exists(), "the pod must not start");
 
+        fs::write(volume.join("file"), "content").unwrap();
+        movers.begin(pod_volume_backup(&movers, "good")).await;
+        let (moved, said) = movers.run(movers.settings(MovedKind::PodVolumeBackup, "good", &volume)).await;
+        assert!(moved, "{said}");
+        let saved: BackupResult = serde_json::from_str(&said).unwrap();
         let gone = movers.path("gone");
-        movers.begin(pod_volume_restore(&movers, "no-volume", "0123456789abcdef")).await;
-        says(movers.run(movers.settings(MovedKind::PodVolumeRestore, "no-volume", &gone)).await, &[of]);
+        movers.begin(pod_volume_restore(&movers, "no-volume", &saved.snapshot_id)).await;
+        let settings = movers.settings(MovedKind::PodVolumeRestore, "no-volume", &gone);
+        assert_refused(movers.run(settings).await, &[VOLUME, "does its pod still run?"]);
         assert!(!gone.exists(), "a folder of the pod's own is no volume");
 
         let mut restic = pod_volume_restore(&movers, "restic", "abc");
         restic.spec.uploader_type = "restic".to_owned();
         movers.begin(restic).await;
         let settings = movers.settings(MovedKind::PodVolumeRestore, "restic", &volume);
-        says(movers.run(settings).await, &["PodVolumeRestore \"restic\"", "Velero 1.18 or older"]);
+        assert_refused(movers.run(settings).await, &["PodVolumeRestore \"restic\"", "Velero 1.18 or older"]);
+    });
+}
 
-        let mut read_only = s3(&movers.cluster);
-        (read_only.access_mode, read_only.default) = (Some(BackupStorageLocationAccessMode::ReadOnly), false);
-        movers.create(BackupStorageLocation::new(&cluster.namespace, "old", read_only)).await;
-        let mut object = pod_volume_backup(&movers, "read-only");
-        object.spec.backup_storage_location = "old".to_owned();
-        movers.begin(object).await;
-        says(movers.run(backup("read-only")).await, &[of, "BackupStorageLocation \"old\"", "ReadOnly"]);
+#[test]
+fn a_volume_that_goes_away_while_it_is_read_is_not_saved() {
+    cluster_test(|cluster| async move {
+        let movers = Movers::new(&cluster).await;
+        let volume = movers.empty("volume");
+        fs::File::create(volume.join("long")).unwrap().set_len(4 << 30).unwrap();
+        movers.begin(pod_volume_backup(&movers, "b-1")).await;
+        let settings = movers.settings(MovedKind::PodVolumeBackup, "b-1", &volume);
+        let leaving = async {
+            let deadline = tokio::time::Instant::now() + PATIENCE;
+            while !reasons(&movers.events("b-1").await).contains(&"Data-Path-Progress") {
+                assert!(tokio::time::Instant::now() < deadline, "no progress is told");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            fs::rename(&volume, movers.path("elsewhere")).unwrap();
+        };
+        let (ended, ()) = tokio::join!(movers.run(settings), leaving);
+        assert_refused(ended, &[VOLUME, "went away while it was read", "does its pod still run?"]);
+        assert_eq!(movers.snapshots().await, 0, "what was read of it is no backup");
+    });
+}
 
-        let mut object = pod_volume_backup(&movers, "no-location");
-        object.spec.backup_storage_location = "nowhere".to_owned();
-        movers.begin(object).await;
-        says(movers.run(backup("no-location")).await, &[of, "BackupStorageLocation \"nowhere\"", "does not exist"]);
+#[test]
+fn a_location_that_cannot_take_volumes_is_told_with_the_volume() {
+    cluster_test(|cluster| async move {
+        let movers = Movers::new(&cluster).await;
+        let volume = movers.empty("volume");
+        let location = async |name: &str, change: fn(&mut BackupStorageLocationSpec)| {
+            let mut spec = s3(&cluster);
+            spec.default = false;
+            change(&mut spec);
+            movers.create(BackupStorageLocation::new(&cluster.namespace, name, spec)).await;
+        };
+        let refused = async |location: &str, words: &[&str]| {
+            let mut object = pod_volume_backup(&movers, location);
+            object.spec.backup_storage_location = location.to_owned();
+            movers.begin(object).await;
+            let settings = movers.settings(MovedKind::PodVolumeBackup, location, &volume);
+            let ended = movers.run(settings).await;
+            assert_refused(ended, &[&[VOLUME], words].concat());
+        };
+        refused("nowhere", &["BackupStorageLocation \"nowhere\"", "does not exist"]).await;
 
-        let mut broken = s3(&movers.cluster);
-        broken.default = false;
-        movers.create(BackupStorageLocation::new(&cluster.namespace, "broken", broken)).await;
+        location("old", |spec| spec.access_mode = Some(BackupStorageLocationAccessMode::ReadOnly)).await;
+        refused("old", &["BackupStorageLocation \"old\"", "ReadOnly"]).await;
+
+        location("broken", |_| {}).await;
         movers.make_repository("broken", BackupRepositoryPhase::NotReady, "the bucket is gone").await;
-        let mut object = pod_volume_backup(&movers, "not-ready");
-        object.spec.backup_storage_location = "broken".to_owned();
-        movers.begin(object).await;
-        says(movers.run(backup("not-ready")).await, &[of, "BackupRepository", "the bucket is gone"]);
+        refused("broken", &["BackupRepository", "the bucket is gone"]).await;
 
-        let mut foreign = s3(&movers.cluster);
-        (foreign.provider, foreign.default) = ("vendor.example/tape".to_owned(), false);
-        foreign.config.clear();
-        movers.create(BackupStorageLocation::new(&cluster.namespace, "foreign", foreign)).await;
+        location("foreign", |spec| {
+            spec.provider = "vendor.example/tape".to_owned();
+            spec.config.clear();
+        })
+        .await;
         movers.make_repository("foreign", BackupRepositoryPhase::Ready, "").await;
-        let mut object = pod_volume_backup(&movers, "plugin");
-        object.spec.backup_storage_location = "foreign".to_owned();
-        movers.begin(object).await;
-        says(movers.run(backup("plugin")).await, &[of, "vendor.example/tape", "spec.provider"]);
+        refused("foreign", &["vendor.example/tape", "spec.provider"]).await;
 
         let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
             kube::Api::namespaced(cluster.client.clone(), &cluster.namespace);
         let patch = kube::api::Patch::Merge(json!({"stringData": {"repository-password": "battery staple"}}));
         secrets.patch("velero-repo-credentials", &Default::default(), &patch).await.unwrap();
-        movers.begin(pod_volume_backup(&movers, "password")).await;
-        says(movers.run(backup("password")).await, &[of, "password", "velero-repo-credentials"]);
+        refused("default", &["password", "velero-repo-credentials"]).await;
         movers.begin(pod_volume_restore(&movers, "password-too", "abc")).await;
         let settings = movers.settings(MovedKind::PodVolumeRestore, "password-too", &volume);
-        says(movers.run(settings).await, &[of, "was not restored", "velero-repo-credentials"]);
-        drop(api::<PodVolumeRestore>(&cluster));
+        assert_refused(movers.run(settings).await, &[VOLUME, "restored", "velero-repo-credentials"]);
     });
 }
