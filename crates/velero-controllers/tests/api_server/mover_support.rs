@@ -52,9 +52,8 @@ impl Movers {
         movers.create(BackupStorageLocation::new(&cluster.namespace, "default", s3(cluster))).await;
         let store = movers.store(&keys).await;
         let hour = Duration::from_secs(3600);
-        let made = tokio::task::spawn_blocking(move || {
-            Repository::create(store, PASSWORD, hour, &system_clock()).map(drop)
-        });
+        let made =
+            tokio::task::spawn_blocking(move || Repository::create(store, PASSWORD, hour, &system_clock()).map(drop));
         made.await.unwrap().unwrap();
         movers.make_repository("default", BackupRepositoryPhase::Ready, "").await;
         movers

@@ -79,11 +79,7 @@ fn data_upload(movers: &Movers, name: &str) -> DataUpload {
 }
 
 fn data_download(movers: &Movers, name: &str, snapshot: &str) -> DataDownload {
-    let target = TargetVolumeSpec {
-        namespace: SHOP.to_owned(),
-        pvc: "data".to_owned(),
-        ..Default::default()
-    };
+    let target = TargetVolumeSpec { namespace: SHOP.to_owned(), pvc: "data".to_owned(), ..Default::default() };
     let spec = DataDownloadSpec {
         target_volume: target,
         source_namespace: SHOP.to_owned(),
@@ -208,8 +204,10 @@ fn what_cannot_be_done_is_told_with_volume_pod_and_remedy() {
 
         // Files there that nobody may read, root neither.
         movers.begin(pod_volume_backup(&movers, "unreadable")).await;
-        let settings =
-            Settings { volume_path: "/proc/sys/vm".into(), ..movers.settings(MovedKind::PodVolumeBackup, "unreadable", &volume) };
+        let settings = Settings {
+            volume_path: "/proc/sys/vm".into(),
+            ..movers.settings(MovedKind::PodVolumeBackup, "unreadable", &volume)
+        };
         says(movers.run(settings).await, &[of, "could not open", "may not read it", "privilegedFsBackup"]);
         let events = movers.events("unreadable").await;
         assert!(reasons(&events).ends_with(&["Data-Path-Failed", "Data-Path-Stopped"]), "{events:?}");
