@@ -171,24 +171,73 @@ fn restores_into_a_waiting_pod(machine: &Machine, snapshot: &Value) {
     .unwrap();
 }
 
-fn moves_a_snapshot_and_brings_it_back(machine: &Machine) {
-    apply(machine, &objects::volume_snapshot(SHOP, "snapshot", "data", SNAPSHOT_CLASS));
-    let claim = machine.read(&format!("/api/v1/namespaces/{SHOP}/persistentvolumeclaims/data")).unwrap();
-    let upload = json!({
-        "apiVersion": "velero.io/v2alpha1", "kind": "DataUpload", "metadata": metadata("du-data"),
+fn data_upload(name: &str, snapshot: &str, snapshot_class: &str, storage_class: &str) -> Value {
+    json!({
+        "apiVersion": "velero.io/v2alpha1", "kind": "DataUpload", "metadata": metadata(name),
         "spec": {
             "snapshotType": "CSI", "sourcePVC": "data", "sourceNamespace": SHOP, "backupStorageLocation": "default",
             "operationTimeout": "5m0s",
-            "csiSnapshot": {
-                "volumeSnapshot": "snapshot", "storageClass": claim["spec"]["storageClassName"],
-                "snapshotClass": SNAPSHOT_CLASS,
-            },
+            "csiSnapshot": {"volumeSnapshot": snapshot, "storageClass": storage_class, "snapshotClass": snapshot_class},
         },
+    })
+}
+
+fn no_snapshot_is_left(machine: &Machine) -> Result<()> {
+    let left = machine.items(&format!("/apis/snapshot.storage.k8s.io/v1/namespaces/{SHOP}/volumesnapshots"))?;
+    ensure!(left.is_empty(), "snapshots are left: {left:?}");
+    let left = machine.items("/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents")?;
+    ensure!(left.is_empty(), "contents of snapshots are left: {left:?}");
+    Ok(())
+}
+
+fn storage_class(machine: &Machine) -> String {
+    let claim = machine.read(&format!("/api/v1/namespaces/{SHOP}/persistentvolumeclaims/data")).unwrap();
+    claim["spec"]["storageClassName"].as_str().unwrap().to_owned()
+}
+
+/// Waits until an upload is in a phase.
+fn reaches(machine: &Machine, name: &str, phase: &str) {
+    let path = format!("/apis/velero.io/v2alpha1/namespaces/{NAMESPACE}/datauploads/{name}");
+    let reached = wait_until("the phase of an upload", PATIENCE, || {
+        let upload = machine.read(&path)?;
+        ensure!(upload["status"]["phase"] == phase, "{upload:#}");
+        Ok(())
     });
+    reached.unwrap_or_else(|error| panic!("{error:#}\n{}", agent_log(machine)));
+}
+
+fn nothing_is_left_of_what_is_cancelled_or_deleted(machine: &Machine) {
+    apply(machine, &objects::snapshot_class("never", &json!({"neverReady": "true"})));
+    apply(machine, &objects::volume_snapshot(SHOP, "never", "data", "never"));
+    apply(machine, &data_upload("du-never", "never", "never", &storage_class(machine)));
+    reaches(machine, "du-never", "Accepted");
+    let cancel =
+        ["-n", NAMESPACE, "patch", "dataupload", "du-never", "--type=merge", "-p", r#"{"spec":{"cancel":true}}"#];
+    machine.kubectl(&cancel).unwrap();
+    reaches(machine, "du-never", "Canceled");
+
+    // A claim that never binds, and another agent that takes over.
+    apply(machine, &objects::volume_snapshot(SHOP, "lost", "data", SNAPSHOT_CLASS));
+    apply(machine, &data_upload("du-lost", "lost", SNAPSHOT_CLASS, "no-such-class"));
+    wait_until("the pod of the upload", PATIENCE, || {
+        machine.read(&format!("/api/v1/namespaces/{NAMESPACE}/pods/du-lost")).map(drop)
+    })
+    .unwrap_or_else(|error| panic!("{error:#}\n{}", agent_log(machine)));
+    machine.kubectl(&["-n", NAMESPACE, "delete", "pod", "-l", "name=node-agent"]).unwrap();
+    machine.kubectl(&["-n", NAMESPACE, "delete", "dataupload", "du-lost", "--timeout=60s"]).unwrap();
+    wait_until("the end of cleaning up", PATIENCE, || {
+        nothing_is_left(machine, "du-")?;
+        no_snapshot_is_left(machine)
+    })
+    .unwrap_or_else(|error| panic!("{error:#}\n{}", agent_log(machine)));
+}
+
+fn moves_a_snapshot_and_brings_it_back(machine: &Machine) {
+    apply(machine, &objects::volume_snapshot(SHOP, "snapshot", "data", SNAPSHOT_CLASS));
+    let upload = data_upload("du-data", "snapshot", SNAPSHOT_CLASS, &storage_class(machine));
     let uploaded = completes(machine, "v2alpha1", "datauploads", &upload);
     assert_eq!(uploaded["status"]["nodeOS"], "linux", "{uploaded:#}");
-    let left = machine.items(&format!("/apis/snapshot.storage.k8s.io/v1/namespaces/{SHOP}/volumesnapshots")).unwrap();
-    assert!(left.is_empty(), "the snapshot that was moved is left: {left:?}");
+    no_snapshot_is_left(machine).unwrap();
 
     let mut target = objects::claim(SHOP, "moved");
     target["spec"]["selector"] = json!({"matchLabels": {"velero.io/dynamic-pv-restore": "shop.moved.x"}});
@@ -247,6 +296,7 @@ fn agent_and_movers_save_and_fill_volumes_and_leave_nothing_but_data() {
         restores_into_a_waiting_pod(machine, &data);
         moves_a_snapshot_and_brings_it_back(machine);
         counts_what_it_did(machine);
+        nothing_is_left_of_what_is_cancelled_or_deleted(machine);
     });
     TestBox::down("node-agent").unwrap();
 }
