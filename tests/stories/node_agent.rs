@@ -74,11 +74,15 @@ fn running_shop(machine: &Machine) -> Value {
     let mounts = &mut pod["spec"]["containers"][0]["volumeMounts"];
     mounts.as_array_mut().unwrap().push(json!({"name": "cache", "mountPath": "/cache"}));
     wait_until("the account of the namespace", PATIENCE, || machine.apply(&pod.to_string())).unwrap();
+    let path = format!("/api/v1/namespaces/{SHOP}/pods/app");
     wait_until("the files", PATIENCE, || {
-        machine.kubectl(&["-n", SHOP, "exec", "app", "--", "cat", "/cache/stock"]).map(drop)
+        machine.kubectl(&["-n", SHOP, "exec", "app", "--", "cat", "/cache/stock"])?;
+        let phase = &machine.read(&path)?["status"]["phase"];
+        ensure!(phase == "Running", "the pod is {phase}");
+        Ok(())
     })
     .unwrap();
-    machine.read(&format!("/api/v1/namespaces/{SHOP}/pods/app")).unwrap()
+    machine.read(&path).unwrap()
 }
 
 /// Makes an object of Velero and waits for its good end; gives it as it is then.
@@ -140,10 +144,11 @@ fn restores_into_a_waiting_pod(machine: &Machine, snapshot: &Value) {
     let mut pod = objects::pod(SHOP, "restored", "cat /data/link; stat -c '%u:%g %a' /data/deep/stock; sleep 3600");
     pod["spec"]["volumes"] = json!([{"name": "data", "emptyDir": {}}]);
     pod["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
+    // What the helper does that a restore puts there.
+    let wait = format!("until [ -f /restores/data/.velero/{uid} ]; do sleep 0.2; done; rm -r /restores/data/.velero");
     pod["spec"]["initContainers"] = json!([{
-        "name": "restore-wait", "image": IMAGE, "imagePullPolicy": "Never",
-        "command": ["/velero-restore-helper"], "args": [uid],
-        "volumeMounts": [{"name": "data", "mountPath": "/restores/data"}],
+        "name": "restore-wait", "image": pod["spec"]["containers"][0]["image"], "imagePullPolicy": "Never",
+        "command": ["sh", "-c", wait], "volumeMounts": [{"name": "data", "mountPath": "/restores/data"}],
     }]);
     apply(machine, &pod);
     let pod = machine.read(&format!("/api/v1/namespaces/{SHOP}/pods/restored")).unwrap();
@@ -159,32 +164,80 @@ fn restores_into_a_waiting_pod(machine: &Machine, snapshot: &Value) {
         json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "restore", "uid": uid}]);
     completes(machine, "v1", "podvolumerestores", &restore);
     wait_until("the restored pod", PATIENCE, || {
-        let said = machine.kubectl(&["-n", SHOP, "logs", "restored", "-c", "restored"]);
-        let said = said.or_else(|_| machine.kubectl(&["-n", SHOP, "logs", "restored"]))?;
+        let said = machine.kubectl(&["-n", SHOP, "logs", "restored"])?;
         ensure!(said.trim() == "apples\n1234:2345 600", "the restored pod says {said:?}");
         Ok(())
     })
     .unwrap();
 }
 
-fn moves_a_snapshot_and_brings_it_back(machine: &Machine) {
-    apply(machine, &objects::volume_snapshot(SHOP, "snapshot", "data", SNAPSHOT_CLASS));
-    let claim = machine.read(&format!("/api/v1/namespaces/{SHOP}/persistentvolumeclaims/data")).unwrap();
-    let upload = json!({
-        "apiVersion": "velero.io/v2alpha1", "kind": "DataUpload", "metadata": metadata("du-data"),
+fn data_upload(name: &str, snapshot: &str, snapshot_class: &str, storage_class: &str) -> Value {
+    json!({
+        "apiVersion": "velero.io/v2alpha1", "kind": "DataUpload", "metadata": metadata(name),
         "spec": {
             "snapshotType": "CSI", "sourcePVC": "data", "sourceNamespace": SHOP, "backupStorageLocation": "default",
             "operationTimeout": "5m0s",
-            "csiSnapshot": {
-                "volumeSnapshot": "snapshot", "storageClass": claim["spec"]["storageClassName"],
-                "snapshotClass": SNAPSHOT_CLASS,
-            },
+            "csiSnapshot": {"volumeSnapshot": snapshot, "storageClass": storage_class, "snapshotClass": snapshot_class},
         },
+    })
+}
+
+fn no_snapshot_is_left(machine: &Machine) -> Result<()> {
+    let left = machine.items(&format!("/apis/snapshot.storage.k8s.io/v1/namespaces/{SHOP}/volumesnapshots"))?;
+    ensure!(left.is_empty(), "snapshots are left: {left:?}");
+    let left = machine.items("/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents")?;
+    ensure!(left.is_empty(), "contents of snapshots are left: {left:?}");
+    Ok(())
+}
+
+fn storage_class(machine: &Machine) -> String {
+    let claim = machine.read(&format!("/api/v1/namespaces/{SHOP}/persistentvolumeclaims/data")).unwrap();
+    claim["spec"]["storageClassName"].as_str().unwrap().to_owned()
+}
+
+/// Waits until an upload is in a phase.
+fn reaches(machine: &Machine, name: &str, phase: &str) {
+    let path = format!("/apis/velero.io/v2alpha1/namespaces/{NAMESPACE}/datauploads/{name}");
+    let reached = wait_until("the phase of an upload", PATIENCE, || {
+        let upload = machine.read(&path)?;
+        ensure!(upload["status"]["phase"] == phase, "{upload:#}");
+        Ok(())
     });
+    reached.unwrap_or_else(|error| panic!("{error:#}\n{}", agent_log(machine)));
+}
+
+fn nothing_is_left_of_what_is_cancelled_or_deleted(machine: &Machine) {
+    apply(machine, &objects::snapshot_class("never", &json!({"neverReady": "true"})));
+    apply(machine, &objects::volume_snapshot(SHOP, "never", "data", "never"));
+    apply(machine, &data_upload("du-never", "never", "never", &storage_class(machine)));
+    reaches(machine, "du-never", "Accepted");
+    let cancel =
+        ["-n", NAMESPACE, "patch", "dataupload", "du-never", "--type=merge", "-p", r#"{"spec":{"cancel":true}}"#];
+    machine.kubectl(&cancel).unwrap();
+    reaches(machine, "du-never", "Canceled");
+
+    // A claim that never binds, and another agent that takes over.
+    apply(machine, &objects::volume_snapshot(SHOP, "lost", "data", SNAPSHOT_CLASS));
+    apply(machine, &data_upload("du-lost", "lost", SNAPSHOT_CLASS, "no-such-class"));
+    wait_until("the pod of the upload", PATIENCE, || {
+        machine.read(&format!("/api/v1/namespaces/{NAMESPACE}/pods/du-lost")).map(drop)
+    })
+    .unwrap_or_else(|error| panic!("{error:#}\n{}", agent_log(machine)));
+    machine.kubectl(&["-n", NAMESPACE, "delete", "pod", "-l", "name=node-agent"]).unwrap();
+    machine.kubectl(&["-n", NAMESPACE, "delete", "dataupload", "du-lost", "--timeout=60s"]).unwrap();
+    wait_until("the end of cleaning up", PATIENCE, || {
+        nothing_is_left(machine, "du-")?;
+        no_snapshot_is_left(machine)
+    })
+    .unwrap_or_else(|error| panic!("{error:#}\n{}", agent_log(machine)));
+}
+
+fn moves_a_snapshot_and_brings_it_back(machine: &Machine) {
+    apply(machine, &objects::volume_snapshot(SHOP, "snapshot", "data", SNAPSHOT_CLASS));
+    let upload = data_upload("du-data", "snapshot", SNAPSHOT_CLASS, &storage_class(machine));
     let uploaded = completes(machine, "v2alpha1", "datauploads", &upload);
     assert_eq!(uploaded["status"]["nodeOS"], "linux", "{uploaded:#}");
-    let left = machine.items(&format!("/apis/snapshot.storage.k8s.io/v1/namespaces/{SHOP}/volumesnapshots")).unwrap();
-    assert!(left.is_empty(), "the snapshot that was moved is left: {left:?}");
+    no_snapshot_is_left(machine).unwrap();
 
     let mut target = objects::claim(SHOP, "moved");
     target["spec"]["selector"] = json!({"matchLabels": {"velero.io/dynamic-pv-restore": "shop.moved.x"}});
@@ -209,6 +262,23 @@ fn moves_a_snapshot_and_brings_it_back(machine: &Machine) {
     .unwrap();
 }
 
+/// What the agent tells Prometheus.
+fn counts_what_it_did(machine: &Machine) {
+    let pods = machine.items(&format!("/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=name%3Dnode-agent")).unwrap();
+    let name = pods[0]["metadata"]["name"].as_str().unwrap();
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}:8085/proxy/metrics");
+    let text = machine.kubectl(&["get", "--raw", &path]).unwrap();
+    let value = |series: &str| -> f64 {
+        let line = text.lines().find(|line| line.starts_with(series)).unwrap_or_else(|| panic!("{series}\n{text}"));
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    assert_eq!(value("podVolume_pod_volume_backup_dequeue_count"), 2.0);
+    assert_eq!(value("podVolume_data_upload_success_total"), 1.0);
+    assert_eq!(value("podVolume_data_download_success_total"), 1.0);
+    let resident = value("process_resident_memory_bytes") / 1024.0 / 1024.0;
+    assert!(resident < 64.0, "an idle agent holds {resident} MiB");
+}
+
 #[test]
 fn agent_and_movers_save_and_fill_volumes_and_leave_nothing_but_data() {
     TestBox::down("node-agent").unwrap();
@@ -225,6 +295,8 @@ fn agent_and_movers_save_and_fill_volumes_and_leave_nothing_but_data() {
         assert!(data["status"]["progress"]["totalBytes"].as_i64().unwrap_or_default() >= 3_000_000, "{data:#}");
         restores_into_a_waiting_pod(machine, &data);
         moves_a_snapshot_and_brings_it_back(machine);
+        counts_what_it_did(machine);
+        nothing_is_left_of_what_is_cancelled_or_deleted(machine);
     });
     TestBox::down("node-agent").unwrap();
 }

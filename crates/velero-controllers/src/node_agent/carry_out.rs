@@ -150,6 +150,9 @@ impl<K: Transfer> TransferReconciler<K> {
     }
 
     async fn fail(&self, object: K, reason: &str) -> Result<Outcome<K>> {
+        if *object.known().phase == DataMovePhase::InProgress {
+            follow::copy_log::<K>(&self.agent, name(&object)).await;
+        }
         self.end(object, DataMovePhase::Failed, reason).await
     }
 

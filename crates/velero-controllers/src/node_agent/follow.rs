@@ -1,10 +1,11 @@
-//! What a mover reports while it runs: Events on the object it works for.
+//! What a mover reports while it runs, Events on the object it works for, and what it left in its log.
 
 use std::sync::Arc;
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
+use kube::api::LogParams;
 use kube::runtime::{WatchStreamExt, watcher};
 use tokio_util::task::AbortOnDropHandle;
 use velero_api::records::{DATA_PATH_PROGRESS, DataPathProgress};
@@ -13,6 +14,9 @@ use crate::node_agent::agent::Agent;
 use crate::node_agent::notes::Notes;
 use crate::node_agent::transfer::Transfer;
 use crate::node_agent::triggers::Trigger;
+
+/// How much of a mover's log is taken over.
+const LOG_LINES: i64 = 40;
 
 /// Notes what the mover of an object reports, for as long as the handle is kept, and has the object looked at.
 pub(crate) fn spawn<K: Transfer>(
@@ -43,6 +47,18 @@ pub(crate) fn spawn<K: Transfer>(
             }
         }
     }))
+}
+
+/// Takes the end of a mover's log over into that of the agent, before its pod goes.
+pub(crate) async fn copy_log<K: Transfer>(agent: &Agent, name: &str) {
+    let pods: Api<Pod> = Api::namespaced(agent.client(), agent.objects.namespace());
+    let last = LogParams { tail_lines: Some(LOG_LINES), ..LogParams::default() };
+    match pods.logs(name, &last).await {
+        Ok(text) => {
+            text.lines().for_each(|line| tracing::warn!(kind = K::KIND, name, line, "From the log of the mover"))
+        }
+        Err(error) => tracing::debug!(kind = K::KIND, name, %error, "The log of the mover cannot be read"),
+    }
 }
 
 fn progress(event: &Event) -> Option<DataPathProgress> {

@@ -178,7 +178,7 @@ fn what_cannot_be_copied_is_refused_with_pod_and_volume() {
             ("idle-pod", &idle, json!({}), "only volumes of running pods"),
             ("taken", &pod, json!({}), "belongs to something else"),
         ] {
-            let mut spec = serde_json::to_value(&node_backup_spec(&node, pod)).unwrap();
+            let mut spec = serde_json::to_value(node_backup_spec(&node, pod)).unwrap();
             merge(&mut spec, &patch);
             let spec = serde_json::from_value(spec).unwrap();
             node.create(PodVolumeBackup::new(&cluster.namespace, name, spec)).await;

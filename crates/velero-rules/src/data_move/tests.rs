@@ -1,3 +1,4 @@
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::*;
@@ -242,11 +243,9 @@ fn every_step_that_moves_a_phase_is_in_the_table() {
     }
 }
 
-fn pod(status: Value) -> Pod {
+fn pod(status: &Value) -> Pod {
     serde_json::from_value(json!({ "metadata": { "name": "p" }, "status": status })).unwrap()
 }
-
-use k8s_openapi::api::core::v1::Pod;
 
 #[test]
 fn a_pod_is_read_as_the_table_says() {
@@ -276,8 +275,8 @@ fn a_pod_is_read_as_the_table_says() {
         (json!({ "phase": "Failed" }), failed("the pod failed without a reason")),
     ];
     for (status, expected) in table {
-        assert_eq!(MoverPod::of(Some(&pod(status.clone())), "c"), expected, "{status}");
+        assert_eq!(MoverPod::of(Some(&pod(&status)), "c"), expected, "{status}");
     }
     assert_eq!(MoverPod::of(None, "c"), MoverPod::Missing);
-    assert!(matches!(MoverPod::of(Some(&pod(json!({ "phase": "Unknown" }))), "c"), MoverPod::Stuck(_)));
+    assert!(matches!(MoverPod::of(Some(&pod(&json!({ "phase": "Unknown" }))), "c"), MoverPod::Stuck(_)));
 }
