@@ -1,6 +1,8 @@
 //! Volumes that are copied through pods, and filled again. The test plays the node agents: it writes the status of the
 //! objects by which server and agents talk.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -263,6 +265,40 @@ fn a_backup_that_is_deleted_or_loses_its_server_cancels_its_copies() {
         let stopped = server.until("stopped", |backup: &Backup| backup.status.phase().is_terminal()).await;
         assert_phase(&stopped, &BackupPhase::Failed);
         until_cancelled(&server, &second).await;
+        drop(agents);
+        shop.remove().await;
+        nodes.remove().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn the_copies_of_many_pods_are_all_asked_for_before_the_first_has_ended() {
+    const PODS: usize = 50;
+    cluster_test(|cluster| async move {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::start(cluster.clone()).await;
+        server.directory_location("default", directory.path()).await;
+        let nodes = Nodes::new(&cluster).await;
+        let shop = nodes.shop().await;
+        for number in 0..PODS {
+            shop.pod(&format!("web-{number}"), &nodes.with_agent, &["data"]).await;
+        }
+        let may_end = Arc::new(AtomicBool::new(false));
+        let allowed = Arc::clone(&may_end);
+        let agents = play(&cluster, move |_| match allowed.load(Ordering::Relaxed) {
+            true => Ending::Completed,
+            false => Ending::Never,
+        });
+        server.create(Backup::new(&cluster.namespace, "b", of_pods(&shop))).await;
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+        while copies(&server).await.len() < PODS {
+            assert!(tokio::time::Instant::now() < deadline, "a copy waits for another one");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        may_end.store(true, Ordering::Relaxed);
+        let backup = server.until("b", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        assert_phase(&backup, &BackupPhase::Completed);
         drop(agents);
         shop.remove().await;
         nodes.remove().await;
