@@ -216,8 +216,8 @@ fn volumes_that_cannot_be_filled_are_errors_that_name_pod_and_volume() {
             "target": {"apiVersion": "v1", "kind": "Node", "name": nodes.without_agent}});
         let mut bound = false;
         for _ in 0..300 {
-            let body = serde_json::to_vec(&binding).unwrap();
-            bound = pods.create_subresource::<Value>("binding", "db", &PostParams::default(), body).await.is_ok();
+            let answer = pods.create_subresource::<Value, Value>("binding", "db", &PostParams::default(), &binding).await;
+            bound = answer.is_ok();
             if bound {
                 break;
             }
