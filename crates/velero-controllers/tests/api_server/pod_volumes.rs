@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use velero_api::annotations::POD_VOLUME_TIMEOUT;
 use velero_api::records::{BackupVolumeInfo, RestoreVolumeInfo, ResultsFile};
 use velero_api::v1::{
-    Backup, BackupPhase, BackupSpec, DeleteBackupRequest, DeleteBackupRequestSpec, PodVolumeBackup, PodVolumeRestore, Restore,
-    RestorePhase, RestoreSpec,
+    Backup, BackupPhase, BackupSpec, DeleteBackupRequest, DeleteBackupRequestSpec, PodVolumeBackup, PodVolumeRestore,
+    Restore, RestorePhase, RestoreSpec,
 };
 use velero_archive::gzjson;
 use velero_testkit::cluster_test;
@@ -26,7 +26,11 @@ use crate::support::{Server, assert_phase, assert_restore_phase, assert_says};
 fn of_pods(shop: &Shop) -> BackupSpec {
     BackupSpec {
         included_namespaces: vec![shop.namespace.clone()],
-        included_resources: vec!["pods".to_owned(), "persistentvolumeclaims".to_owned(), "persistentvolumes".to_owned()],
+        included_resources: vec![
+            "pods".to_owned(),
+            "persistentvolumeclaims".to_owned(),
+            "persistentvolumes".to_owned(),
+        ],
         ..BackupSpec::default()
     }
 }
@@ -70,7 +74,10 @@ fn volumes_of_pods_are_copied_side_by_side_and_filled_again_in_another_namespace
         let data = made.iter().find(|copy| copy.spec.volume == "data").unwrap();
         let (spec, own) = (&data.spec, backup.metadata.uid.clone().unwrap());
         assert_eq!((spec.node.as_str(), spec.uploader_type.as_str()), (nodes.with_agent.as_str(), "kopia"));
-        assert_eq!((spec.backup_storage_location.as_str(), spec.pod.uid.clone()), ("default", web.metadata.uid.clone()));
+        assert_eq!(
+            (spec.backup_storage_location.as_str(), spec.pod.uid.clone()),
+            ("default", web.metadata.uid.clone())
+        );
         assert_eq!((spec.tags["backup-uid"].as_str(), spec.tags["pod"].as_str()), (own.as_str(), "web"));
         assert_eq!(spec.uploader_settings["ParallelFilesUpload"], "7");
         assert_eq!(data.metadata.owner_references.as_ref().unwrap()[0].uid, own);
@@ -97,14 +104,19 @@ fn volumes_of_pods_are_copied_side_by_side_and_filled_again_in_another_namespace
 async fn restored_pods_wait(server: &Server, directory: &TempDir, shop: &Shop, target: &str) {
     let mapping = [(shop.namespace.clone(), target.to_owned())].into();
     let mut spec = RestoreSpec { backup_name: "b".to_owned(), namespace_mapping: mapping, ..RestoreSpec::default() };
-    spec.uploader_config = serde_json::from_value(json!({"writeSparseFiles": true, "parallelFilesDownload": 2})).unwrap();
+    spec.uploader_config =
+        serde_json::from_value(json!({"writeSparseFiles": true, "parallelFilesDownload": 2})).unwrap();
     let restore = server.restore("r", spec.clone()).await;
     assert_restore_phase(&restore, &RestorePhase::Completed);
     let pods: Api<Pod> = Api::namespaced(shop.cluster.client.clone(), target);
     let pod = pods.get("web").await.unwrap();
-    let container: Value = serde_json::to_value(&pod.spec.as_ref().unwrap().init_containers.as_ref().unwrap()[0]).unwrap();
+    let container: Value =
+        serde_json::to_value(&pod.spec.as_ref().unwrap().init_containers.as_ref().unwrap()[0]).unwrap();
     assert_eq!((&container["name"], &container["image"]), (&json!("restore-wait"), &json!("example.com/velero:v1")));
-    assert_eq!((&container["args"], &container["command"]), (&json!([restore.metadata.uid]), &json!(["/velero-restore-helper"])));
+    assert_eq!(
+        (&container["args"], &container["command"]),
+        (&json!([restore.metadata.uid]), &json!(["/velero-restore-helper"]))
+    );
     let mounts: Vec<&str> =
         container["volumeMounts"].as_array().unwrap().iter().filter_map(|mount| mount["mountPath"].as_str()).collect();
     assert_eq!(mounts, ["/restores/data", "/restores/logs"]);
@@ -115,9 +127,18 @@ async fn restored_pods_wait(server: &Server, directory: &TempDir, shop: &Shop, t
     assert_eq!(Some(&labels["velero.io/pod-uid"]), pod.metadata.uid.as_ref());
     assert_eq!(Some(&labels["velero.io/restore-uid"]), restore.metadata.uid.as_ref());
     let spec_of = &data.spec;
-    assert_eq!((spec_of.source_namespace.as_str(), spec_of.snapshot_id.as_str()), (shop.namespace.as_str(), "snapshot-of-data"));
+    assert_eq!(
+        (spec_of.source_namespace.as_str(), spec_of.snapshot_id.as_str()),
+        (shop.namespace.as_str(), "snapshot-of-data")
+    );
     assert_eq!((spec_of.snapshot_size, spec_of.pod.namespace.as_deref()), (4096, Some(target)));
-    assert_eq!((spec_of.uploader_settings["WriteSparseFiles"].as_str(), spec_of.uploader_settings["ParallelFilesDownload"].as_str()), ("true", "2"));
+    assert_eq!(
+        (
+            spec_of.uploader_settings["WriteSparseFiles"].as_str(),
+            spec_of.uploader_settings["ParallelFilesDownload"].as_str()
+        ),
+        ("true", "2")
+    );
     let infos: Vec<RestoreVolumeInfo> = read(directory, "restores/r/r-volumeinfo.json.gz");
     let filled = infos.iter().filter(|info| info.pvr_info.is_some());
     assert_eq!(filled.count(), 3, "{infos:?}");
@@ -216,7 +237,8 @@ fn volumes_that_cannot_be_filled_are_errors_that_name_pod_and_volume() {
             "target": {"apiVersion": "v1", "kind": "Node", "name": nodes.without_agent}});
         let mut bound = false;
         for _ in 0..300 {
-            let answer = pods.create_subresource::<Value, Value>("binding", "db", &PostParams::default(), &binding).await;
+            let answer =
+                pods.create_subresource::<Value, Value>("binding", "db", &PostParams::default(), &binding).await;
             bound = answer.is_ok();
             if bound {
                 break;

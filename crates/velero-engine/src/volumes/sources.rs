@@ -16,7 +16,10 @@ impl RestoreContext<'_> {
             PODS if wishes.restore_copies => {
                 let infos = self.volumes.of_pod(namespace, &item.name);
                 let copies = infos.filter_map(|info| info.pvb_info.as_ref());
-                copies_of_pod(copies, namespace, object).into_values().map(|copy| of_copy(copy, self.location)).collect()
+                copies_of_pod(copies, namespace, object)
+                    .into_values()
+                    .map(|copy| of_copy(copy, self.location))
+                    .collect()
             }
             CLAIMS if wishes.restore_data => {
                 self.volumes.of_claim(namespace, &item.name).filter_map(of_snapshot).collect()
@@ -72,8 +75,12 @@ mod tests {
             ..PodVolumeInfo::default()
         };
         let said = of_copy(&copy, "default");
-        assert!(said.starts_with("volume data gets 4096 bytes from snapshot k1 in the repository of namespace shop"), "{said}");
-        let csi = CsiSnapshotInfo { size: 7, snapshot_handle: "h".to_owned(), driver: "d".to_owned(), ..Default::default() };
+        assert!(
+            said.starts_with("volume data gets 4096 bytes from snapshot k1 in the repository of namespace shop"),
+            "{said}"
+        );
+        let csi =
+            CsiSnapshotInfo { size: 7, snapshot_handle: "h".to_owned(), driver: "d".to_owned(), ..Default::default() };
         let mut info = BackupVolumeInfo { csi_snapshot_info: Some(csi), ..BackupVolumeInfo::default() };
         assert_eq!(of_snapshot(&info).as_deref(), Some("it gets 7 bytes from CSI snapshot h of driver d"));
         let moved = SnapshotDataMovementInfo { size: 9, snapshot_handle: "m".to_owned(), ..Default::default() };
