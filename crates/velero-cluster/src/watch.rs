@@ -63,7 +63,8 @@ impl Cluster {
 /// Makes of an event what there is to tell; a list is told when it is complete.
 fn take_in(event: Event<DynamicObject>, listed: &mut Vec<Value>, action: &str) -> Result<Option<Seen>> {
     let value = |object: DynamicObject| {
-        let unreadable = |error: serde_json::Error| Error::Unreadable { action: action.to_owned(), source: error.into() };
+        let unreadable =
+            |error: serde_json::Error| Error::Unreadable { action: action.to_owned(), source: error.into() };
         serde_json::to_value(object).map_err(unreadable)
     };
     Ok(match event {

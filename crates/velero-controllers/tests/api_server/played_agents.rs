@@ -144,15 +144,17 @@ pub(crate) fn play(
             }
             for copy in api::<PodVolumeBackup>(&cluster).list(&ListParams::default()).await.unwrap() {
                 let name = copy.metadata.name.clone().unwrap();
-                if copy.status.phase.is_none() && done.insert(name.clone()) {
+                let ending = ending(&copy.spec.volume);
+                if copy.status.phase.is_none() && ending != Ending::Never && done.insert(name.clone()) {
                     let snapshot = format!("snapshot-of-{}", copy.spec.volume);
-                    end::<PodVolumeBackup>(&cluster, &name, ending(&copy.spec.volume), &snapshot).await;
+                    end::<PodVolumeBackup>(&cluster, &name, ending, &snapshot).await;
                 }
             }
             for filling in api::<PodVolumeRestore>(&cluster).list(&ListParams::default()).await.unwrap() {
                 let name = filling.metadata.name.clone().unwrap();
-                if filling.status.phase.is_none() && done.insert(name.clone()) {
-                    end::<PodVolumeRestore>(&cluster, &name, ending(&filling.spec.volume), "").await;
+                let ending = ending(&filling.spec.volume);
+                if filling.status.phase.is_none() && ending != Ending::Never && done.insert(name.clone()) {
+                    end::<PodVolumeRestore>(&cluster, &name, ending, "").await;
                 }
             }
             tokio::time::sleep(Duration::from_millis(100)).await;

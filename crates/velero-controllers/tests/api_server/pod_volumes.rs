@@ -1,6 +1,8 @@
 //! Volumes that are copied through pods, and filled again. The test plays the node agents: it writes the status of the
 //! objects by which server and agents talk.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -11,8 +13,8 @@ use tempfile::TempDir;
 use velero_api::annotations::POD_VOLUME_TIMEOUT;
 use velero_api::records::{BackupVolumeInfo, RestoreVolumeInfo, ResultsFile};
 use velero_api::v1::{
-    Backup, BackupPhase, BackupSpec, DeleteBackupRequest, DeleteBackupRequestSpec, PodVolumeBackup, PodVolumeRestore, Restore,
-    RestorePhase, RestoreSpec,
+    Backup, BackupPhase, BackupSpec, DeleteBackupRequest, DeleteBackupRequestSpec, PodVolumeBackup, PodVolumeRestore,
+    Restore, RestorePhase, RestoreSpec,
 };
 use velero_archive::gzjson;
 use velero_testkit::cluster_test;
@@ -24,7 +26,11 @@ use crate::support::{Server, assert_phase, assert_restore_phase, assert_says};
 fn of_pods(shop: &Shop) -> BackupSpec {
     BackupSpec {
         included_namespaces: vec![shop.namespace.clone()],
-        included_resources: vec!["pods".to_owned(), "persistentvolumeclaims".to_owned(), "persistentvolumes".to_owned()],
+        included_resources: vec![
+            "pods".to_owned(),
+            "persistentvolumeclaims".to_owned(),
+            "persistentvolumes".to_owned(),
+        ],
         ..BackupSpec::default()
     }
 }
@@ -68,7 +74,10 @@ fn volumes_of_pods_are_copied_side_by_side_and_filled_again_in_another_namespace
         let data = made.iter().find(|copy| copy.spec.volume == "data").unwrap();
         let (spec, own) = (&data.spec, backup.metadata.uid.clone().unwrap());
         assert_eq!((spec.node.as_str(), spec.uploader_type.as_str()), (nodes.with_agent.as_str(), "kopia"));
-        assert_eq!((spec.backup_storage_location.as_str(), spec.pod.uid.clone()), ("default", web.metadata.uid.clone()));
+        assert_eq!(
+            (spec.backup_storage_location.as_str(), spec.pod.uid.clone()),
+            ("default", web.metadata.uid.clone())
+        );
         assert_eq!((spec.tags["backup-uid"].as_str(), spec.tags["pod"].as_str()), (own.as_str(), "web"));
         assert_eq!(spec.uploader_settings["ParallelFilesUpload"], "7");
         assert_eq!(data.metadata.owner_references.as_ref().unwrap()[0].uid, own);
@@ -95,14 +104,19 @@ fn volumes_of_pods_are_copied_side_by_side_and_filled_again_in_another_namespace
 async fn restored_pods_wait(server: &Server, directory: &TempDir, shop: &Shop, target: &str) {
     let mapping = [(shop.namespace.clone(), target.to_owned())].into();
     let mut spec = RestoreSpec { backup_name: "b".to_owned(), namespace_mapping: mapping, ..RestoreSpec::default() };
-    spec.uploader_config = serde_json::from_value(json!({"writeSparseFiles": true, "parallelFilesDownload": 2})).unwrap();
+    spec.uploader_config =
+        serde_json::from_value(json!({"writeSparseFiles": true, "parallelFilesDownload": 2})).unwrap();
     let restore = server.restore("r", spec.clone()).await;
     assert_restore_phase(&restore, &RestorePhase::Completed);
     let pods: Api<Pod> = Api::namespaced(shop.cluster.client.clone(), target);
     let pod = pods.get("web").await.unwrap();
-    let container: Value = serde_json::to_value(&pod.spec.as_ref().unwrap().init_containers.as_ref().unwrap()[0]).unwrap();
+    let container: Value =
+        serde_json::to_value(&pod.spec.as_ref().unwrap().init_containers.as_ref().unwrap()[0]).unwrap();
     assert_eq!((&container["name"], &container["image"]), (&json!("restore-wait"), &json!("example.com/velero:v1")));
-    assert_eq!((&container["args"], &container["command"]), (&json!([restore.metadata.uid]), &json!(["/velero-restore-helper"])));
+    assert_eq!(
+        (&container["args"], &container["command"]),
+        (&json!([restore.metadata.uid]), &json!(["/velero-restore-helper"]))
+    );
     let mounts: Vec<&str> =
         container["volumeMounts"].as_array().unwrap().iter().filter_map(|mount| mount["mountPath"].as_str()).collect();
     assert_eq!(mounts, ["/restores/data", "/restores/logs"]);
@@ -113,9 +127,18 @@ async fn restored_pods_wait(server: &Server, directory: &TempDir, shop: &Shop, t
     assert_eq!(Some(&labels["velero.io/pod-uid"]), pod.metadata.uid.as_ref());
     assert_eq!(Some(&labels["velero.io/restore-uid"]), restore.metadata.uid.as_ref());
     let spec_of = &data.spec;
-    assert_eq!((spec_of.source_namespace.as_str(), spec_of.snapshot_id.as_str()), (shop.namespace.as_str(), "snapshot-of-data"));
+    assert_eq!(
+        (spec_of.source_namespace.as_str(), spec_of.snapshot_id.as_str()),
+        (shop.namespace.as_str(), "snapshot-of-data")
+    );
     assert_eq!((spec_of.snapshot_size, spec_of.pod.namespace.as_deref()), (4096, Some(target)));
-    assert_eq!((spec_of.uploader_settings["WriteSparseFiles"].as_str(), spec_of.uploader_settings["ParallelFilesDownload"].as_str()), ("true", "2"));
+    assert_eq!(
+        (
+            spec_of.uploader_settings["WriteSparseFiles"].as_str(),
+            spec_of.uploader_settings["ParallelFilesDownload"].as_str()
+        ),
+        ("true", "2")
+    );
     let infos: Vec<RestoreVolumeInfo> = read(directory, "restores/r/r-volumeinfo.json.gz");
     let filled = infos.iter().filter(|info| info.pvr_info.is_some());
     assert_eq!(filled.count(), 3, "{infos:?}");
@@ -214,8 +237,9 @@ fn volumes_that_cannot_be_filled_are_errors_that_name_pod_and_volume() {
             "target": {"apiVersion": "v1", "kind": "Node", "name": nodes.without_agent}});
         let mut bound = false;
         for _ in 0..300 {
-            let body = serde_json::to_vec(&binding).unwrap();
-            bound = pods.create_subresource::<Value>("binding", "db", &PostParams::default(), body).await.is_ok();
+            let answer =
+                pods.create_subresource::<Value, Value>("binding", "db", &PostParams::default(), &binding).await;
+            bound = answer.is_ok();
             if bound {
                 break;
             }
@@ -263,6 +287,40 @@ fn a_backup_that_is_deleted_or_loses_its_server_cancels_its_copies() {
         let stopped = server.until("stopped", |backup: &Backup| backup.status.phase().is_terminal()).await;
         assert_phase(&stopped, &BackupPhase::Failed);
         until_cancelled(&server, &second).await;
+        drop(agents);
+        shop.remove().await;
+        nodes.remove().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn the_copies_of_many_pods_are_all_asked_for_before_the_first_has_ended() {
+    const PODS: usize = 50;
+    cluster_test(|cluster| async move {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::start(cluster.clone()).await;
+        server.directory_location("default", directory.path()).await;
+        let nodes = Nodes::new(&cluster).await;
+        let shop = nodes.shop().await;
+        for number in 0..PODS {
+            shop.pod(&format!("web-{number}"), &nodes.with_agent, &["data"]).await;
+        }
+        let may_end = Arc::new(AtomicBool::new(false));
+        let allowed = Arc::clone(&may_end);
+        let agents = play(&cluster, move |_| match allowed.load(Ordering::Relaxed) {
+            true => Ending::Completed,
+            false => Ending::Never,
+        });
+        server.create(Backup::new(&cluster.namespace, "b", of_pods(&shop))).await;
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+        while copies(&server).await.len() < PODS {
+            assert!(tokio::time::Instant::now() < deadline, "a copy waits for another one");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        may_end.store(true, Ordering::Relaxed);
+        let backup = server.until("b", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        assert_phase(&backup, &BackupPhase::Completed);
         drop(agents);
         shop.remove().await;
         nodes.remove().await;

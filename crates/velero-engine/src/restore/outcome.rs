@@ -42,7 +42,10 @@ impl RunningHooks {
             filled.extend(pod.unwrap_or_default());
         }
         let key = |info: &RestoreVolumeInfo| {
-            let volume = info.pvr_info.as_ref().map(|info| [&info.pod_namespace, &info.pod_name, &info.volume_name].map(String::clone));
+            let volume = info
+                .pvr_info
+                .as_ref()
+                .map(|info| [&info.pod_namespace, &info.pod_name, &info.volume_name].map(String::clone));
             volume.unwrap_or_default()
         };
         filled.sort_by_key(key);

@@ -8,6 +8,7 @@
 //!   └─ file_system ── copies through the file systems of pods, which node agents carry out
 //! backup ── the volumes of a backup: each decided on once, then left to its method
 //! restore ── the volumes of a restore: what the backup says of each, and what becomes of it
+//! sources ── where the data of volumes comes from, for those who only look
 //! saved, after_run ── what a backup has saved: how it ended, and its removal
 //! ```
 //!
@@ -33,6 +34,7 @@ mod new_volumes;
 mod restore;
 mod restore_context;
 mod saved;
+mod sources;
 
 pub(crate) use backup::{BackupVolumes, PodPlace, SavedClaim, VolumeSaver};
 pub(crate) use backup_context::{BackupContext, VolumeTypes};

@@ -46,6 +46,11 @@ impl VolumeRestorer<'_> {
         self.volumes.methods.iter().for_each(|method| method.restore_claim(&self.context, item, claim));
     }
 
+    /// Where the data of an object would come from, in words.
+    pub(crate) fn sources(&self, item: &Item, object: &Value) -> Vec<String> {
+        self.context.sources(item, object)
+    }
+
     /// Takes notice of a claim that was made.
     pub(crate) fn claim_made(&self, target: &Target<'_>, created: &RawItem) {
         self.volumes.methods.iter().for_each(|method| method.claim_made(&self.context, target, created));

@@ -134,6 +134,11 @@ impl RestoreNotes {
         self.infos.of_claim(namespace, claim).map(|(_, info)| info)
     }
 
+    /// What is known of a volume.
+    pub(super) fn of_volume(&self, volume: &str) -> Option<&BackupVolumeInfo> {
+        self.infos.of_volume(volume).map(|(_, info)| info)
+    }
+
     /// What is known of the volumes that a pod had.
     pub(super) fn of_pod(&self, namespace: &str, pod: &str) -> impl Iterator<Item = &BackupVolumeInfo> {
         self.infos.of_pod(namespace, pod).map(|(_, info)| info)

@@ -8,6 +8,7 @@ mod api_relations;
 mod api_restore;
 mod api_scale;
 mod api_selection;
+mod box_copies;
 mod box_hooks;
 mod box_restore_hooks;
 mod support;

@@ -112,10 +112,17 @@ fn the_way_back_is_asked_for_as_velero_does() {
     for (config, expected) in [
         (json!({}), json!(null)),
         (json!({"uploaderConfig": {}}), json!({"WriteSparseFiles": "false"})),
-        (json!({"uploaderConfig": {"parallelFilesDownload": 2}}), json!({"WriteSparseFiles": "false", "ParallelFilesDownload": "2"})),
+        (
+            json!({"uploaderConfig": {"parallelFilesDownload": 2}}),
+            json!({"WriteSparseFiles": "false", "ParallelFilesDownload": "2"}),
+        ),
     ] {
         let made = pod_volume_restore(&restore(config.clone()), &pod(), FilledVolume { claim_uid: None, ..volume });
-        assert_eq!(serde_json::to_value(made).unwrap()["spec"].get("uploaderSettings").cloned().unwrap_or_default(), expected, "{config}");
+        assert_eq!(
+            serde_json::to_value(made).unwrap()["spec"].get("uploaderSettings").cloned().unwrap_or_default(),
+            expected,
+            "{config}"
+        );
     }
 }
 
@@ -202,7 +209,8 @@ fn a_pod_waits_in_an_init_container_before_all_others() {
 #[test]
 fn the_plugin_config_says_what_the_container_is_like() {
     let plain = json!({"spec": {"containers": [{"name": "main", "securityContext": {"runAsUser": 7}}]}});
-    let container = |config: &[(&str, &str)]| with_container(&plain, config).unwrap()["spec"]["initContainers"][0].take();
+    let container =
+        |config: &[(&str, &str)]| with_container(&plain, config).unwrap()["spec"]["initContainers"][0].take();
     assert_eq!(container(&[])["securityContext"], json!({"runAsUser": 7}), "that of the first container");
     for (asked, image) in [
         ("helper", "registry.example.com/velero:v1.18.3"),

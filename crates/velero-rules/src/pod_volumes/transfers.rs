@@ -87,11 +87,9 @@ pub fn pod_volume_backup(backup: &Backup, pod: &RunningPod, volume: CopiedVolume
     ]
     .map(|(key, value)| (text(key), text(value)))
     .into();
-    let mut marks: BTreeMap<String, String> = [
-        (text(labels::BACKUP_NAME), labels::valid_value(name(backup))),
-        (text(labels::BACKUP_UID), text(uid(backup))),
-    ]
-    .into();
+    let mut marks: BTreeMap<String, String> =
+        [(text(labels::BACKUP_NAME), labels::valid_value(name(backup))), (text(labels::BACKUP_UID), text(uid(backup)))]
+            .into();
     let mut notes = None;
     if let Some((claim, claim_uid)) = volume.claim {
         tags.insert(text("pvc-uid"), text(claim_uid));

@@ -144,8 +144,7 @@ impl WaitContainer<'_> {
     }
 
     fn parsed<T: std::str::FromStr>(&self, key: &'static str, problem: &str) -> Result<Option<T>, WaitContainerError> {
-        let wrong =
-            |text: &str| WaitContainerError { key, value: text.to_owned(), problem: problem.to_owned() };
+        let wrong = |text: &str| WaitContainerError { key, value: text.to_owned(), problem: problem.to_owned() };
         self.says(key).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
     }
 }

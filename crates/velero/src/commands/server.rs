@@ -66,7 +66,6 @@ mod tests {
     fn flags_that_do_nothing_are_told_of_when_they_are_given() {
         assert!(parsed(&[]).flags_without_effect().is_empty());
         let flags = [
-            "--fs-backup-timeout=1h",
             "--profiler-address=:6060",
             "--max-concurrent-k8s-connections=5",
             "--disable-informer-cache",

@@ -32,14 +32,16 @@ impl RestoreNotes {
         });
     }
 
-    /// What is known of the volume that a claim had whose data comes from a CSI snapshot.
+    /// What is known of the volume that a claim had whose data comes from a CSI snapshot, or from a copy.
     pub(super) fn old_volume(&self, namespace: &str, claim: &str) -> Option<PvInfo> {
-        if !self.wishes.features.csi() || !self.wishes.restore_data {
-            return None;
-        }
-        let is_csi = |info: &&BackupVolumeInfo| {
-            info.backup_method == Some(VolumeMethod::CsiSnapshot) && !info.snapshot_data_moved
+        let wishes = &self.wishes;
+        let is_made_anew = |info: &&BackupVolumeInfo| match info.backup_method {
+            Some(VolumeMethod::CsiSnapshot) => {
+                wishes.features.csi() && wishes.restore_data && !info.snapshot_data_moved
+            }
+            Some(VolumeMethod::PodVolumeBackup) => wishes.restore_copies,
+            _ => false,
         };
-        self.of_claim(namespace, claim).find(is_csi)?.pv_info.clone()
+        self.of_claim(namespace, claim).find(is_made_anew)?.pv_info.clone()
     }
 }

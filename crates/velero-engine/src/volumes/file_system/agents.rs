@@ -92,8 +92,10 @@ impl Agents {
     }
 
     async fn list(&self) -> Result<Nodes, NoAgent> {
-        let unknown =
-            |error: &dyn std::error::Error| NoAgent::Unknown { namespace: self.namespace.clone(), problem: with_causes(error) };
+        let unknown = |error: &dyn std::error::Error| NoAgent::Unknown {
+            namespace: self.namespace.clone(),
+            problem: with_causes(error),
+        };
         let mut nodes = Nodes::default();
         for selector in SELECTORS {
             let pages = self.cluster.list_pages(&types::PODS, Some(&self.namespace), Some(selector), PAGE_SIZE);

@@ -85,8 +85,7 @@ impl Copies {
         let claim = behind.claim.as_ref().map(|claim| (text(claim, "/metadata/name"), text(claim, "/metadata/uid")));
         let wanted = pod_volume_backup(backup.backup, pod, CopiedVolume { name: volume, claim });
         let wanted = serde_json::to_value(&wanted).map_err(|error| with_causes(&error))?;
-        let names =
-            |attempt| transfer_name(name(backup.backup), uid(backup.backup), &pod.uid, volume, attempt);
+        let names = |attempt| transfer_name(name(backup.backup), uid(backup.backup), &pod.uid, volume, attempt);
         let kind = &types::POD_VOLUME_BACKUPS;
         let made = create(backup.cluster, kind, wanted, labels::BACKUP_UID, names).await;
         let made = made.map_err(|error| format!("its PodVolumeBackup cannot be made: {}", with_causes(&error)))?;
@@ -141,9 +140,7 @@ impl Copies {
         let last = || self.followed.last(place.0, place.1).unwrap_or_else(|| begun.copy.clone());
         let (copy, problem) = match self.followed.until(place, self.deadline, has_ended).await {
             Ok(copy) => return judge(copy),
-            Err(NotSeen::Gone) => {
-                (last(), format!("its PodVolumeBackup {} was deleted before it had ended", place.1))
-            }
+            Err(NotSeen::Gone) => (last(), format!("its PodVolumeBackup {} was deleted before it had ended", place.1)),
             Err(NotSeen::Unknown(problem)) => {
                 self.cancel(backup, begun).await;
                 (last(), format!("it cannot be seen how its PodVolumeBackup {} has ended: {problem}", place.1))

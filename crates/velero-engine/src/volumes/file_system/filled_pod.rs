@@ -131,8 +131,7 @@ impl FilledPod {
         let volume = FilledVolume { copy, claim_uid: claim_uid.as_deref(), location };
         let wanted = pod_volume_restore(restore, &self.pod, volume);
         let wanted = serde_json::to_value(&wanted).map_err(|error| with_causes(&error))?;
-        let names =
-            |attempt| transfer_name(name(restore), uid(restore), &self.pod.uid, &copy.volume_name, attempt);
+        let names = |attempt| transfer_name(name(restore), uid(restore), &self.pod.uid, &copy.volume_name, attempt);
         let made = create(cluster, &types::POD_VOLUME_RESTORES, wanted, labels::RESTORE_UID, names).await;
         let made = made.map_err(|error| format!("its PodVolumeRestore cannot be made: {}", with_causes(&error)))?;
         serde_json::from_value(made).map_err(|error| format!("its PodVolumeRestore cannot be read: {error}"))

@@ -29,11 +29,7 @@ pub(super) struct Fillings {
 impl Fillings {
     /// Those of a restore, from now on; none was asked for yet.
     pub(super) fn new(restore: &RestoreContext<'_>, started: Instant) -> Self {
-        Self {
-            filler: Arc::new(Filler::new(restore, started)),
-            expected: Mutex::default(),
-            filled: Mutex::default(),
-        }
+        Self { filler: Arc::new(Filler::new(restore, started)), expected: Mutex::default(), filled: Mutex::default() }
     }
 
     /// Notes a claim that was made and whose data is in a copy: a pod has to bring it back.

@@ -146,12 +146,15 @@ impl FileSystem {
                 Ok(()) => {
                     let entry = backup.journal.info().item(ItemRef::new(PODS, Some(place.0), place.1));
                     let (name, asked_by) = (&volume.name, asked_by.as_str());
-                    entry.message(&format!("The data of volume {name} is copied through the pod: {asked_by} asks for it"));
+                    entry.message(&format!(
+                        "The data of volume {name} is copied through the pod: {asked_by} asks for it"
+                    ));
                 }
                 Err(problem) => {
                     self.give_back(&pod.namespace, volume, before);
                     let (asked_by, remedy) = (asked_by.as_str(), asked_by.remedy());
-                    let problem = format!("{problem}. It is {asked_by} that asks for the copy; to do without, {remedy}");
+                    let problem =
+                        format!("{problem}. It is {asked_by} that asks for the copy; to do without, {remedy}");
                     self.fail(backup, place, volume, &problem);
                 }
             }

@@ -55,6 +55,23 @@ impl Scene {
         }
     }
 
+    /// Installs Velero's kinds, unless another test has.
+    pub async fn install_definitions(&self) {
+        let kind = &types::CUSTOM_RESOURCE_DEFINITIONS;
+        for definition in velero_api::crd::all() {
+            match self.cluster.create(kind, None, &definition).await {
+                Err(error) if error.is_already_exists() => {}
+                created => drop(created.unwrap()),
+            }
+            let name = definition["metadata"]["name"].as_str().unwrap();
+            let is_served = |live: Option<&Value>| {
+                let conditions = live.and_then(|live| live["status"]["conditions"].as_array()).into_iter().flatten();
+                conditions.clone().any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+            };
+            self.cluster.wait_until(kind.item(None, name), Duration::from_secs(30), is_served).await.unwrap();
+        }
+    }
+
     /// Creates an object in the namespace of the test.
     pub async fn create(&self, kind: &ResourceType, object: Value) -> Value {
         self.cluster.create(kind, Some(&self.namespace), &object).await.unwrap()
