@@ -188,7 +188,7 @@ fn new_note(upload: &DataUpload, result: &DataUploadResult, restore: &Restore) -
 mod tests {
     use super::*;
 
-    fn upload(mover: &str, status: Value) -> DataUpload {
+    fn upload(mover: &str, status: &Value) -> DataUpload {
         let spec = json!({"sourceNamespace": "shop", "sourcePVC": "data", "datamover": mover,
             "backupStorageLocation": "then"});
         Uploads::read(&json!({"metadata": {"name": "b-1"}, "spec": spec, "status": status})).unwrap()
@@ -212,7 +212,7 @@ mod tests {
             ("", json!({"phase": "InProgress", "snapshotID": "k1"}), "was InProgress"),
             ("", json!({}), "was New"),
         ] {
-            let upload = upload(mover, status.clone());
+            let upload = upload(mover, &status);
             let said = match judge(&upload, result_of(&upload, &backup())) {
                 Ok(Source::Moved(_)) => "moved".to_owned(),
                 Ok(Source::Empty) => "empty".to_owned(),
@@ -226,7 +226,7 @@ mod tests {
     fn vendors_find_what_velero_writes_down() {
         let status = json!({"phase": "Completed", "snapshotID": "k1", "nodeOS": "linux",
             "dataMoverResult": {"volume": "v"}, "progress": {"totalBytes": 9}});
-        let upload = upload("vendor", status);
+        let upload = upload("vendor", &status);
         let mut restore = Restore::new("velero", "r", Default::default());
         restore.metadata.uid = Some("u".to_owned());
         let note = new_note(&upload, &result_of(&upload, &backup()), &restore);
