@@ -80,7 +80,8 @@ fn tell_of_lost_uploads(operations: &[BackupOperation], uploads: &[DataUpload], 
         };
         if let Some(lost) = spec.post_operation_items.iter().find(is_lost) {
             let claim = &spec.resource_identifier;
-            let entry = journal.error().item(ItemRef::new("persistentvolumeclaims", Some(&claim.namespace), &claim.name));
+            let entry =
+                journal.error().item(ItemRef::new("persistentvolumeclaims", Some(&claim.namespace), &claim.name));
             entry.message(&format!(
                 "The data of the claim was moved, but DataUpload {} is gone or cannot be read, so nobody knows where it is; back the \
                  claim up again",
@@ -148,10 +149,14 @@ mod tests {
 
     #[test]
     fn moved_data_of_which_nobody_knows_where_it_is_is_an_error_of_its_claim() {
-        let upload = |name: &str| format!(r#"{{"metadata": {{"name": "{name}"}}, "status": {{"phase": "Completed"}}}}"#);
+        let upload =
+            |name: &str| format!(r#"{{"metadata": {{"name": "{name}"}}, "status": {{"phase": "Completed"}}}}"#);
         let entries = BTreeMap::from([
             ("resources/datauploads.velero.io/namespaces/velero/b-1.json".to_owned(), upload("b-1").into_bytes()),
-            ("resources/datauploads.velero.io/v2alpha1-preferredversion/namespaces/velero/b-1.json".to_owned(), Vec::new()),
+            (
+                "resources/datauploads.velero.io/v2alpha1-preferredversion/namespaces/velero/b-1.json".to_owned(),
+                Vec::new(),
+            ),
             ("resources/pods/namespaces/shop/web.json".to_owned(), upload("web").into_bytes()),
         ]);
         let uploads = data_uploads(&entries);

@@ -19,8 +19,8 @@ use velero_api::v1::{Backup, BackupPhase, BackupSpec, Restore, RestorePhase, Res
 use velero_api::v2alpha1::{DataDownload, DataUpload};
 use velero_api::{dry_run, labels};
 use velero_archive::gzjson;
-use velero_controllers::server::Settings;
 use velero_controllers::DryRunReport;
+use velero_controllers::server::Settings;
 use velero_testkit::harness::unique_name;
 use velero_testkit::{TestCluster, load, objects, storage_box_test};
 
@@ -120,8 +120,7 @@ impl Scene {
     async fn snapshots(&self) -> Vec<String> {
         let kind = GroupVersionKind::gvk("snapshot.storage.k8s.io", "v1", "VolumeSnapshot");
         let resource = ApiResource::from_gvk_with_plural(&kind, "volumesnapshots");
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(self.cluster().client.clone(), &self.namespace, &resource);
+        let api: Api<DynamicObject> = Api::namespaced_with(self.cluster().client.clone(), &self.namespace, &resource);
         let found = api.list(&ListParams::default()).await.unwrap();
         found.into_iter().map(|snapshot| snapshot.metadata.name.unwrap()).collect()
     }
@@ -141,7 +140,8 @@ impl Scene {
     }
 
     fn errors(&self, kind: &str, owner: &str) -> Vec<String> {
-        let file = if kind == "backups" { format!("{owner}-results.gz") } else { format!("restore-{owner}-results.gz") };
+        let file =
+            if kind == "backups" { format!("{owner}-results.gz") } else { format!("restore-{owner}-results.gz") };
         let results: ResultsFile = self.read(&format!("{kind}/{owner}/{file}"));
         let errors = results.errors;
         errors.namespaces.into_values().flatten().chain(errors.velero).chain(errors.cluster).collect()
@@ -391,7 +391,9 @@ fn a_vendors_data_mover_is_left_to_the_vendor_and_a_claim_that_is_there_to_its_u
 fn an_upload_that_nobody_takes_is_cancelled_when_its_time_is_over_and_leaves_no_snapshot() {
     storage_box_test(|cluster| async move {
         let scene = Scene::new(&cluster, &["data"]).await;
-        scene.begin("b", BackupSpec { item_operation_timeout: velero_api::GoDuration::from_secs(3), ..scene.spec() }).await;
+        scene
+            .begin("b", BackupSpec { item_operation_timeout: velero_api::GoDuration::from_secs(3), ..scene.spec() })
+            .await;
         let upload = scene.uploads("b", 1).await.remove("data").unwrap();
         // Nobody takes it, so its time ends.
         assert_phase(&scene.ended("b").await, &BackupPhase::PartiallyFailed);

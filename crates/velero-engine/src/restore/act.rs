@@ -46,7 +46,9 @@ impl Run {
     pub(super) async fn handle(&self, item: &Item, row: Row) -> ItemResult {
         let from_backup = self.read(item)?;
         let kind = kind_key(&from_backup);
-        if let (Some(original), Some(target)) = (item.original.as_deref(), item.target.as_deref()) {
+        if let (Some(original), Some(target)) = (item.original.as_deref(), item.target.as_deref())
+            && !Selection::is_work(&item.resource)
+        {
             let ready = self.ensure_namespace(original, target).await;
             ready.map_err(|trouble| trouble.about(kind.clone()))?;
         }

@@ -36,9 +36,10 @@ impl Run {
     pub(super) fn tell_of_work(&self, work: &Value) {
         let left = self.volumes.left_by_work(work).filter(|left| self.plan.scope.admits(Some(left.claim.0)));
         if let Some(LeftData { claim: (namespace, claim), place }) = left {
-            self.journal.error().namespace(Some(self.plan.scope.target(namespace))).message(&format!(
-                "the data of claim {namespace}/{claim} is in {place}; it comes without the data"
-            ));
+            self.journal
+                .error()
+                .namespace(Some(self.plan.scope.target(namespace)))
+                .message(&format!("the data of claim {namespace}/{claim} is in {place}; it comes without the data"));
         }
     }
 }

@@ -99,7 +99,10 @@ impl Plan {
                 continue;
             }
             let target = namespace.as_deref().map(|namespace| self.scope.target(namespace).to_owned());
-            if let (Some(original), Some(target)) = (&namespace, &target) {
+            // What is never made needs no namespace: that of the server may have had another name.
+            if let (Some(original), Some(target)) = (&namespace, &target)
+                && !Selection::is_work(resource)
+            {
                 self.namespaces.entry(target.clone()).or_insert_with(|| original.to_string());
             }
             if stored.completed {

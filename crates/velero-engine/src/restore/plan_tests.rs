@@ -150,3 +150,12 @@ fn an_action_may_ask_for_cluster_scoped_items_unless_they_were_ruled_out() {
     let spec = RestoreSpec { include_cluster_resources: Some(false), ..RestoreSpec::default() };
     assert!(!plan(SHOP, &spec).scope.admits(None));
 }
+
+#[test]
+fn work_of_velero_is_seen_from_every_namespace_and_brings_none() {
+    let all = [SHOP, &[("datauploads.velero.io", "velero-of-old", "b-1")]].concat();
+    let spec = RestoreSpec { included_namespaces: vec!["shop".to_owned()], ..RestoreSpec::default() };
+    let plan = plan(&all, &spec);
+    assert!(items(&plan).contains(&"datauploads.velero.io velero-of-old/b-1".to_owned()), "{:?}", items(&plan));
+    assert_eq!(plan.namespaces.keys().collect::<Vec<_>>(), ["shop"]);
+}

@@ -93,7 +93,7 @@ pub(crate) trait Method: Send + Sync {
     }
 
     /// Whether a backup has saved a volume in this way of which its file about volumes says nothing: those of old.
-    fn has_saved_unlisted(&self, volume: &str) -> bool {
+    fn has_saved_unlisted(&self, volume: &Value) -> bool {
         let _ = volume;
         false
     }

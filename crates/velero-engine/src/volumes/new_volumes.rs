@@ -101,13 +101,13 @@ impl Expected {
         let class =
             if class.is_empty() { None } else { self.cluster.get(types::STORAGE_CLASSES.item(None, class)).await? };
         let class = class.unwrap_or_default();
-        if self.old.labels.is_empty() && text(&class, "/reclaimPolicy") == self.old.reclaim_policy {
-            return Ok(());
-        }
-        if let Some(download) = &self.download
-            && !download.has_come(&self.cluster).await?
-        {
-            return Ok(());
+        match &self.download {
+            // A data mover may leave another policy than that of the class.
+            Some(download) if !download.has_come(&self.cluster).await? => return Ok(()),
+            None if self.old.labels.is_empty() && text(&class, "/reclaimPolicy") == self.old.reclaim_policy => {
+                return Ok(());
+            }
+            _ => {}
         }
         let waits_for_pod = text(&class, "/volumeBindingMode") == "WaitForFirstConsumer";
         let patience = if waits_for_pod { FOR_CONSUMER.min(self.patience) } else { self.patience };

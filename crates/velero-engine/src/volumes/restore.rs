@@ -1,11 +1,11 @@
 //! The volumes of a restore: which is made again, which is made of what was saved, and which is left to a provisioner.
 
 use serde_json::Value;
-use velero_api::FeatureFlags;
 use velero_api::records::{BackupVolumeInfo, PodVolumeInfo, Snapshot};
 use velero_api::v1::RestoreSpec;
+use velero_api::{FeatureFlags, labels};
 use velero_cluster::RawItem;
-use velero_plugin::item::text;
+use velero_plugin::item::{label, text};
 use velero_rules::pod_volumes::copy_obstacle;
 
 use super::method::Method;
@@ -112,7 +112,7 @@ impl RestoreVolumes {
     /// The method that saved a volume, and what is known of that.
     fn method_of(&self, name: &str, volume: &Value) -> Option<(&dyn Method, Option<Known<'_>>)> {
         let listed = self.notes.infos.of_volume(name);
-        let unlisted = self.methods.iter().find(|method| listed.is_none() && method.has_saved_unlisted(name));
+        let unlisted = self.methods.iter().find(|method| listed.is_none() && method.has_saved_unlisted(volume));
         if let Some(method) = unlisted {
             return Some((&**method, None));
         }
@@ -170,9 +170,16 @@ impl RestoreVolumes {
         untold.map(|(_, info, what)| (volume(info).unwrap_or_default(), what)).collect()
     }
 
+    /// Whether past work of Velero was done for the backup. That for others is there where it holds the namespace of the
+    /// server.
+    fn is_own(&self, work: &Value) -> bool {
+        label(work, labels::BACKUP_NAME).is_none_or(|backup| backup == self.notes.backup)
+    }
+
     /// Takes notice of past work of Velero that is in the backup.
     pub(crate) fn meet_work(&self, resource: &str, work: &Value) {
-        self.methods.iter().for_each(|method| method.meet_work(resource, work));
+        let methods = self.methods.iter().filter(|_| self.is_own(work));
+        methods.for_each(|method| method.meet_work(resource, work));
     }
 
     /// Where the data of a claim of the backup comes from, and how much it is, in words.
@@ -184,7 +191,7 @@ impl RestoreVolumes {
     pub(crate) fn left_by_work<'o>(&self, work: &'o Value) -> Option<LeftData<'o>> {
         let left = self.methods.iter().find_map(|method| method.left_by_work(&self.notes.wishes, work))?;
         let is_known = self.notes.infos.of_claim(left.claim.0, left.claim.1).next().is_some();
-        (self.notes.wishes.restore_data && !is_known).then_some(left)
+        (self.notes.wishes.restore_data && !is_known && self.is_own(work)).then_some(left)
     }
 }
 

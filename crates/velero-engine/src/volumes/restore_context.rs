@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::task::JoinSet;
-use velero_api::FeatureFlags;
 use velero_api::records::{BackupVolumeInfo, RestoreVolumeInfo};
 use velero_api::v1::{Restore, RestoreSpec};
+use velero_api::{FeatureFlags, labels};
 use velero_cluster::Cluster;
 use velero_plugin::Actions;
 use velero_plugin::item::{object_mut, text};
@@ -65,6 +65,8 @@ pub(crate) struct RestoreNotes {
     pub(super) wishes: Wishes,
     /// What the backup says of them.
     pub(super) infos: Infos,
+    /// What labels call the backup.
+    pub(super) backup: String,
     mapping: BTreeMap<String, String>,
     /// Volumes whose claims get new ones.
     anew: Mutex<HashSet<String>>,
@@ -107,6 +109,7 @@ impl RestoreNotes {
                 features: features.clone(),
             },
             infos: Infos::new(infos),
+            backup: labels::valid_value(&spec.backup_name),
             mapping: spec.namespace_mapping.clone(),
             anew: Mutex::default(),
             renamed: Mutex::default(),

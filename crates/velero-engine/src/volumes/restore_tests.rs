@@ -91,6 +91,14 @@ fn moved_data_stays_where_it_is_without_the_feature() {
     let features = ["EnableCSI"].into_iter().collect();
     let with_csi = RestoreVolumes::new(Vec::new(), Vec::new(), &spec(None), &features);
     assert!(with_csi.left_by_work(&upload).is_none(), "it comes back");
+    assert_eq!(with_csi.handle(&mut volume("Retain")), VolumeVerdict::AsItWas, "nothing is known of it");
+    let upload = json!({"spec": {"sourceNamespace": "shop", "sourcePVC": "data"}});
+    let mut of_another = upload.clone();
+    of_another["metadata"] = json!({"labels": {"velero.io/backup-name": "another"}});
+    with_csi.meet_work("datauploads.velero.io", &of_another);
+    assert_eq!(with_csi.handle(&mut volume("Retain")), VolumeVerdict::AsItWas, "work for another backup");
+    with_csi.meet_work("datauploads.velero.io", &upload);
+    assert_eq!(with_csi.handle(&mut volume("Retain")), VolumeVerdict::Anew, "a backup without a file about volumes");
 }
 
 #[test]

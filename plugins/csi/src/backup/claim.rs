@@ -14,7 +14,9 @@ use velero_api::v1::Backup;
 use velero_api::{annotations, labels};
 use velero_cluster::{Cluster, Discovery, Error as ClusterError, types};
 use velero_plugin::item::{set_annotation, set_label, text};
-use velero_plugin::{BackupItemAction, BackupItemOutcome, Error, OperationProgress, ResourceSelector, Result, VolumeKeeper};
+use velero_plugin::{
+    BackupItemAction, BackupItemOutcome, Error, OperationProgress, ResourceSelector, Result, VolumeKeeper,
+};
 use velero_rules::quantity::Quantity;
 
 use super::group::Groups;

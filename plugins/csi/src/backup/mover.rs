@@ -78,7 +78,9 @@ impl Mover {
             Ok(()) => String::new(),
             Err(error) => format!("; VolumeSnapshot {namespace}/{snapshot} may be left: {error}"),
         };
-        Error::Item(format!("the data of claim {namespace}/{name} is not moved: no DataUpload could be made: {error}{left}"))
+        Error::Item(format!(
+            "the data of claim {namespace}/{name} is not moved: no DataUpload could be made: {error}{left}"
+        ))
     }
 
     pub(super) async fn progress(&self, operation_id: &str, backup: &Backup) -> Result<OperationProgress> {
@@ -94,9 +96,7 @@ impl Mover {
     fn known(&self, operation_id: &str) -> Result<()> {
         match self.uploads.know(operation_id) {
             true => Ok(()),
-            false => {
-                Err(Error::InvalidOperationId { action: NAME.to_owned(), operation_id: operation_id.to_owned() })
-            }
+            false => Err(Error::InvalidOperationId { action: NAME.to_owned(), operation_id: operation_id.to_owned() }),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use kube::Resource;
 use serde_json::{Value, json};
-use velero_api::metadata::{name, namespace, uid};
+use velero_api::metadata::{label, name, namespace, uid};
 use velero_api::v1::{Backup, Restore};
 use velero_api::v2alpha1::{DataUpload, DataUploadResult};
 use velero_api::{DataMovePhase, labels};
@@ -28,10 +28,10 @@ pub(crate) enum Source {
     Empty,
 }
 
-/// What a restore knows of the DataUploads of its backup, by the namespace and name of the claim.
+/// What a restore knows of the DataUploads of its backup, by `<namespace>/<name>` as claims name them.
 pub(crate) struct Uploads {
     cluster: Cluster,
-    known: Mutex<HashMap<(String, String), Result<Source, String>>>,
+    known: Mutex<HashMap<String, Result<Source, String>>>,
 }
 
 impl Uploads {
@@ -41,27 +41,32 @@ impl Uploads {
 
     /// Reads a DataUpload as it is in the archive.
     pub(crate) fn read(item: &Value) -> Result<DataUpload> {
-        serde_json::from_value(item.clone())
-            .map_err(|error| Error::Item(format!("DataUpload {} cannot be read: {error}", text(item, "/metadata/name"))))
+        serde_json::from_value(item.clone()).map_err(|error| {
+            Error::Item(format!("DataUpload {} cannot be read: {error}", text(item, "/metadata/name")))
+        })
     }
 
-    /// Takes over what a DataUpload of the backup came to.
+    /// Takes over what a DataUpload of the backup came to. Those of other backups are in the archive too where it holds the
+    /// namespace of the server.
     pub(crate) async fn learn(&self, upload: &DataUpload, backup: &Backup, restore: &Restore) -> Result<()> {
+        let owner = label(upload, labels::BACKUP_NAME);
+        if !owner.is_empty() && owner != labels::valid_value(name(backup)) {
+            return Ok(());
+        }
         let result = result_of(upload, backup);
         // A restore that is only looked at has no identity, and nothing is made for it.
         if restore.metadata.uid.is_some() {
             self.keep(upload, &result, restore).await?;
         }
-        let claim = (upload.spec.source_namespace.clone(), upload.spec.source_pvc.clone());
+        let key = format!("{}/{}", namespace(upload), name(upload));
         let source = judge(upload, result);
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(claim, source);
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(key, source);
         Ok(())
     }
 
-    /// Where the data of a claim of the backup comes from.
-    pub(crate) async fn of_claim(&self, claim: (&str, &str), restore: &Restore) -> Result<Source> {
-        let key = (claim.0.to_owned(), claim.1.to_owned());
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+    /// Where the data of a claim of the backup comes from, which names its DataUpload.
+    pub(crate) async fn of_claim(&self, upload: &str, claim: (&str, &str), restore: &Restore) -> Result<Source> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(upload).cloned();
         match known {
             Some(known) => known.map_err(Error::Item),
             None => self.kept(claim, restore).await,
@@ -183,7 +188,7 @@ fn new_note(upload: &DataUpload, result: &DataUploadResult, restore: &Restore) -
 mod tests {
     use super::*;
 
-    fn upload(mover: &str, status: Value) -> DataUpload {
+    fn upload(mover: &str, status: &Value) -> DataUpload {
         let spec = json!({"sourceNamespace": "shop", "sourcePVC": "data", "datamover": mover,
             "backupStorageLocation": "then"});
         Uploads::read(&json!({"metadata": {"name": "b-1"}, "spec": spec, "status": status})).unwrap()
@@ -207,7 +212,7 @@ mod tests {
             ("", json!({"phase": "InProgress", "snapshotID": "k1"}), "was InProgress"),
             ("", json!({}), "was New"),
         ] {
-            let upload = upload(mover, status.clone());
+            let upload = upload(mover, &status);
             let said = match judge(&upload, result_of(&upload, &backup())) {
                 Ok(Source::Moved(_)) => "moved".to_owned(),
                 Ok(Source::Empty) => "empty".to_owned(),
@@ -221,7 +226,7 @@ mod tests {
     fn vendors_find_what_velero_writes_down() {
         let status = json!({"phase": "Completed", "snapshotID": "k1", "nodeOS": "linux",
             "dataMoverResult": {"volume": "v"}, "progress": {"totalBytes": 9}});
-        let upload = upload("vendor", status);
+        let upload = upload("vendor", &status);
         let mut restore = Restore::new("velero", "r", Default::default());
         restore.metadata.uid = Some("u".to_owned());
         let note = new_note(&upload, &result_of(&upload, &backup()), &restore);

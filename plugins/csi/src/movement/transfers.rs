@@ -139,7 +139,7 @@ fn reason(transfer: &Value) -> String {
 mod tests {
     use super::*;
 
-    fn transfer(status: Value) -> Value {
+    fn transfer(status: &Value) -> Value {
         json!({"metadata": {"name": "b-1"}, "spec": {"datamover": ""}, "status": status})
     }
 
@@ -161,13 +161,13 @@ mod tests {
             (json!({"phase": "Canceled"}), true, "DataUpload is canceled", "Canceled"),
             (json!({"phase": "Canceled", "message": "late"}), true, "DataUpload is canceled: late", "Canceled"),
         ] {
-            let progress = progress_of("DataUpload", &transfer(status.clone()));
+            let progress = progress_of("DataUpload", &transfer(&status));
             let said = (progress.completed, progress.error.as_str(), progress.description.as_str());
             assert_eq!(said, (completed, error, description), "{status}");
         }
         let progress = progress_of(
             "DataUpload",
-            &transfer(json!({"phase": "InProgress", "startTimestamp": started,
+            &transfer(&json!({"phase": "InProgress", "startTimestamp": started,
                 "progress": {"bytesDone": 3, "totalBytes": 9}})),
         );
         assert_eq!((progress.n_completed, progress.n_total, progress.operation_units.as_str()), (3, 9, "Bytes"));

@@ -152,7 +152,8 @@ mod tests {
             },
             "status": {"progress": {}},
         });
-        let written = |backup: &Backup| serde_json::to_value(new_upload(&claim(), &snapshot, &content, backup)).unwrap();
+        let written =
+            |backup: &Backup| serde_json::to_value(new_upload(&claim(), &snapshot, &content, backup)).unwrap();
         assert_eq!(written(&backup), expected);
         backup.spec.data_mover = "vendor".to_owned();
         backup.spec.uploader_config =

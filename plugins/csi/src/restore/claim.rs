@@ -40,13 +40,18 @@ impl RestoreAction {
     }
 
     /// Lets a claim wait for a volume, and a data mover fill one for it.
-    async fn move_back(&self, input: RestoreItemInput<'_>, backup: &Backup) -> Result<RestoreItemOutcome> {
+    async fn move_back(
+        &self,
+        input: RestoreItemInput<'_>,
+        upload: &str,
+        backup: &Backup,
+    ) -> Result<RestoreItemOutcome> {
         let RestoreItemInput { item, item_from_backup, restore } = input;
         let mut claim = empty(item);
         let outcome = |claim, operation_id| {
             Ok(RestoreItemOutcome { updated_item: Some(claim), operation_id, ..RestoreItemOutcome::default() })
         };
-        let source = self.uploads.of_claim(identity(item_from_backup), restore).await?;
+        let source = self.uploads.of_claim(upload, identity(item_from_backup), restore).await?;
         let Source::Moved(result) = source else {
             return outcome(claim, None);
         };
@@ -65,9 +70,7 @@ impl RestoreAction {
     fn known(&self, operation_id: &str) -> Result<()> {
         match self.downloads.know(operation_id) {
             true => Ok(()),
-            false => {
-                Err(Error::InvalidOperationId { action: NAME.to_owned(), operation_id: operation_id.to_owned() })
-            }
+            false => Err(Error::InvalidOperationId { action: NAME.to_owned(), operation_id: operation_id.to_owned() }),
         }
     }
 }
@@ -100,10 +103,10 @@ impl RestoreItemAction for RestoreAction {
             return Ok(RestoreItemOutcome::default());
         }
         // What a claim says may come from a backup before; whether data was moved is known to the backup itself.
-        if upload.is_some() {
+        if let Some(upload) = upload {
             let backup = backup_of(&self.cluster, restore).await?;
             if moves_data(&backup) {
-                return self.move_back(input, &backup).await;
+                return self.move_back(input, upload, &backup).await;
             }
         }
         let Some(snapshot) = snapshot else {

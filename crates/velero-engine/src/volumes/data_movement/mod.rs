@@ -17,7 +17,8 @@ use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::annotations;
 use velero_api::records::{
-    BackupOperation, BackupVolumeInfo, CsiSnapshotInfo, SnapshotDataMovementInfo, UNKNOWN_VALUE, VolumeMethod, VolumeResult,
+    BackupOperation, BackupVolumeInfo, CsiSnapshotInfo, SnapshotDataMovementInfo, UNKNOWN_VALUE, VolumeMethod,
+    VolumeResult,
 };
 use velero_api::v2alpha1::DataUpload;
 use velero_cluster::{ItemRef, RawItem};
@@ -92,6 +93,10 @@ impl Method for DataMovement {
 
     fn has_saved(&self, info: &BackupVolumeInfo) -> bool {
         info.backup_method == Some(VolumeMethod::CsiSnapshot) && info.snapshot_data_moved
+    }
+
+    fn has_saved_unlisted(&self, volume: &Value) -> bool {
+        claim_of(volume).is_some_and(|(namespace, claim)| self.upload_of(namespace, claim).is_some())
     }
 
     fn verdict(&self, wishes: &Wishes, _: Option<&BackupVolumeInfo>) -> VolumeVerdict {

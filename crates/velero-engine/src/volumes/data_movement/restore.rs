@@ -30,7 +30,7 @@ impl DataMovement {
         }
     }
 
-    fn upload_of(&self, namespace: &str, claim: &str) -> Option<DataUpload> {
+    pub(super) fn upload_of(&self, namespace: &str, claim: &str) -> Option<DataUpload> {
         lock(&self.uploads).get(&(namespace.to_owned(), claim.to_owned())).cloned()
     }
 
@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    fn learned(mover: &str, status: Value) -> DataMovement {
+    fn learned(mover: &str, status: &Value) -> DataMovement {
         let spec = json!({"sourceNamespace": "shop", "sourcePVC": "data", "datamover": mover});
         let movement = DataMovement::default();
         movement.learn("datadownloads.velero.io", &json!({"spec": spec}));
@@ -132,26 +132,27 @@ mod tests {
     fn where_data_comes_from_and_how_much_is_said_before() {
         let done = json!({"phase": "Completed", "snapshotID": "k1", "progress": {"totalBytes": 4096}});
         let csi: velero_api::FeatureFlags = ["EnableCSI"].into_iter().collect();
-        let wishes = |restore_data, features: &velero_api::FeatureFlags| Wishes { restore_data, features: features.clone() };
+        let wishes =
+            |restore_data, features: &velero_api::FeatureFlags| Wishes { restore_data, features: features.clone() };
         let wanted = wishes(true, &csi);
-        let said = learned("", done.clone()).source(&wanted, "shop", "data").unwrap();
+        let said = learned("", &done).source(&wanted, "shop", "data").unwrap();
         assert_eq!(
             said,
             "its data, 4096 bytes, comes from snapshot k1 in the repository of namespace shop at the location of the backup"
         );
-        let vendor = learned("fast", done.clone()).source(&wanted, "shop", "data").unwrap();
+        let vendor = learned("fast", &done).source(&wanted, "shop", "data").unwrap();
         assert!(vendor.contains("data mover fast"), "{vendor}");
-        let empty = learned("", json!({"phase": "Completed"})).source(&wanted, "shop", "data");
+        let empty = learned("", &json!({"phase": "Completed"})).source(&wanted, "shop", "data");
         assert_eq!(empty.as_deref(), Some("its volume was empty"));
-        assert_eq!(learned("", json!({"phase": "Failed"})).source(&wanted, "shop", "data"), None);
-        assert_eq!(learned("", done.clone()).source(&wanted, "shop", "other"), None);
-        assert_eq!(learned("", done.clone()).source(&wishes(false, &csi), "shop", "data"), None);
-        assert_eq!(learned("", done).source(&wishes(true, &Default::default()), "shop", "data"), None);
+        assert_eq!(learned("", &json!({"phase": "Failed"})).source(&wanted, "shop", "data"), None);
+        assert_eq!(learned("", &done).source(&wanted, "shop", "other"), None);
+        assert_eq!(learned("", &done).source(&wishes(false, &csi), "shop", "data"), None);
+        assert_eq!(learned("", &done).source(&wishes(true, &Default::default()), "shop", "data"), None);
     }
 
     #[test]
     fn a_filled_volume_is_told_of_as_velero_does() {
-        let movement = learned("", json!({"phase": "Completed", "snapshotID": "k1"}));
+        let movement = learned("", &json!({"phase": "Completed", "snapshotID": "k1"}));
         let upload = movement.upload_of("shop", "data").unwrap();
         let told = serde_json::to_value(info(&upload, ("shop-2".to_owned(), "data".to_owned()), "dd-1")).unwrap();
         let moved = json!({"dataMover": "velero", "uploaderType": "kopia", "snapshotHandle": "k1", "operationID": "dd-1",

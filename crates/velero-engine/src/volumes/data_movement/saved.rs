@@ -71,7 +71,7 @@ mod tests {
         }
     }
 
-    fn upload(claim: &str, status: Value) -> DataUpload {
+    fn upload(claim: &str, status: &Value) -> DataUpload {
         let spec = json!({"sourceNamespace": "shop", "sourcePVC": claim, "csiSnapshot": {"volumeSnapshot": "vs"}});
         serde_json::from_value(json!({"metadata": {"name": claim}, "spec": spec, "status": status})).unwrap()
     }
@@ -92,10 +92,10 @@ mod tests {
         let mut saved = SavedVolumes {
             infos: names.map(volume).to_vec(),
             uploads: vec![
-                upload("good", done),
-                upload("failed", json!({"phase": "Failed", "message": "no space"})),
-                upload("unknown", json!({"phase": "Completed", "snapshotID": "k2"})),
-                upload("late", json!({"phase": "Canceling"})),
+                upload("good", &done),
+                upload("failed", &json!({"phase": "Failed", "message": "no space"})),
+                upload("unknown", &json!({"phase": "Completed", "snapshotID": "k2"})),
+                upload("late", &json!({"phase": "Canceling"})),
             ],
             ..SavedVolumes::default()
         };

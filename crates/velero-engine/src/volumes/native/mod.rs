@@ -109,8 +109,8 @@ impl Method for Native {
         saved::delete(saved, after.actions).await
     }
 
-    fn has_saved_unlisted(&self, volume: &str) -> bool {
-        self.snapshots.contains_key(volume)
+    fn has_saved_unlisted(&self, volume: &Value) -> bool {
+        self.snapshots.contains_key(item::name(volume))
     }
 
     fn verdict(&self, wishes: &Wishes, _: Option<&BackupVolumeInfo>) -> VolumeVerdict {
