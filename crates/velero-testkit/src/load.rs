@@ -78,12 +78,17 @@ async fn create(client: Client, object: Value) -> Result<()> {
     loop {
         match api.create(&PostParams::default(), &object).await {
             Err(kube::Error::Api(status)) if status.code == 409 => return Ok(()),
-            Err(kube::Error::Api(status)) if status.code == 404 && start.elapsed() < UNTIL_SERVED => {
+            Err(kube::Error::Api(status)) if is_early(&status) && start.elapsed() < UNTIL_SERVED => {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
             outcome => return outcome.map(drop).context("cannot create an object"),
         }
     }
+}
+
+/// Whether the API server refuses only because the namespace or the type is new: a pod wants the account of its namespace.
+fn is_early(status: &kube::core::Status) -> bool {
+    status.code == 404 || (status.code == 403 && status.message.contains("error looking up service account"))
 }
 
 fn object(namespace: &str, index: usize) -> Value {

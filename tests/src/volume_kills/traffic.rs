@@ -31,12 +31,12 @@ impl Traffic {
         let traffic = Self::default();
         let address = server.machine().node_address();
         let url = faulty_proxy::start_at(address, &TestBox::store_url_for_pods(), traffic.clone()).await?;
-        let mut location = server.object("backupstoragelocations", "default")?;
+        let known = server.object("backupstoragelocations", "default")?;
+        let mut location = json!({
+            "apiVersion": known["apiVersion"], "kind": known["kind"], "spec": known["spec"],
+            "metadata": {"name": "default", "namespace": server.namespace()},
+        });
         location["spec"]["config"]["s3Url"] = json!(url);
-        for kept_by_others in ["status"] {
-            location.as_object_mut().map(|fields| fields.remove(kept_by_others));
-        }
-        location["metadata"] = json!({"name": "default", "namespace": server.namespace()});
         server.machine().apply(&location.to_string())?;
         server.wait_for_location("default")?;
         Ok(traffic)

@@ -33,9 +33,16 @@ pub(super) fn rows() -> Vec<Row> {
             "claim data: PodVolumeBackup succeeded",
         ]),
         row("all-pending", vec![claim("data"), pending(pod_with_claim("web", ""))])
-            .gives(&["backup Completed", "claim data: skipped"]),
-        row("all-succeeded", vec![claim("data"), succeeded(pod_with_claim("web", ""))])
-            .gives(&["backup Completed", "claim data: skipped"]),
+            .gives(&["backup Completed", "backup warns", "claim data: skipped"])
+            .but_ours(
+                "a volume that is asked for and not saved is an error, not a warning",
+                &["backup PartiallyFailed", "claim data: skipped"],
+            ),
+        row("all-succeeded", vec![claim("data"), succeeded(pod_with_claim("web", ""))]).gives(&[
+            "backup Completed",
+            "backup warns",
+            "claim data: skipped",
+        ]),
         row("all-ephemeral", vec![pod("web", "", &[ephemeral("data")])]).gives(&[
             "backup Completed",
             "copy web/data Completed",

@@ -26,7 +26,10 @@ pub(super) fn rows() -> Vec<Row> {
         row("again-pod-there", Again::Whole, &["restore Completed", "restore warns", "web/data new"])
             .over(&[claim("data"), pod_with_claim("web", "")]),
         row("again-twice", Again::Twice, &["restore Completed", "second restore Completed", "web/data same"]),
-        row("again-without-volumes", Again::WithoutVolumes, &["restore Completed", "web/data same"]),
+        row("again-without-volumes", Again::WithoutVolumes, &["restore Completed", "web/data same"]).but_ours(
+            "restorePVs: false means copies too",
+            &[&COPIED[..], &["restore Completed", "web/data new"]].concat(),
+        ),
         row("again-labelled", Again::Labelled, &["restore Completed", "web/data same"]),
         Row::new(
             "again-other-label",
@@ -47,7 +50,12 @@ pub(super) fn rows() -> Vec<Row> {
             ]
             .concat(),
         ),
-        row("again-claims", Again::Claims, &["restore Completed", "web is missing", "data empty"]).reading(&["data"]),
+        row("again-claims", Again::Claims, &["restore Completed", "web is missing", "data empty"])
+            .reading(&["data"])
+            .but_ours(
+                "a claim that is restored without its data is an error",
+                &[&COPIED[..], &["restore PartiallyFailed", "web is missing", "data empty"]].concat(),
+            ),
         row("again-pods", Again::Pods, &["restore Completed", "web/data same"]),
         row("again-without-claims", Again::WithoutClaims, &["restore PartiallyFailed", "web is Pending"]),
         row("again-pods-over-claim", Again::Pods, &["restore Completed", "web/data same"]).over(&used()),

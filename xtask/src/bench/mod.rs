@@ -91,7 +91,7 @@ pub(crate) fn run(work: &Work) -> Result<()> {
         Work::Openshift(options) => bench!(openshift, options, vec![options.profile.edition()], ControlPlane),
         Work::Plugin(options) => bench!(plugin, options, both(options.profile), ControlPlane),
         Work::Restore(options) => bench!(restore, options, both(options.profile), ControlPlane),
-        Work::Volumes(options) => bench!(volumes, options, both(options.profile), Storage),
+        Work::Volumes(options) => bench!(volumes, options, options.editions(), Storage),
     };
     let Bench { output, keep, editions, kind, measure } = bench;
     editions.into_iter().try_for_each(Edition::install)?;

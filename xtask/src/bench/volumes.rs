@@ -1,9 +1,10 @@
 //! The data of volumes, copied through pods: backed up, backed up again after a change, restored, by us and by the peer.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use velero_testkit::machine::wait_until;
 use velero_testkit::parts::WORKLOAD_IMAGE;
@@ -18,6 +19,11 @@ use crate::output::out;
 
 /// How long the pods may take to be filled.
 const FILLING: Duration = Duration::from_secs(600);
+/// What is measured of a load, in this order.
+const STAGES: [&str; 3] = ["backup", "one percent changed", "restore"];
+
+/// What was measured in each stage.
+type Figures = BTreeMap<&'static str, Value>;
 
 #[derive(Args, Clone)]
 pub(crate) struct Options {
@@ -33,6 +39,9 @@ pub(crate) struct Options {
     /// How many pods have a small volume
     #[arg(long, default_value_t = 50)]
     small: usize,
+    /// Who is measured
+    #[arg(long, value_enum, default_value = "both")]
+    pub(super) side: Side,
     /// How our programs are built
     #[arg(long, value_enum, default_value = "release")]
     pub(super) profile: Profile,
@@ -42,6 +51,28 @@ pub(crate) struct Options {
     /// Leave the box up afterwards
     #[arg(long)]
     pub(super) keep: bool,
+}
+
+impl Options {
+    /// The editions that are measured.
+    pub(super) fn editions(&self) -> Vec<Edition> {
+        match self.side {
+            Side::Both => vec![self.profile.edition(), Edition::Peer],
+            Side::Ours => vec![self.profile.edition()],
+            Side::Peer => vec![Edition::Peer],
+        }
+    }
+}
+
+/// Who is measured.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Side {
+    /// Ours and the original
+    Both,
+    /// Ours alone
+    Ours,
+    /// The original alone
+    Peer,
 }
 
 /// Pods with volumes, how they are filled and how a hundredth of them is changed. Both are run in each pod.
@@ -128,27 +159,42 @@ pub(super) fn run(test_box: &TestBox, options: &Options) -> Result<Value> {
     for load in &loads {
         say(format!("filling {}", load.name));
         let all: Vec<Value> = load.objects().collect();
-        harness::inside(test_box.clone(), async move |cluster| load::create_all(&cluster.client, all.into_iter()).await)?;
+        harness::inside(test_box.clone(), async move |cluster| {
+            load::create_all(&cluster.client, all.into_iter()).await
+        })?;
         load.wait(test_box)?;
-        let sides = [options.profile.edition(), Edition::Peer].map(|edition| side(test_box, edition, load));
-        let [ours, peer] = sides;
-        for ((stage, ours), (_, peer)) in ours?.into_iter().zip(peer?) {
-            let work = format!("{}, {stage}", load.name);
-            rows.push(json!({"work": work, "ratio": ratio(&ours, &peer)?, "ours": ours, "peer": peer}));
-        }
+        let measured = |wanted: Side, edition: Edition| match options.side {
+            side if side == Side::Both || side == wanted => side_of(test_box, edition, load).map(Some),
+            _ => Ok(None),
+        };
+        let ours = measured(Side::Ours, options.profile.edition())?;
+        let peer = measured(Side::Peer, Edition::Peer)?;
+        rows.extend(compared(load, ours.as_ref(), peer.as_ref())?);
         let namespace = format!("/api/v1/namespaces/{}", load.namespace);
         test_box.machine().delete(&namespace)?;
     }
     Ok(json!({"work": "volumes", "rows": rows}))
 }
 
+/// The rows of a load, a stage each.
+fn compared(load: &Load, ours: Option<&Figures>, peer: Option<&Figures>) -> Result<Vec<Value>> {
+    let row = |stage: &&str| {
+        let of =
+            |figures: Option<&Figures>| figures.and_then(|figures| figures.get(stage)).cloned().unwrap_or_default();
+        let (ours, peer) = (of(ours), of(peer));
+        let ratio = if ours.is_null() || peer.is_null() { Value::Null } else { json!(ratio(&ours, &peer)?) };
+        Ok(json!({"work": format!("{}, {stage}", load.name), "ratio": ratio, "ours": ours, "peer": peer}))
+    };
+    STAGES.iter().map(row).collect()
+}
+
 /// One side with one load: its agents come before and go after, so that they are measured alone.
-fn side(test_box: &TestBox, edition: Edition, load: &Load) -> Result<Vec<(&'static str, Value)>> {
+fn side_of(test_box: &TestBox, edition: Edition, load: &Load) -> Result<Figures> {
     say(format!("{edition:?}: {}", load.name));
     let server = volume_data::server(test_box, edition, &harness::unique_name("bench"))?;
-    let mut figures = Vec::new();
+    let mut figures = Figures::new();
     let spec = json!({"includedNamespaces": [load.namespace], "snapshotVolumes": false});
-    for stage in ["backup", "one percent changed", "restore"] {
+    for stage in STAGES {
         let name = harness::unique_name(load.namespace);
         let request = match stage {
             "restore" => {
@@ -169,13 +215,11 @@ fn side(test_box: &TestBox, edition: Edition, load: &Load) -> Result<Vec<(&'stat
         let (agent, mover, movers) = watch.stop();
         let status = &ended["status"];
         ensure!(status["phase"] == "Completed", "{stage} of {edition:?}: {status}\n{}", server.agent_log());
-        figures.push((
-            stage,
-            json!({
-                "seconds": rounded(seconds), "agent_peak_rss_mib": agent, "mover_peak_rss_mib": mover,
-                "peak_rss_mib": agent.max(mover), "pods": movers,
-            }),
-        ));
+        let measured = json!({
+            "seconds": rounded(seconds), "agent_peak_rss_mib": agent, "mover_peak_rss_mib": mover,
+            "peak_rss_mib": agent.max(mover), "pods": movers,
+        });
+        figures.insert(stage, measured);
     }
     let target = format!("{}-{}", load.namespace, format!("{edition:?}").to_lowercase());
     test_box.machine().delete(&format!("/api/v1/namespaces/{target}"))?;
@@ -186,7 +230,8 @@ fn side(test_box: &TestBox, edition: Edition, load: &Load) -> Result<Vec<(&'stat
 
 fn latest_backup(server: &VeleroServer) -> Result<String> {
     let backups = server.machine().items(&server.path("backups"))?;
-    let latest = backups.iter().max_by_key(|backup| backup["metadata"]["creationTimestamp"].as_str().map(str::to_owned));
+    let latest =
+        backups.iter().max_by_key(|backup| backup["metadata"]["creationTimestamp"].as_str().map(str::to_owned));
     let name = latest.and_then(|backup| backup["metadata"]["name"].as_str()).context("no backup to restore")?;
     Ok(name.to_owned())
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::peak_memory;
 
 /// How often it looks: a mover lives for a second and more.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A watch over all node agents and movers of this machine.
 pub(super) struct Watch {

@@ -65,7 +65,9 @@ impl Machine {
 
     fn start_init(name: &str, number: u8, state: &Path) -> Result<Self> {
         let log = fs::File::create(state.join("init.log"))?;
-        let mut outer = Command::new("unshare")
+        // A machine outlives whoever makes it, and must not hold on to what they have open, such as a lock.
+        let mut outer = Command::new("sh")
+            .args(["-c", r#"exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; exec "$@""#, "sh", "unshare"])
             .args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private"])
             .args(["sh", "-c", INIT_SCRIPT])
             .env("STATE", state)

@@ -17,8 +17,10 @@ const LAST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_millis(700);
 
 /// Starts a program in the background with its output in a file, and prints its process number. It changes folder by
-/// itself: entering a mount namespace goes back to the root.
-const START_SCRIPT: &str = r#"cd "$1"; log=$2; shift 2; setsid "$@" > "$log" 2>&1 < /dev/null & echo $!"#;
+/// itself: entering a mount namespace goes back to the root. It lets go of the files that whoever started the test left
+/// open, such as a lock: the program outlives them.
+const START_SCRIPT: &str = r#"exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+cd "$1"; log=$2; shift 2; setsid "$@" > "$log" 2>&1 < /dev/null & echo $!"#;
 
 impl Machine {
     /// A command that runs inside the machine.
