@@ -63,7 +63,7 @@ fn mover_rules() -> Value {
     ])
 }
 
-fn namespaced_role(namespace: &str, name: &str, rules: Value, account: &str) -> [Value; 2] {
+fn namespaced_role(namespace: &str, name: &str, rules: &Value, account: &str) -> [Value; 2] {
     let role = json!({
         "apiVersion": RBAC, "kind": "Role", "metadata": metadata(Some(namespace), name), "rules": rules,
     });

@@ -8,10 +8,13 @@ use tokio::sync::OnceCell;
 use super::super::means::CopyMeans;
 use crate::lock;
 
+/// Whether a repository can be used, once that is known; else why not.
+type Answer = OnceCell<Result<(), String>>;
+
 /// The repositories of a location, as far as they were asked for.
 #[derive(Default)]
 pub(super) struct Repositories {
-    ensured: Mutex<HashMap<String, Arc<OnceCell<Result<(), String>>>>>,
+    ensured: Mutex<HashMap<String, Arc<Answer>>>,
 }
 
 impl Repositories {
