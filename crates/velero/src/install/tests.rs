@@ -142,7 +142,7 @@ fn an_account_of_the_users_comes_with_its_own_rights() {
 
 #[test]
 fn flags_that_contradict_each_other_are_named() {
-    let cases: [(&[&str], &str); 19] = [
+    let cases: [(&[&str], &str); 18] = [
         (&["--provider=tape", "--bucket=b", "--no-secret"], "--plugins"),
         (&["--provider=aws", "--no-secret"], "--bucket is required"),
         (&["--bucket=my-bucket"], "--provider is required"),
