@@ -8,10 +8,13 @@ use tokio::sync::OnceCell;
 use super::super::means::CopyMeans;
 use crate::lock;
 
+/// Whether a repository can be used, or why not; once it is known.
+type Answer = Arc<OnceCell<Result<(), String>>>;
+
 /// The repositories of a location, as far as they were asked for.
 #[derive(Default)]
 pub(super) struct Repositories {
-    ensured: Mutex<HashMap<String, Arc<OnceCell<Result<(), String>>>>>,
+    ensured: Mutex<HashMap<String, Answer>>,
 }
 
 impl Repositories {
