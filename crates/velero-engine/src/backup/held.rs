@@ -3,11 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use futures::StreamExt;
 use futures::channel::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::run::Run;
 use crate::hooks::HookedPod;
 use crate::lock;
 use crate::volumes::PodPlace;
@@ -46,43 +44,18 @@ impl HeldBlocks {
         Arc::clone(&self.places).acquire_owned().await.ok()
     }
 
+    /// Holds a block until its volumes are copied; gives it back when nobody waits for held ones any more.
+    pub(super) fn hold(&self, block: HeldBlock) -> Result<(), Box<HeldBlock>> {
+        self.sender.unbounded_send(block).map_err(|refused| Box::new(refused.into_inner()))
+    }
+
+    /// The blocks as they are held; for one who waits for them.
+    pub(super) fn take(&self) -> Option<UnboundedReceiver<HeldBlock>> {
+        lock(&self.receiver).take()
+    }
+
     /// No block will follow.
     pub(super) fn close(&self) {
         self.sender.close_channel();
-    }
-}
-
-impl Run {
-    /// Runs the hooks that follow on a block: now, or when its volumes are copied.
-    pub(super) async fn release_or_hold(&self, block: HeldBlock) {
-        if block.hooked.is_empty() {
-            return;
-        }
-        if !self.volume_context().is_saving(&block.pods) {
-            return self.run_post_hooks(&block).await;
-        }
-        if let Err(refused) = self.held.sender.unbounded_send(block) {
-            self.release(refused.into_inner()).await;
-        }
-    }
-
-    /// Releases blocks as their volumes are copied, until no more follow.
-    pub(super) async fn release_held(&self) {
-        let held = lock(&self.held.receiver).take();
-        if let Some(held) = held {
-            held.for_each_concurrent(None, |block| self.release(block)).await;
-        }
-    }
-
-    async fn release(&self, block: HeldBlock) {
-        self.volume_context().wait_for_pods(&block.pods).await;
-        self.run_post_hooks(&block).await;
-        drop(block.place);
-    }
-
-    async fn run_post_hooks(&self, block: &HeldBlock) {
-        for pod in &block.hooked {
-            self.owed_hooks.run_post(&self.hooks, pod).await;
-        }
     }
 }

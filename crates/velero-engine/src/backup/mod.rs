@@ -37,6 +37,7 @@ mod missing_types;
 mod namespaces;
 mod plan;
 mod pool;
+mod release;
 mod request;
 mod run;
 mod waiting;
