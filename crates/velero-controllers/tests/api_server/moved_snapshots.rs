@@ -15,7 +15,9 @@ use serde_json::{Value, json};
 use velero_api::metadata::{label, name};
 use velero_api::records::{BackupOperation, ResourceList, ResultsFile};
 use velero_api::resource::VeleroResource;
-use velero_api::v1::{Backup, BackupPhase, BackupSpec, Restore, RestorePhase, RestoreSpec};
+use velero_api::v1::{
+    Backup, BackupPhase, BackupSpec, DeleteBackupRequest, DeleteBackupRequestSpec, Restore, RestorePhase, RestoreSpec,
+};
 use velero_api::v2alpha1::{DataDownload, DataUpload};
 use velero_api::{dry_run, labels};
 use velero_archive::gzjson;
@@ -401,6 +403,27 @@ fn an_upload_that_nobody_takes_is_cancelled_when_its_time_is_over_and_leaves_no_
         let upload = scene.server.api::<DataUpload>().get(name(&upload)).await.unwrap();
         assert!(upload.spec.cancel, "{upload:?}");
         scene.until_no_snapshots().await;
+        scene.end(&[]).await;
+    });
+}
+
+#[test]
+fn a_backup_that_is_deleted_while_its_data_is_moved_leaves_nothing() {
+    storage_box_test(|cluster| async move {
+        let scene = Scene::new(&cluster, &["data"]).await;
+        scene.begin("b", scene.spec()).await;
+        let upload = scene.uploads("b", 1).await.remove("data").unwrap();
+        let waits = |backup: &Backup| *backup.status.phase() == BackupPhase::WaitingForPluginOperations;
+        scene.server.until("b", waits).await;
+        scene.write(&upload, json!({"phase": "InProgress"})).await;
+        let spec = DeleteBackupRequestSpec { backup_name: "b".to_owned(), ..Default::default() };
+        scene.server.create(DeleteBackupRequest::new(&cluster.namespace, "delete-b", spec)).await;
+        scene.server.until(name(&upload), |upload: &DataUpload| upload.spec.cancel).await;
+        scene.write(&upload, json!({"phase": "Canceled"})).await;
+        scene.server.until_gone::<Backup>("b").await;
+        scene.server.until_gone::<DataUpload>(name(&upload)).await;
+        scene.until_no_snapshots().await;
+        assert!(!scene.directory.path().join("backups/b/b.tar.gz").exists());
         scene.end(&[]).await;
     });
 }

@@ -44,9 +44,9 @@ fn of_node_agents(installation: &Installation<'_>) -> Vec<Value> {
     }]);
     let mut resources = Vec::new();
     if !installation.arguments.pod.cluster_admin {
-        resources.extend(namespaced_role(installation.namespace, NODE_AGENT, removes, SERVER));
+        resources.extend(namespaced_role(installation.namespace, NODE_AGENT, &removes, SERVER));
     }
-    resources.extend(namespaced_role(installation.namespace, MOVER, mover_rules(), MOVER));
+    resources.extend(namespaced_role(installation.namespace, MOVER, &mover_rules(), MOVER));
     resources.push(service_account(installation, MOVER));
     resources
 }

@@ -132,10 +132,9 @@ mod tests {
     fn where_data_comes_from_and_how_much_is_said_before() {
         let done = json!({"phase": "Completed", "snapshotID": "k1", "progress": {"totalBytes": 4096}});
         let csi: velero_api::FeatureFlags = ["EnableCSI"].into_iter().collect();
-        let wishes = |restore_data, features: &velero_api::FeatureFlags| Wishes {
-            restore_data,
-            restore_copies: restore_data,
-            features: features.clone(),
+        let wishes = |restore_data, features: &velero_api::FeatureFlags| {
+            let features = features.clone();
+            Wishes { restore_data, restore_copies: restore_data, features }
         };
         let wanted = wishes(true, &csi);
         let said = learned("", &done).source(&wanted, "shop", "data").unwrap();

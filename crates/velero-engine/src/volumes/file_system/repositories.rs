@@ -8,22 +8,13 @@ use tokio::sync::OnceCell;
 use super::super::means::CopyMeans;
 use crate::lock;
 
-<<<<<<< HEAD
-/// Whether a repository can be used, once that is known; else why not.
-type Answer = OnceCell<Result<(), String>>;
-=======
 /// Whether a repository can be used, or why not; once it is known.
 type Answer = Arc<OnceCell<Result<(), String>>>;
->>>>>>> filesystem
 
 /// The repositories of a location, as far as they were asked for.
 #[derive(Default)]
 pub(super) struct Repositories {
-<<<<<<< HEAD
-    ensured: Mutex<HashMap<String, Arc<Answer>>>,
-=======
     ensured: Mutex<HashMap<String, Answer>>,
->>>>>>> filesystem
 }
 
 impl Repositories {
