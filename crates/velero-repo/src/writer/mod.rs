@@ -275,7 +275,9 @@ impl<'a> ContentWriter<'a> {
         let mut slot = lock(&self.packs[kind]);
         let letter = if kind == 0 { 'p' } else { 'q' };
         // Packs of file data fill their buffers; the others are small, and would hold on to large ones.
-        let buffer = || if kind == 0 { self.puts.buffer() } else { Vec::new() };
+        // What fills it may have 8 MiB, and its index comes behind.
+        let room = full(format.parameters.max_pack_size) as usize + (9 << 20);
+        let buffer = || if kind == 0 { self.puts.buffer(room) } else { Vec::new() };
         let pack = slot.get_or_insert_with(|| PackBuilder::with_buffer(letter, &session, buffer()));
         let entry = pack.add(entry, &[&seal.nonce, body, &seal.tag]);
         self.stored_contents.fetch_add(1, Ordering::Relaxed);

@@ -59,9 +59,10 @@ impl PackPuts {
         Self { threads: threads.collect(), shared }
     }
 
-    /// A buffer for a pack, used before where possible.
-    pub(super) fn buffer(&self) -> Vec<u8> {
-        self.shared.state().buffers.pop().unwrap_or_default()
+    /// A buffer for a pack, used before where possible. It has room for all of it from the start: to grow it would hold it
+    /// twice, and memory that is not written to costs nothing.
+    pub(super) fn buffer(&self, room: usize) -> Vec<u8> {
+        self.shared.state().buffers.pop().unwrap_or_else(|| Vec::with_capacity(room))
     }
 
     /// Gives the memory of buffers back.
