@@ -7,7 +7,7 @@ use crate::support::{Scene, pods, service_accounts};
 use serde_json::{Value, json};
 use velero_api::records::VolumeResult;
 use velero_api::v1::BackupSpec;
-use velero_cluster::{ExecRequest, types};
+use velero_cluster::{ExecRequest, ResourceType, types};
 use velero_testkit::{objects, whole_box_test};
 
 async fn run(scene: &Scene, mut pod: Value, changes: Value) {
@@ -36,12 +36,12 @@ async fn trace_of(scene: &Scene, pod: &str) -> String {
     scene.cluster.exec(&request).await.unwrap().stdout
 }
 
-async fn copies(scene: &Scene, pods: &[&str]) -> Vec<Value> {
+async fn copies(scene: &Scene, backup_uid: &str, pods: &[&str]) -> Vec<Value> {
     let mut found = Vec::new();
     for pod in pods {
         let pod_uid = scene.cluster.get(types::PODS.item(Some(&scene.namespace), pod)).await.unwrap().unwrap();
         let uid = pod_uid["metadata"]["uid"].as_str().unwrap();
-        let name = velero_rules::pod_volumes::transfer_name("b1", "b1-uid", uid, "data", 0);
+        let name = velero_rules::pod_volumes::transfer_name("b1", backup_uid, uid, "data", 0);
         found.extend(scene.cluster.get(types::POD_VOLUME_BACKUPS.item(Some(&scene.namespace), &name)).await.unwrap());
     }
     found
@@ -71,13 +71,17 @@ fn hooks_stand_around_the_copies_of_their_pod_and_hold_up_no_other_pod() {
         let mut request =
             scene.request(BackupSpec { included_resources: vec!["pods".to_owned()], ..scene.own_namespace() });
         request.backup.metadata.namespace = Some(scene.namespace.clone());
-        request.backup.metadata.uid = Some("b1-uid".to_owned());
+        // Objects whose owner does not exist are removed by the cluster.
+        let kind = ResourceType::new("velero.io/v1", "Backup", "backups", true);
+        let object = json!({"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": {"name": "b1"}, "spec": {}});
+        let backup_uid = scene.create(&kind, object).await["metadata"]["uid"].as_str().unwrap().to_owned();
+        request.backup.metadata.uid = Some(backup_uid.clone());
         assert_eq!(request.item_block_workers, 1, "one block at a time");
         let agent = async {
             let mut begun = Vec::new();
             while begun.len() < names.len() {
                 tokio::time::sleep(Duration::from_millis(200)).await;
-                begun = copies(&scene, &names).await;
+                begun = copies(&scene, &backup_uid, &names).await;
             }
             for name in names {
                 assert_eq!(trace_of(&scene, name).await, "stops\n", "{name} goes on before its copy is made");
@@ -89,8 +93,12 @@ fn hooks_stand_around_the_copies_of_their_pod_and_hold_up_no_other_pod() {
                 scene.cluster.merge_patch(item, &done).await.unwrap();
             }
         };
-        let (taken, ()) = tokio::join!(scene.try_back_up(request), agent);
-        let taken = taken.unwrap();
+        let mut backup = std::pin::pin!(scene.try_back_up(request));
+        tokio::select! {
+            taken = &mut backup => panic!("it has not waited for its copies: {:?}", taken.unwrap().journal.results()),
+            () = agent => {}
+        }
+        let taken = backup.await.unwrap();
         assert_eq!(taken.journal.counts().errors, 0, "{:?}", taken.journal.results());
         for name in names {
             assert_eq!(trace_of(&scene, name).await, "stops\ngoes on\n", "{name}");
