@@ -48,7 +48,7 @@ pub fn busy_server(test_box: &TestBox, edition: Edition, prefix: &str) -> Result
     let settings = json!({"loadConcurrency": {"globalConfig": AT_ONCE}}).to_string();
     machine.apply(&objects::config_map(&namespace, AGENT_SETTINGS, "settings.json", &settings).to_string())?;
     let at_once = format!("--node-agent-configmap={AGENT_SETTINGS}");
-    up(test_box, edition, prefix, &["--fs-backup-timeout=90s", "--item-block-worker-count=4"], &[&at_once])
+    up(test_box, edition, prefix, &["--fs-backup-timeout=240s", "--item-block-worker-count=4"], &[&at_once])
 }
 
 fn namespace(edition: Edition) -> String {
