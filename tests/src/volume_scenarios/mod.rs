@@ -18,6 +18,16 @@ use serde_json::{Value, json};
 pub use outcome::Lines;
 pub use stage::Stage;
 
+/// The types that are backed up.
+const TYPES: [&str; 6] = [
+    "pods",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "volumesnapshots.snapshot.storage.k8s.io",
+    "volumesnapshotcontents.snapshot.storage.k8s.io",
+    "volumesnapshotclasses.snapshot.storage.k8s.io",
+];
+
 /// Which backup a row is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
@@ -40,13 +50,16 @@ impl Way {
         format!("{self:?}").to_lowercase()
     }
 
+    /// What the backup is asked for: of so many namespaces, only the types that the rows are about.
     fn spec(self) -> Value {
-        match self {
+        let mut spec = match self {
             Self::Asked => json!({"snapshotVolumes": false}),
             Self::All => json!({"defaultVolumesToFsBackup": true}),
             Self::Policy => json!({"resourcePolicy": {"kind": "configmap", "name": policies::NAME}}),
             Self::Moved => json!({"snapshotMoveData": true}),
-        }
+        };
+        spec["includedResources"] = json!(TYPES);
+        spec
     }
 }
 

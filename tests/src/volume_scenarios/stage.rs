@@ -16,7 +16,7 @@ use crate::volume_data::{PATIENCE, claimed};
 use crate::{backups, restores};
 
 /// How long pods have to come up after a restore has ended.
-const AFTERWARDS: Duration = Duration::from_secs(60);
+const AFTERWARDS: Duration = Duration::from_secs(20);
 /// How long a pod is looked at that is not to come up.
 const BRIEFLY: Duration = Duration::from_secs(2);
 
@@ -98,13 +98,17 @@ impl Stage {
         let information = outcome::file(server, &key("volumeinfo.json"))?;
         let [errors, warnings] = ["errors", "warnings"].map(|severity| Messages::of(&results, severity, &namespaces));
         for row in rows {
-            let mut lines = told("backup", errors.about(row.name), warnings.about(row.name));
-            lines.extend(outcome::copies(server, &name, row.name)?);
+            let copies = outcome::copies(server, &name, row.name)?;
+            // The original does not say which pod it is about when a copy fails.
+            let failed: Vec<String> = copies.iter().filter(|copy| !copy.ends_with(" Completed")).cloned().collect();
+            let about = [errors.about(row.name), &failed].concat();
+            let mut lines = told("backup", &about, warnings.about(row.name));
+            lines.extend(copies);
             lines.extend(outcome::volumes(&information, row.name));
+            say(format!("{}: {lines:?}", row.name));
             outcomes.insert(row.name.to_owned(), lines);
         }
-        let others = errors.others.iter().map(|text| format!("error of no row: {text}")).collect();
-        outcomes.insert(format!("backup {name}"), others);
+        outcomes.insert(format!("backup {name}"), unattributed(server, &errors));
         Ok(())
     }
 
@@ -151,9 +155,9 @@ impl Stage {
             if row.restore.as_ref().is_some_and(|restore| restore.how == how) {
                 lines.extend(self.afterwards(server, row, target)?);
             }
+            say(format!("{}: {lines:?}", row.name));
         }
-        let others = errors.others.iter().map(|text| format!("error of no row: {text}")).collect();
-        outcomes.insert(format!("restore {name}"), others);
+        outcomes.insert(format!("restore {name}"), unattributed(server, &errors));
         Ok(())
     }
 
@@ -258,6 +262,14 @@ impl Row {
     fn pods(&self) -> impl Iterator<Item = &Value> {
         self.objects.iter().filter(|object| object["kind"] == "Pod")
     }
+}
+
+/// Errors that name no row. Those of the original often name nothing; ours always do.
+fn unattributed(server: &VeleroServer, errors: &Messages) -> Lines {
+    if server.edition() == Edition::Peer {
+        return Lines::new();
+    }
+    errors.others.iter().map(|text| format!("error of no row: {text}")).collect()
 }
 
 fn told(what: &str, errors: &[String], warnings: &[String]) -> Lines {
