@@ -2,14 +2,14 @@
 //!
 //! A counter is a line in `counters`, and counted where it happens: what has no line there does not compile.
 
+mod builder;
 mod counters;
 mod last;
 mod maintenance;
 
 use std::sync::{Mutex, MutexGuard};
 
-use prometheus::core::Collector;
-use prometheus::{CounterVec, Encoder, Gauge, GaugeVec, HistogramOpts, HistogramVec, Opts, Registry, TextEncoder};
+use prometheus::{CounterVec, Encoder, Gauge, GaugeVec, HistogramVec, Registry, TextEncoder};
 use velero_api::labels;
 use velero_api::metadata::label;
 use velero_api::v1::{Backup, BackupStatus, Ending, RestoreStatus};
@@ -18,11 +18,11 @@ pub(crate) use self::counters::Counter;
 
 use crate::runtime::error::Result;
 use crate::runtime::lock::lock;
+use crate::runtime::metrics::builder::Builder;
 use crate::runtime::metrics::counters::CsiCounter;
 use crate::runtime::metrics::last::Last;
 use crate::runtime::metrics::maintenance::Maintenance;
 
-const BUCKETS: [f64; 9] = [60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10800.0, 14400.0];
 const SCHEDULE: &[&str] = &["schedule"];
 const SCHEDULE_AND_BACKUP: &[&str] = &["schedule", "backupName"];
 
@@ -44,33 +44,6 @@ pub(crate) struct Metrics {
     duration: HistogramVec,
     maintenance: Maintenance,
     last: Mutex<Last>,
-}
-
-/// Makes collectors and puts them into the registry.
-struct Builder(Registry);
-
-impl Builder {
-    fn add<C: Collector + Clone + 'static>(&self, collector: C) -> prometheus::Result<C> {
-        self.0.register(Box::new(collector.clone()))?;
-        Ok(collector)
-    }
-
-    fn counter(&self, (name, help): (&str, &str), labels: &[&str]) -> prometheus::Result<CounterVec> {
-        self.add(CounterVec::new(Opts::new(format!("velero_{name}"), help), labels)?)
-    }
-
-    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<GaugeVec> {
-        self.add(GaugeVec::new(Opts::new(format!("velero_{name}"), help), labels)?)
-    }
-
-    fn gauge(&self, name: &str, help: &str) -> prometheus::Result<Gauge> {
-        self.add(Gauge::new(format!("velero_{name}"), help)?)
-    }
-
-    fn histogram(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<HistogramVec> {
-        let options = HistogramOpts::new(format!("velero_{name}"), help).buckets(BUCKETS.to_vec());
-        self.add(HistogramVec::new(options, labels)?)
-    }
 }
 
 impl Metrics {
@@ -288,6 +261,18 @@ impl Metrics {
     }
 }
 
+impl Metrics {
+    /// A maintenance has ended, and how long it took where that is known.
+    pub(crate) fn maintenance_ended(&self, repository: &str, is_success: bool, seconds: Option<f64>) {
+        self.maintenance.ended(repository, is_success, seconds);
+    }
+
+    /// A repository is gone, and its series with it.
+    pub(crate) fn end_repository(&self, repository: &str) {
+        self.maintenance.forget(repository);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -410,5 +395,22 @@ mod tests {
         metrics.end_schedule("daily");
         metrics.backup_seen(&ended(&BackupPhase::Failed, 1));
         assert!(!text(&metrics).contains("daily"));
+    }
+
+    #[test]
+    fn maintenance_is_counted_by_repository_until_it_is_gone() {
+        let metrics = Metrics::new().unwrap();
+        metrics.maintenance_ended("shop", true, Some(2.0));
+        metrics.maintenance_ended("shop", false, None);
+        let text = String::from_utf8(metrics.text()).unwrap();
+        for line in [
+            r#"velero_repo_maintenance_success_total{repository_name="shop"} 1"#,
+            r#"velero_repo_maintenance_failure_total{repository_name="shop"} 1"#,
+            r#"velero_repo_maintenance_duration_seconds_count{repository_name="shop"} 1"#,
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+        metrics.end_repository("shop");
+        assert!(!String::from_utf8(metrics.text()).unwrap().contains("shop"));
     }
 }
