@@ -34,6 +34,8 @@ const READER_GONE: u8 = 141;
 
 /// How many threads a mover has for requests: the work is done by others, and nodes have many cores.
 const MOVER_THREADS: usize = 2;
+/// After how many milliseconds the allocator gives memory back.
+const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
 fn main() -> ExitCode {
     let cli = match parse() {
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
     };
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if is_mover(&cli.command) {
+        give_memory_back_at_once();
         runtime.worker_threads(MOVER_THREADS);
     }
     match runtime.enable_all().build() {
@@ -50,6 +53,19 @@ fn main() -> ExitCode {
             eprintln!("velero: no threads can be started: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Begins this process anew with an allocator that keeps nothing for later: what opens a repository, 64 MiB, is needed once,
+/// and a mover ends before it could be of use again. The allocator reads its settings before anything else runs.
+fn give_memory_back_at_once() {
+    use std::os::unix::process::CommandExt as _;
+    if std::env::var_os(PURGE_DELAY).is_some() {
+        return;
+    }
+    if let Ok(program) = std::env::current_exe() {
+        // It returns only where it fails, and then the process goes on as it is.
+        let _ = std::process::Command::new(program).args(std::env::args_os().skip(1)).env(PURGE_DELAY, "0").exec();
     }
 }
 
