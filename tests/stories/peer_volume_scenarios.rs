@@ -32,6 +32,7 @@ fn both_walk(editions: &'static [Edition]) {
 }
 
 #[test]
+#[ignore = "more than ten minutes; its rows are still being confirmed"]
 fn every_volume_is_saved_and_comes_back_as_the_table_says() {
     both_walk(&[Edition::Peer, Edition::Ours]);
 }

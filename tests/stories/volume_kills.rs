@@ -57,6 +57,7 @@ fn run(edition: Edition, cases: Vec<(Victim, Moment)>) {
 }
 
 #[test]
+#[ignore = "its table is still being confirmed"]
 fn each_of_those_who_move_data_may_die_in_the_middle() {
     run(Edition::Ours, Victim::EVERY.map(|victim| (victim, Moment::CopyMiddle)).to_vec());
 }
