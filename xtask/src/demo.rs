@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::Args;
+use serde_json::{Value, json};
 use velero_testkit::machine::{Machine, wait_until};
 use velero_testkit::{BoxKind, Edition, ServerOptions, TestBox, VeleroServer, objects};
 use velero_tests::{csi, restores};
@@ -21,6 +22,12 @@ const BOX: &str = "demo";
 const SECOND_BOX: &str = "demo-2";
 const NAMESPACE: &str = "shop";
 const NEW_NAMESPACE: &str = "boutique";
+/// The backup that copies the volume through its pod, and the one that moves a snapshot of it.
+const COPIED: &str = "shop-copied";
+const MOVED: &str = "shop-moved";
+/// The Secret with the password of the repositories, in the namespace of the server.
+const SERVER_NAMESPACE: &str = "velero";
+const PASSWORD: &str = "velero-repo-credentials";
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     Edition::Ours.install()?;
@@ -44,13 +51,18 @@ fn show() -> Result<()> {
     title("Velero starts; its default location is a bucket of the box's S3 store");
     let velero = start(&test_box)?;
     shown(&velero, &["backup-location", "get"])?;
-    title("A backup of the shop");
-    shown(&velero, &["backup", "create", NAMESPACE, "--include-namespaces", NAMESPACE, "--wait"])?;
+    title("A backup of the shop: the volume is copied through its pod");
+    let of_shop = ["--include-namespaces", NAMESPACE, "--wait"];
+    shown(&velero, &[&["backup", "create", COPIED, "--default-volumes-to-fs-backup"], &of_shop[..]].concat())?;
+    shown(&velero, &["backup", "describe", COPIED, "--details"])?;
+    title("Another one: a snapshot of the volume is taken, and its data moved into the bucket");
+    shown(&velero, &[&["backup", "create", MOVED, "--snapshot-move-data"], &of_shop[..]].concat())?;
     shown(&velero, &["backup", "get"])?;
-    shown(&velero, &["backup", "describe", NAMESPACE, "--details"])?;
+    shown(&velero, &["repo", "get"])?;
     lose_and_restore(machine, &velero, &books)?;
+    let password = machine.read(&format!("/api/v1/namespaces/{SERVER_NAMESPACE}/secrets/{PASSWORD}"))?;
     velero.stop()?;
-    migrate(&books)
+    migrate(&books, &password["data"])
 }
 
 fn start(test_box: &TestBox) -> Result<VeleroServer> {
@@ -58,7 +70,10 @@ fn start(test_box: &TestBox) -> Result<VeleroServer> {
     let prefix = format!("{BOX}-{}", std::process::id());
     let flags = ["--backup-sync-period=5s", "--features=EnableCSI", "--item-operation-sync-frequency=1s"];
     let flags = flags.map(str::to_owned).to_vec();
-    VeleroServer::up(test_box, Edition::Ours, ServerOptions { prefix, flags, ..ServerOptions::default() })
+    let node_agents = Some(vec!["--features=EnableCSI".to_owned()]);
+    let namespace = SERVER_NAMESPACE.to_owned();
+    let options = ServerOptions { prefix, flags, node_agents, namespace, ..ServerOptions::default() };
+    VeleroServer::up(test_box, Edition::Ours, options)
 }
 
 /// Two web servers behind a service, a customer that asks them by name, and a database with a volume; gives the checksum
@@ -118,9 +133,9 @@ fn lose_and_restore(machine: &Machine, velero: &VeleroServer, books: &str) -> Re
     out!("$ kubectl delete namespace {NAMESPACE}");
     output::print(machine.kubectl(&["delete", "namespace", NAMESPACE])?);
     title("What would a restore do?");
-    shown(velero, &["restore", "create", "--from-backup", NAMESPACE, "--dry-run", "--features=EnableCSI"])?;
+    shown(velero, &["restore", "create", "--from-backup", COPIED, "--dry-run", "--features=EnableCSI"])?;
     title("The restore");
-    shown(velero, &["restore", "create", "back", "--from-backup", NAMESPACE, "--wait"])?;
+    shown(velero, &["restore", "create", "back", "--from-backup", COPIED, "--wait"])?;
     shown(velero, &["restore", "get"])?;
     shown(velero, &["restore", "describe", "back", "--details"])?;
     title("The shop is open again");
@@ -128,16 +143,23 @@ fn lose_and_restore(machine: &Machine, velero: &VeleroServer, books: &str) -> Re
     compare_data(machine, NAMESPACE, books)
 }
 
-/// Another cluster reads the same bucket and gives the shop another name.
-fn migrate(books: &str) -> Result<()> {
-    title("A second cluster: its Velero reads the same bucket and finds the backup");
+/// Another cluster reads the same bucket and gives the shop another name. It needs the password of the repositories.
+fn migrate(books: &str, password: &Value) -> Result<()> {
+    title("A second cluster: its Velero reads the same bucket, has the same password, and finds the backups");
     let test_box = TestBox::up(SECOND_BOX, BoxKind::Storage)?;
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": PASSWORD, "namespace": SERVER_NAMESPACE},
+        "data": password,
+    });
+    for object in [objects::namespace(SERVER_NAMESPACE), secret] {
+        test_box.machine().apply(&object.to_string())?;
+    }
     let velero = start(&test_box)?;
-    restores::wait_for_backup(&velero, NAMESPACE)?;
+    restores::wait_for_backup(&velero, MOVED)?;
     shown(&velero, &["backup", "get"])?;
     title(&format!("The shop moves there as {NEW_NAMESPACE}"));
     let mapping = format!("{NAMESPACE}:{NEW_NAMESPACE}");
-    let moving = ["restore", "create", "moved", "--from-backup", NAMESPACE, "--namespace-mappings", &mapping, "--wait"];
+    let moving = ["restore", "create", "moved", "--from-backup", MOVED, "--namespace-mappings", &mapping, "--wait"];
     shown(&velero, &moving)?;
     shown(&velero, &["restore", "get"])?;
     show_application(test_box.machine(), NEW_NAMESPACE)?;

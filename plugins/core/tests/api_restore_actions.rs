@@ -112,6 +112,7 @@ fn the_actions_have_the_names_by_which_users_configure_and_find_them() {
             "init-restore-hook",
             "job",
             "pod",
+            "pod-volume-restore",
             "pvc",
             "role-bindings",
             "secret",
