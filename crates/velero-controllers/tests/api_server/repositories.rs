@@ -307,11 +307,18 @@ fn maintenance_is_a_job_that_is_told_of_once_also_after_a_restart() {
 
         let server = Server::start(cluster.clone()).await;
         assert_eq!(jobs.list(&parameters).await.unwrap().items.len(), 1, "the one that runs is waited for");
-        // What the job controller writes when the pod has ended.
+        // What the job controller writes when the pod has ended; it has written the beginning, which cannot change.
+        let begun = loop {
+            assert!(tokio::time::Instant::now() < deadline, "the Job was not taken up");
+            if let Some(time) = jobs.get(&job).await.unwrap().status.and_then(|status| status.start_time) {
+                break time;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        };
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": now, "lastProbeTime": now, "reason": "Test"});
         let status = json!({"status": {
-            "startTime": now, "completionTime": now, "succeeded": 1, "active": 0, "ready": 0, "terminating": 0,
+            "startTime": begun, "completionTime": now, "succeeded": 1, "active": 0, "ready": 0, "terminating": 0,
             "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
         }});
         jobs.patch_status(&job, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();

@@ -16,6 +16,8 @@ use crate::runtime::error::{Error, Result};
 
 /// How long transfers may take to end that were told to.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long their agents may take to clean up after those that were deleted.
+const CLEAN_UP_PATIENCE: Duration = Duration::from_secs(10);
 /// The pause between two looks at them.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -62,7 +64,7 @@ pub(super) async fn end_transfers(context: &Context, backup: &Backup) -> Result<
             cancel_of_backup(context, backup, "the backup is being deleted").await;
             told = true;
         }
-        sleep(PAUSE).await;
+        pause(context, backup).await?;
     }
 }
 
@@ -76,13 +78,13 @@ pub(super) async fn remove_transfers(context: &Context, backup: &Backup) -> Resu
         context.objects.delete(upload).await?;
     }
     // Their agents remove what they made for them first, and let them go then.
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + CLEAN_UP_PATIENCE;
     while Instant::now() < end {
         let (copies, uploads) = transfers_of(context, backup).await?;
         if copies.is_empty() && uploads.is_empty() {
             return Ok(());
         }
-        sleep(PAUSE).await;
+        pause(context, backup).await?;
     }
     for copy in &copies {
         let_go(context, copy, POD_VOLUME).await?;
@@ -106,5 +108,16 @@ async fn let_go<K: VeleroResource>(context: &Context, transfer: &K, finalizer: &
     match context.objects.force(&left, &released).await {
         Err(Error::Cluster(error)) if error.is_not_found() => Ok(()),
         outcome => outcome.map(drop),
+    }
+}
+
+/// Waits a moment; a server that is told to end leaves the rest of the deletion to the next one.
+async fn pause(context: &Context, backup: &Backup) -> Result<()> {
+    tokio::select! {
+        () = sleep(PAUSE) => Ok(()),
+        () = context.stop.cancelled() => {
+            let problem = "the server is told to end; its deletion goes on when a server starts";
+            Err(Error::unmet("Backup", name(backup), problem))
+        }
     }
 }
