@@ -273,11 +273,14 @@ async fn check_restore(scene: &Scene) -> String {
     let mark = claim.selector.unwrap().match_labels.unwrap().remove(labels::DYNAMIC_PV_RESTORE).unwrap();
     assert!(claim.volume_name.is_none() && mark.starts_with(&format!("{copy}.data.")), "{mark}");
     let filled = unique_name("filled");
+    // For this claim alone, as movers make it: any other claim of the cluster would take it as well.
+    let owner = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": copy, "name": "data"});
     let volume = json!({
         "apiVersion": "v1", "kind": "PersistentVolume",
         "metadata": {"name": filled, "labels": {labels::DYNAMIC_PV_RESTORE: mark}},
         "spec": {"capacity": {"storage": "1Mi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "box",
-            "persistentVolumeReclaimPolicy": "Retain", "hostPath": {"path": format!("/tmp/{filled}")}},
+            "claimRef": owner, "persistentVolumeReclaimPolicy": "Retain",
+            "hostPath": {"path": format!("/tmp/{filled}")}},
     });
     let volumes: Api<PersistentVolume> = Api::all(scene.cluster().client.clone());
     let made = volumes.create(&PostParams::default(), &serde_json::from_value(volume).unwrap()).await.unwrap();
