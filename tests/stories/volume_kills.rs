@@ -11,7 +11,8 @@ type Ends = &'static [(&'static str, &'static str)];
 
 const AS_IF_NOTHING_HAPPENED: Ends = &[("Completed", "Completed")];
 const DATA_IS_LOST: Ends = &[("Failed", "PartiallyFailed"), ("Canceled", "PartiallyFailed")];
-const OWNER_IS_LOST: Ends = &[("Canceled", "Failed"), ("Failed", "Failed")];
+/// A copy that ends before the next server is there to cancel it is Completed; it goes with the failed backup.
+const OWNER_IS_LOST: Ends = &[("Canceled", "Failed"), ("Failed", "Failed"), ("Completed", "Failed")];
 const OWNER_IS_LOST_OR_NOT: Ends = &[("Completed", "Failed"), ("Completed", "Completed")];
 
 /// What must come of a kill.
@@ -57,7 +58,7 @@ fn run(edition: Edition, cases: Vec<(Victim, Moment)>) {
 }
 
 #[test]
-#[ignore = "its table is still being confirmed"]
+#[ignore = "one of the long ones"]
 fn each_of_those_who_move_data_may_die_in_the_middle() {
     run(Edition::Ours, Victim::EVERY.map(|victim| (victim, Moment::CopyMiddle)).to_vec());
 }
