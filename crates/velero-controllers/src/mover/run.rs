@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 use tokio_util::sync::CancellationToken;
 use velero_api::metadata::name;
@@ -28,6 +27,7 @@ use crate::runtime::locations::Locations;
 use crate::runtime::logging;
 use crate::runtime::objects::Objects;
 use crate::runtime::repositories::Repositories;
+use crate::runtime::signals::cancelled_when_told;
 
 /// When it is first told how far it is: people look at what has just begun.
 const FIRST_PROGRESS: Duration = Duration::from_secs(1);
@@ -42,20 +42,10 @@ pub async fn run(settings: Settings) -> bool {
         Ok(level) => logging::install(level, settings.log_format),
         Err(error) => return leave(&settings, &Ending::failed(&error)),
     }
-    let stop = CancellationToken::new();
-    let mut terminate = match signal(SignalKind::terminate()) {
-        Ok(terminate) => terminate,
-        Err(error) => return leave(&settings, &Ending::failed(&Error::Signals(error))),
-    };
-    let told = stop.clone();
-    let waiting = tokio::spawn(async move {
-        terminate.recv().await;
-        tracing::info!("Told to end");
-        told.cancel();
-    });
-    let moved = run_until(settings, stop).await;
-    waiting.abort();
-    moved
+    match cancelled_when_told("Told to end") {
+        Ok(stop) => run_until(settings, stop).await,
+        Err(error) => leave(&settings, &Ending::failed(&error)),
+    }
 }
 
 /// Runs a mover until it has ended or a token is cancelled, and writes its last words; says whether all data was moved.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt, stream};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
@@ -19,9 +18,10 @@ use crate::node_agent::slots::Slots;
 use crate::node_agent::transfer::Transfer;
 use crate::node_agent::{http, startup, triggers};
 use crate::runtime::driver::drive_on;
-use crate::runtime::error::{Error, Result};
+use crate::runtime::error::Result;
 use crate::runtime::logging;
 use crate::runtime::objects::Objects;
+use crate::runtime::signals::cancelled_when_told;
 use crate::server::http::listen;
 use crate::server::startup::check_cluster;
 
@@ -29,21 +29,7 @@ use crate::server::startup::check_cluster;
 pub async fn run(settings: Settings) -> Result<()> {
     settings.validate()?;
     logging::install(settings.level()?, settings.log_format);
-    let stop = CancellationToken::new();
-    let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
-    let told = stop.clone();
-    let waiting = tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        tracing::info!("Told to end");
-        told.cancel();
-    });
-    let outcome = run_until(settings, stop).await;
-    waiting.abort();
-    outcome
+    run_until(settings, cancelled_when_told("Told to end")?).await
 }
 
 /// Runs the agent until a token is cancelled.

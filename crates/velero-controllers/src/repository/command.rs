@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 use velero_api::repository::KOPIA;
 use velero_api::v1::BackupStorageLocation;
 use velero_cluster::{Cluster, ConnectOptions};
@@ -18,6 +16,7 @@ use crate::runtime::log_format::{self, LogFormat};
 use crate::runtime::logging;
 use crate::runtime::objects::Objects;
 use crate::runtime::repositories::Repositories;
+use crate::runtime::signals::cancelled_when_told;
 use crate::runtime::store_message::explain;
 
 /// How long a request to a store may be repeated at most.
@@ -73,7 +72,7 @@ async fn run(settings: &MaintenanceSettings) -> Result<()> {
     }
     let locations = Locations::new(objects.clone(), PATIENCE, PluginDirectory::default().manager());
     let repositories = Repositories::new(objects, locations);
-    let cancel = cancelled_by_the_system()?;
+    let cancel = cancelled_when_told("Told to end; the maintenance stops between two steps")?;
     maintain_repository(&repositories, &location, &settings.volume_namespace, cancel).await
 }
 
@@ -109,16 +108,4 @@ async fn find_location(objects: &Objects, name: &str) -> Result<BackupStorageLoc
             }
         }
     }
-}
-
-/// Is cancelled when the pod is told to end: the maintenance stops between two steps.
-fn cancelled_by_the_system() -> Result<CancellationToken> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
-    let token = CancellationToken::new();
-    let cancelled = token.clone();
-    tokio::spawn(async move {
-        let _ = terminate.recv().await;
-        cancelled.cancel();
-    });
-    Ok(token)
 }

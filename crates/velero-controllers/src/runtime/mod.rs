@@ -2,7 +2,7 @@
 //! to plugins. It knows kinds of objects, but not what becomes of them.
 //!
 //! ```text
-//! settings, log_format, logging, error, clock, controller, lock ── what is known before anything runs
+//! settings, log_format, logging, signals, error, clock, controller, lock ── what is known before anything runs
 //! objects, events, metrics ── Velero's own objects, and what is told about them
 //! locations, repositories, snapshot_locations, plugins ── from an object to its store, its repository, its snapshotter, its
 //!                                                         actions
@@ -36,5 +36,6 @@ pub(crate) mod repositories;
 pub(crate) mod repository_settings;
 mod retry;
 pub(crate) mod settings;
+pub(crate) mod signals;
 pub(crate) mod snapshot_locations;
 pub(crate) mod store_message;

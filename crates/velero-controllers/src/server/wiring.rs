@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use velero_cluster::{Cluster, ConnectOptions};
@@ -35,6 +34,7 @@ use crate::runtime::parked::ParkedHooks;
 use crate::runtime::plugins::Plugins;
 use crate::runtime::repositories::Repositories;
 use crate::runtime::settings::Settings;
+use crate::runtime::signals::cancelled_when_told;
 use crate::schedule::ScheduleReconciler;
 use crate::server::{census, http, interrupted, startup};
 use crate::status::kept;
@@ -45,21 +45,7 @@ use crate::status::request::ServerStatusRequestReconciler;
 pub async fn run(settings: Settings) -> Result<()> {
     settings.validate()?;
     logging::install(settings.level()?, settings.log_format);
-    let stop = CancellationToken::new();
-    let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
-    let told = stop.clone();
-    let waiting = tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        tracing::info!("Told to end, finishing the work in hand");
-        told.cancel();
-    });
-    let outcome = run_until(settings, stop).await;
-    waiting.abort();
-    outcome
+    run_until(settings, cancelled_when_told("Told to end, finishing the work in hand")?).await
 }
 
 /// Runs the server until a token is cancelled and the work in hand is done.
