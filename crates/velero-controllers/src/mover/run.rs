@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use velero_api::metadata::name;
 use velero_api::records::{
     DATA_PATH_CANCELED, DATA_PATH_CANCELING, DATA_PATH_COMPLETED, DATA_PATH_FAILED, DATA_PATH_STARTED,
@@ -26,7 +27,7 @@ use crate::runtime::error::{Error, Result, describe};
 use crate::runtime::locations::Locations;
 use crate::runtime::logging;
 use crate::runtime::objects::Objects;
-use crate::runtime::repositories::Repositories;
+use crate::runtime::repositories::{Repositories, Unlocked};
 use crate::runtime::signals::cancelled_when_told;
 
 /// When it is first told how far it is: people look at what has just begun.
@@ -112,6 +113,7 @@ struct Stopping {
 impl Mover<'_> {
     async fn run<K: Transferred>(&self) -> Ending {
         let mut follower = Follower::<K>::new(&self.objects, &self.settings.name);
+        let unlocked = self.unlock::<K>();
         let begun = tokio::select! {
             begun = follower.until_begun(self.settings.resource_timeout) => begun,
             () = self.stop.cancelled() => return told_to_end("before data began to move"),
@@ -125,7 +127,7 @@ impl Mover<'_> {
         let object_name = name(&object);
         teller.tell(DATA_PATH_STARTED, &format!("Data path for {object_name} started")).await;
         let ending = match object.plan() {
-            Ok(plan) => self.move_data(plan, &mut follower, &mut teller).await,
+            Ok(plan) => self.move_data(plan, unlocked, &mut follower, &mut teller).await,
             Err(error) => Ending::failed(&error),
         };
         match &ending {
@@ -137,9 +139,26 @@ impl Mover<'_> {
         ending
     }
 
-    async fn move_data<K: Transferred>(&self, plan: Plan, follower: &mut Follower<K>, teller: &mut Teller) -> Ending {
+    /// Derives the keys of the repository while others prepare the transfer. Where that fails, it is told on opening.
+    fn unlock<K: Transferred>(&self) -> AbortOnDropHandle<Option<Unlocked>> {
+        let (objects, name) = (self.objects.clone(), self.settings.name.clone());
+        let repositories = self.repositories();
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            let plan = objects.get::<K>(&name).await.ok()??.plan().ok()?;
+            let location = objects.get::<BackupStorageLocation>(&plan.location).await.ok()??;
+            repositories.unlock(&location, &plan.volume_namespace).await.ok()
+        }))
+    }
+
+    async fn move_data<K: Transferred>(
+        &self,
+        plan: Plan,
+        unlocked: AbortOnDropHandle<Option<Unlocked>>,
+        follower: &mut Follower<K>,
+        teller: &mut Teller,
+    ) -> Ending {
         let repository = tokio::select! {
-            opened = self.open(&plan) => opened,
+            opened = self.open(&plan, unlocked) => opened,
             why = follower.until_unwanted() => return Ending::Canceled(format!("{}: {why}", plan.not_done())),
             () = self.stop.cancelled() => return told_to_end("before data began to move"),
         };
@@ -161,7 +180,7 @@ impl Mover<'_> {
     }
 
     /// Opens the repository once it is ready.
-    async fn open(&self, plan: &Plan) -> Result<Repository> {
+    async fn open(&self, plan: &Plan, unlocked: AbortOnDropHandle<Option<Unlocked>>) -> Result<Repository> {
         let location = self.objects.get::<BackupStorageLocation>(&plan.location).await?;
         let location = location.ok_or_else(|| {
             let problem =
@@ -173,12 +192,19 @@ impl Mover<'_> {
             let problem = "it is ReadOnly (spec.accessMode), so no volume can be backed up to it";
             return Err(Error::unmet("BackupStorageLocation", &plan.location, problem));
         }
-        let patience = self.settings.resource_timeout;
+        let repositories = self.repositories();
+        repositories.ensure(&plan.volume_namespace, &plan.location, self.settings.resource_timeout).await?;
+        match unlocked.await.ok().flatten() {
+            Some(unlocked) => repositories.open_unlocked(&location, &plan.volume_namespace, unlocked).await,
+            None => repositories.open(&location, &plan.volume_namespace).await,
+        }
+    }
+
+    fn repositories(&self) -> Repositories {
         // Pods that move data have no plugins.
-        let locations = Locations::new(self.objects.clone(), patience, PluginDirectory::default().manager());
-        let repositories = Repositories::new(self.objects.clone(), locations);
-        repositories.ensure(&plan.volume_namespace, &plan.location, patience).await?;
-        repositories.open(&location, &plan.volume_namespace).await
+        let plugins = PluginDirectory::default().manager();
+        let locations = Locations::new(self.objects.clone(), self.settings.resource_timeout, plugins);
+        Repositories::new(self.objects.clone(), locations)
     }
 
     /// Waits for the end of a transfer, tells how far it is, and stops it when it is not wanted any more.

@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::LogParams;
 use kube::runtime::{WatchStreamExt, watcher};
 use tokio_util::task::AbortOnDropHandle;
-use velero_api::records::{DATA_PATH_PROGRESS, DataPathProgress};
+use velero_api::records::{DATA_PATH_COMPLETED, DATA_PATH_PROGRESS, DataPathProgress};
 
 use crate::node_agent::agent::Agent;
 use crate::node_agent::notes::Notes;
@@ -40,9 +40,12 @@ pub(crate) fn spawn<K: Transfer>(
                     continue;
                 }
             };
-            if let Some(progress) = progress(&event)
-                && notes.report(&name, &uid, progress)
-            {
+            let is_news = match report(&event, &uid) {
+                Some(Report::Progress(progress)) => notes.report(&name, &uid, progress),
+                Some(Report::Result(result)) => notes.report_result(&name, &uid, result),
+                None => false,
+            };
+            if is_news {
                 trigger.pull();
             }
         }
@@ -61,9 +64,27 @@ pub(crate) async fn copy_log<K: Transfer>(agent: &Agent, name: &str) {
     }
 }
 
-fn progress(event: &Event) -> Option<DataPathProgress> {
+/// What a mover says in an Event.
+#[derive(Debug, PartialEq)]
+enum Report {
+    Progress(DataPathProgress),
+    /// All data was moved, and this is what it will leave. Its pod is seen to end a second later only.
+    Result(String),
+}
+
+/// The report in an Event on the object with that UID.
+fn report(event: &Event, uid: &str) -> Option<Report> {
     let message = event.message.as_deref()?;
-    (event.reason.as_deref() == Some(DATA_PATH_PROGRESS)).then(|| serde_json::from_str(message).ok()).flatten()
+    match event.reason.as_deref()? {
+        _ if event.involved_object.uid.as_deref() != Some(uid) => None,
+        DATA_PATH_PROGRESS => serde_json::from_str(message).ok().map(Report::Progress),
+        // One that was cut short is read from the pod.
+        DATA_PATH_COMPLETED => {
+            let is_whole = serde_json::from_str::<serde_json::Map<_, _>>(message).is_ok();
+            is_whole.then(|| Report::Result(message.to_owned()))
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -71,16 +92,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_reports_of_progress_are_read() {
-        let event = |reason: &str, message: &str| Event {
-            reason: Some(reason.to_owned()),
-            message: Some(message.to_owned()),
-            ..Event::default()
+    fn progress_and_results_of_the_object_are_read_and_nothing_else() {
+        let event = |reason: &str, message: &str| {
+            let mut event = Event { reason: Some(reason.to_owned()), ..Event::default() };
+            event.message = Some(message.to_owned());
+            event.involved_object.uid = Some("1".to_owned());
+            event
         };
-        let read = progress(&event(DATA_PATH_PROGRESS, "{\"totalBytes\":10,\"doneBytes\":7}")).unwrap();
+        let Some(Report::Progress(read)) =
+            report(&event(DATA_PATH_PROGRESS, "{\"totalBytes\":10,\"doneBytes\":7}"), "1")
+        else {
+            panic!("progress is read")
+        };
         assert_eq!((read.total_bytes, read.bytes_done), (10, 7));
-        for other in [event("Data-Path-Started", "{}"), event(DATA_PATH_PROGRESS, "half"), Event::default()] {
-            assert_eq!(progress(&other), None);
+        let result = "{\"snapshotID\":\"s\"}";
+        let completed = event(DATA_PATH_COMPLETED, result);
+        assert_eq!(report(&completed, "1"), Some(Report::Result(result.to_owned())));
+        assert_eq!(report(&completed, "2"), None, "another object of the name");
+        let others = [("Data-Path-Started", "{}"), (DATA_PATH_PROGRESS, "half"), (DATA_PATH_COMPLETED, "{\"snapsho")];
+        for (reason, message) in others {
+            assert_eq!(report(&event(reason, message), "1"), None, "{reason} {message}");
         }
+        assert_eq!(report(&Event::default(), "1"), None);
     }
 }

@@ -21,6 +21,7 @@ struct Note {
     looked: Option<Instant>,
     moved: Option<Instant>,
     progress: Option<(DataPathProgress, Instant)>,
+    result: Option<String>,
     follower: Option<AbortOnDropHandle<()>>,
 }
 
@@ -77,6 +78,16 @@ impl Notes {
         self.with(name, uid, |note| note.progress.as_ref().map(|(progress, _)| progress.clone()))
     }
 
+    /// Notes the result that a mover reported; whether that is news.
+    pub(crate) fn report_result(&self, name: &str, uid: &str, result: String) -> bool {
+        self.with(name, uid, |note| note.result.replace(result).is_none())
+    }
+
+    /// The result that a mover reported.
+    pub(crate) fn result(&self, name: &str, uid: &str) -> Option<String> {
+        self.with(name, uid, |note| note.result.clone())
+    }
+
     /// Has a mover followed, unless it is already. Its time to report begins.
     pub(crate) fn follow(&self, name: &str, uid: &str, follow: impl FnOnce() -> AbortOnDropHandle<()>) {
         self.with(name, uid, |note| {
@@ -117,6 +128,10 @@ mod tests {
         assert!(notes.report("a", "1", progress.clone()));
         assert!(!notes.report("a", "1", progress.clone()), "the same report is no news");
         assert_eq!(notes.reported("a", "1"), Some(progress));
+        assert!(notes.report_result("a", "1", "{}".to_owned()));
+        assert!(!notes.report_result("a", "1", "{}".to_owned()));
+        assert_eq!(notes.result("a", "1").as_deref(), Some("{}"));
         assert_eq!(notes.reported("a", "2"), None);
+        assert_eq!(notes.result("a", "2"), None);
     }
 }

@@ -73,7 +73,7 @@ impl<K: Transfer> TransferReconciler<K> {
                 facts.pod_here = node == Some(self.agent.node());
                 facts.mine |= *known.phase == DataMovePhase::Accepted && facts.pod_here;
                 facts.pod = match annotation(object, MOVER_RESULT) {
-                    "" => MoverPod::of(pod.as_ref(), uid),
+                    "" => self.mover_pod(object, pod.as_ref()),
                     result => MoverPod::Succeeded(result.to_owned()),
                 };
             }
@@ -83,6 +83,16 @@ impl<K: Transfer> TransferReconciler<K> {
         facts.ages.missing = seen.missing;
         facts.ages.progress = seen.progress;
         Ok(Some(facts))
+    }
+
+    /// The state of a mover: what its pod says, or that it has told its result already and is about to end.
+    fn mover_pod(&self, object: &K, pod: Option<&Pod>) -> MoverPod {
+        let (seen, uid) = (MoverPod::of(pod, uid(object)), uid(object));
+        let is_moving = matches!(object.known().phase, DataMovePhase::InProgress | DataMovePhase::Canceling);
+        match self.notes.result(name(object), uid).filter(|_| is_moving && seen == MoverPod::Running) {
+            Some(result) => MoverPod::Succeeded(result),
+            None => seen,
+        }
     }
 
     async fn step(&self, object: K) -> Result<Outcome<K>> {

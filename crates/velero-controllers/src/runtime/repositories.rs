@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use tokio::time::{Instant, sleep};
@@ -11,6 +12,7 @@ use velero_api::repository::{self, KOPIA, PASSWORD_KEY, PASSWORD_SECRET};
 use velero_api::v1::{BackupRepository, BackupRepositoryPhase, BackupRepositorySpec, BackupStorageLocation};
 use velero_cluster::Error as ClusterError;
 use velero_repo::Repository;
+use velero_repo::format::{Format, REPOSITORY_BLOB};
 use velero_repo::store::{BlobStore, open_location};
 use velero_rules::names::namespace_problems;
 
@@ -20,6 +22,13 @@ use crate::runtime::objects::Objects;
 
 /// How often a repository that is not ready yet is looked at.
 const POLL: Duration = Duration::from_millis(500);
+
+/// A repository whose keys were derived.
+pub(crate) struct Unlocked {
+    content: Bytes,
+    password: String,
+    format: Format,
+}
 
 /// Opens repositories.
 #[derive(Clone)]
@@ -82,6 +91,30 @@ impl Repositories {
     /// Opens the repository, on a thread that may block.
     pub(crate) async fn open(&self, location: &BackupStorageLocation, volume_namespace: &str) -> Result<Repository> {
         self.work(location, volume_namespace, |store, password| Repository::open(store, &password)).await
+    }
+
+    /// Derives the keys of a repository ahead of its opening: that takes a while, and nothing they depend on changes.
+    pub(crate) async fn unlock(&self, location: &BackupStorageLocation, volume_namespace: &str) -> Result<Unlocked> {
+        let unlocked = self.work(location, volume_namespace, |store, password| {
+            let content = store.get(REPOSITORY_BLOB)?;
+            let format = Format::open(&content, &password, &store.place())?;
+            Ok(Unlocked { content, password, format })
+        });
+        unlocked.await
+    }
+
+    /// Opens the repository; with keys that were derived before where they still fit.
+    pub(crate) async fn open_unlocked(
+        &self,
+        location: &BackupStorageLocation,
+        volume_namespace: &str,
+        unlocked: Unlocked,
+    ) -> Result<Repository> {
+        let open = move |store: Arc<dyn BlobStore>, password: String| {
+            let fits = password == unlocked.password && store.get(REPOSITORY_BLOB)? == unlocked.content;
+            if fits { Repository::open_with(store, unlocked.format) } else { Repository::open(store, &password) }
+        };
+        self.work(location, volume_namespace, open).await
     }
 
     /// Does something with the blobs and the password of a repository, on a thread that may block.

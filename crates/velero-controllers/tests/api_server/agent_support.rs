@@ -186,16 +186,16 @@ impl AgentNode {
         }
     }
 
-    /// Reports progress as a mover does.
-    pub(crate) async fn report<K: VeleroResource>(&self, object: &K, message: &str) {
+    /// Reports something as a mover does.
+    pub(crate) async fn report<K: VeleroResource>(&self, object: &K, reason: &str, message: &str) {
         let events: Api<Event> = Api::namespaced(self.cluster.client.clone(), &self.cluster.namespace);
         let event = json!({
-            "metadata": {"name": unique_name("progress")},
+            "metadata": {"name": unique_name("report")},
             "involvedObject": {
                 "apiVersion": K::api_version_text(), "kind": K::KIND, "name": name(object), "uid": uid(object),
                 "namespace": self.cluster.namespace,
             },
-            "reason": "Data-Path-Progress", "message": message, "type": "Normal",
+            "reason": reason, "message": message, "type": "Normal",
         });
         events.create(&PostParams::default(), &serde_json::from_value(event).unwrap()).await.unwrap();
     }

@@ -7,6 +7,7 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 use velero_api::labels::EXPOSE_ON_GOING;
 use velero_api::metadata::{label, uid};
+use velero_api::records::{DATA_PATH_COMPLETED, DATA_PATH_PROGRESS};
 use velero_api::v1::{PodVolumeBackup, PodVolumeRestore, PodVolumeRestoreSpec};
 use velero_api::v2alpha1::{DataUpload, DataUploadSpec};
 use velero_api::{DataMovePhase, GoDuration};
@@ -45,7 +46,7 @@ fn a_backup_goes_through_its_phases_and_leaves_nothing_behind() {
         node.set_status("b-1", json!({"phase": "Running"})).await;
         let begun = node.until("b-1", is(DataMovePhase::InProgress)).await;
         assert!(begun.status.start_timestamp.is_some() && label(&begun, EXPOSE_ON_GOING).is_empty());
-        node.report(&begun, r#"{"totalBytes":4096,"doneBytes":1024}"#).await;
+        node.report(&begun, DATA_PATH_PROGRESS, r#"{"totalBytes":4096,"doneBytes":1024}"#).await;
         node.until("b-1", |backup: &PodVolumeBackup| backup.status.progress.bytes_done == 1024).await;
 
         node.end_mover(&mover, 0, RESULT).await;
@@ -80,6 +81,25 @@ fn check_mover(node: &AgentNode, mover: &Value, owner: &str, pod: &str) {
     assert_eq!(rights["capabilities"], json!({"drop": ["ALL"], "add": ["DAC_READ_SEARCH"]}));
     assert_eq!((&rights["privileged"], &rights["allowPrivilegeEscalation"]), (&json!(false), &json!(false)));
     assert_eq!(rights["readOnlyRootFilesystem"], true);
+}
+
+#[test]
+fn a_backup_is_complete_when_its_mover_says_so_not_when_its_pod_is_seen_to_end() {
+    cluster_test(|cluster| async move {
+        let node = AgentNode::with_agent(&cluster).await;
+        let pod = node.pod_with_volume("app", &[]).await;
+        node.backup("told", &pod).await;
+        in_progress(&node, "told").await;
+        let begun = node.until("told", is(DataMovePhase::InProgress)).await;
+        let mut another = begun.clone();
+        another.metadata.uid = Some("another".to_owned());
+        node.report(&another, DATA_PATH_COMPLETED, r#"{"snapshotID":"of-another"}"#).await;
+        node.report(&begun, DATA_PATH_COMPLETED, RESULT).await;
+        let ended = node.until("told", is(DataMovePhase::Completed)).await;
+        assert_eq!((ended.status.snapshot_id.as_str(), ended.status.incremental_bytes), ("af0d", 12));
+        node.until_clean::<PodVolumeBackup>("told").await;
+        node.remove().await;
+    });
 }
 
 #[test]
