@@ -13,6 +13,7 @@ pub mod clock;
 pub mod compression;
 pub mod content_id;
 pub mod crypto;
+mod direct;
 pub mod directory;
 pub mod epoch;
 mod error;

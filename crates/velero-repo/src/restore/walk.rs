@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 
-use super::output::{Kind, LastFolder, Output};
+use super::output::{Hand, Kind, Output};
 use super::target::{Attributes, TargetFolder, make_folder};
 use super::{Counters, RestoreOptions};
 use crate::directory::{DirectoryEntry, EntryKind, for_each_entry};
@@ -45,7 +45,7 @@ pub(super) struct Walk<'a> {
     /// Where full windows go; an error when nobody takes them any more.
     pub(super) send: &'a mut dyn FnMut(Window) -> Result<()>,
     pub(super) window: Window,
-    pub(super) last: LastFolder,
+    pub(super) hand: Hand,
 }
 
 /// A folder whose children are still walked through.
@@ -160,7 +160,7 @@ impl Walk<'_> {
         if end != output.size {
             return Err(wrong_size(output.size, end));
         }
-        let sealed = output.seal(self.target, &mut self.last);
+        let sealed = output.seal(self.target, &mut self.hand);
         if sealed.map_err(|error| Error::file("write", output.path(), error))? {
             self.counters.files(1);
         }
