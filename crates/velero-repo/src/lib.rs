@@ -32,6 +32,7 @@ mod repository;
 pub mod restore;
 pub mod splitter;
 pub mod store;
+mod subfolders;
 #[cfg(test)]
 mod testing;
 pub mod upload;
