@@ -13,6 +13,7 @@ pub mod clock;
 pub mod compression;
 pub mod content_id;
 pub mod crypto;
+mod direct;
 pub mod directory;
 pub mod epoch;
 mod error;
@@ -31,6 +32,7 @@ mod repository;
 pub mod restore;
 pub mod splitter;
 pub mod store;
+mod subfolders;
 #[cfg(test)]
 mod testing;
 pub mod upload;

@@ -60,21 +60,27 @@ impl Splitter {
     ///
     /// Call it with at least [`Self::longest`] bytes, or with all that are left: then the rest is the last piece.
     pub fn next(&self, bytes: &[u8]) -> Option<usize> {
+        self.next_after(bytes, 0)
+    }
+
+    /// The same where the first `known` bytes were given before, and the end of the piece was not among them.
+    pub fn next_after(&self, bytes: &[u8], known: usize) -> Option<usize> {
         let end = self.most.min(bytes.len());
-        if bytes.len() < self.least {
+        let start = self.least.max(known.min(end));
+        if bytes.len() < start {
             return None;
         }
-        let window = &bytes[self.least - WINDOW..self.least];
+        let window = &bytes[start - WINDOW..start];
         let mut hash = window.iter().fold(0_u32, |hash, byte| hash.rotate_left(1) ^ TABLE[usize::from(*byte)]);
         if hash & self.mask == 0 {
-            return Some(self.least);
+            return Some(start);
         }
-        let leaving = &bytes[self.least - WINDOW..end - WINDOW];
-        let entering = &bytes[self.least..end];
+        let leaving = &bytes[start - WINDOW..end - WINDOW];
+        let entering = &bytes[start..end];
         for (index, (out, into)) in leaving.iter().zip(entering).enumerate() {
             hash = hash.rotate_left(1) ^ TABLE[usize::from(*out)] ^ TABLE[usize::from(*into)];
             if hash & self.mask == 0 {
-                return Some(self.least + index + 1);
+                return Some(start + index + 1);
             }
         }
         (end == self.most).then_some(end)
@@ -130,6 +136,29 @@ mod tests {
         assert_eq!(small.len(), 23);
         assert_eq!(small[..6], [93_743, 149_206, 262_144, 107_458, 262_144, 144_536]);
         assert_eq!(small[22], 213_557);
+    }
+
+    #[test]
+    fn a_piece_that_comes_little_by_little_ends_where_it_does_at_once() {
+        let stream = generated(2 << 20);
+        let splitter = Splitter::named("DYNAMIC-128K-BUZHASH").unwrap();
+        for step in [1000, 4096, 65_536, 100_000] {
+            let (mut start, mut found) = (0, Vec::new());
+            while start < stream.len() {
+                let (mut known, mut given) = (0, step);
+                let length = loop {
+                    let bytes = &stream[start..stream.len().min(start + given)];
+                    match splitter.next_after(bytes, known) {
+                        Some(length) => break length,
+                        None if start + given >= stream.len() => break bytes.len(),
+                        None => (known, given) = (bytes.len(), given + step),
+                    }
+                };
+                found.push(length);
+                start += length;
+            }
+            assert_eq!(found, pieces("DYNAMIC-128K-BUZHASH", &stream), "{step}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::content_id::ContentId;
 use crate::directory::{DirectoryEntry, EntryKind, for_each_entry};
 use crate::index::Index;
 use crate::object::{ContentSource, ObjectId, for_each_piece};
+use crate::subfolders::Subfolders;
 use crate::{Error, Repository, Result};
 
 /// Marks what is read through it: the contents of directories and of lists, and the pieces of files.
@@ -56,25 +57,36 @@ impl<'a> Marker<'a> {
         if root.kind != EntryKind::Directory {
             return self.file(root.object);
         }
-        let mut waiting = vec![(String::new(), root.object)];
-        while let Some((path, directory)) = waiting.pop() {
-            if self.cancel.is_cancelled() {
-                return Err(Error::Canceled);
+        let mut levels = vec![(String::new(), self.enter("", root.object)?)];
+        while let Some((path, left)) = levels.last_mut() {
+            if let Some(child) = left.next()? {
+                let below = format!("{path}/{}", child.name);
+                let left = self.enter(&below, child.object)?;
+                levels.push((below, left));
+            } else {
+                levels.pop();
             }
-            if !self.is_new(directory).map_err(|error| error.at(&path))? {
-                continue;
-            }
-            let walked = for_each_entry(&*self, directory, |entry| {
-                let below = format!("{path}/{}", entry.name);
-                if entry.kind == EntryKind::Directory {
-                    waiting.push((below, entry.object));
-                    return Ok(());
-                }
-                self.file(entry.object).map_err(|error| error.at(&below))
-            });
-            walked.map_err(|error| error.at(&path))?;
         }
         Ok(())
+    }
+
+    /// Marks the files of a directory, and gives its directories.
+    fn enter(&mut self, path: &str, directory: ObjectId) -> Result<Subfolders> {
+        let mut left = Subfolders::default();
+        if self.cancel.is_cancelled() {
+            return Err(Error::Canceled);
+        }
+        if !self.is_new(directory).map_err(|error| error.at(path))? {
+            return Ok(left);
+        }
+        let walked = for_each_entry(&*self, directory, |entry| {
+            if entry.kind == EntryKind::Directory {
+                return left.push(entry);
+            }
+            self.file(entry.object).map_err(|error| error.at(&format!("{path}/{}", entry.name)))
+        });
+        walked.map_err(|error| error.at(path))?;
+        Ok(left)
     }
 
     /// All that was marked.

@@ -6,7 +6,7 @@ use std::thread;
 
 use bytes::{Bytes, BytesMut};
 
-use super::output::LastFolder;
+use super::output::Hand;
 use super::plan::{Fetch, coalesce, order};
 use super::target::{TargetFolder, set_attributes};
 use super::walk::{PieceJob, Window};
@@ -35,9 +35,9 @@ impl Executor<'_> {
         thread::scope(|scope| {
             for _ in 0..hands {
                 scope.spawn(|| {
-                    let mut last = LastFolder::default();
+                    let mut hand = Hand::default();
                     while let Some(fetch) = fetches.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        if let Err(error) = self.work(&window, fetch, &mut last) {
+                        if let Err(error) = self.work(&window, fetch, &mut hand) {
                             lock(&failure).get_or_insert(error);
                             // Nobody takes another.
                             next.store(fetches.len(), Ordering::Relaxed);
@@ -59,7 +59,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    fn work(&self, window: &Window, fetch: &Fetch, last: &mut LastFolder) -> Result<()> {
+    fn work(&self, window: &Window, fetch: &Fetch, hand: &mut Hand) -> Result<()> {
         if self.options.cancel.is_cancelled() {
             return Err(Error::Canceled);
         }
@@ -87,17 +87,17 @@ impl Executor<'_> {
                 }
             };
             let content = content.map_err(|error| error.at(&output.path()))?;
-            same.iter().try_for_each(|piece| self.write(piece, &content, last))?;
+            same.iter().try_for_each(|piece| self.write(piece, &content, hand))?;
         }
         Ok(())
     }
 
-    fn write(&self, piece: &PieceJob, content: &Bytes, last: &mut LastFolder) -> Result<()> {
+    fn write(&self, piece: &PieceJob, content: &Bytes, hand: &mut Hand) -> Result<()> {
         if self.options.cancel.is_cancelled() {
             return Err(Error::Canceled);
         }
         let output = &piece.output;
-        let written = output.write(self.target, last, piece.start, content, self.options.sparse);
+        let written = output.write(self.target, hand, piece.start, content, self.options.sparse);
         let is_done = written.map_err(|error| Error::file("write", output.path(), error))?;
         self.counters.bytes(content.len() as u64);
         if is_done {

@@ -15,19 +15,20 @@ mod target;
 mod walk;
 
 use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use rustix::fs::FileType;
+use rustix::fs::{FileType, OFlags};
 use tokio_util::sync::CancellationToken;
 
 use crate::directory::{DirectoryEntry, EntryKind, for_each_entry};
 use crate::{Error, Repository, Result};
 use execute::Executor;
-use output::{Kind, LastFolder, Output};
+use output::{Hand, Kind, Output};
 use target::{Attributes, TargetFolder};
 use walk::{Walk, Window};
 pub(crate) use walk::{check_name, join};
@@ -153,6 +154,7 @@ pub fn restore_onto_device(
     }
     counters.expect(root);
     let written = file.try_clone().map_err(failed("open"))?;
+    let direct = File::options().write(true).custom_flags(OFlags::DIRECT.bits() as i32).open(device).ok();
     let folder = Path::new("/");
     let target = TargetFolder::open(folder).map_err(|error| Error::file("open", "/", error))?;
     let output = Arc::new(Output {
@@ -160,7 +162,7 @@ pub fn restore_onto_device(
         name: entry.name.as_str().into(),
         size: entry.size,
         attributes: Attributes::of(&entry),
-        kind: Kind::Device(written),
+        kind: Kind::Device { file: written, direct },
         pending: AtomicU64::new(1),
     });
     run(repository, &target, options, counters, |walk| {
@@ -201,15 +203,7 @@ fn run(
             // Whoever does not take windows any more has a better error.
             let mut send = |window| sender.send(window).map_err(|_| Error::Canceled);
             let window = Window { loaded, pieces: Vec::new(), finished: Vec::new() };
-            walk(&mut Walk {
-                repository,
-                target,
-                options,
-                counters,
-                send: &mut send,
-                window,
-                last: LastFolder::default(),
-            })
+            walk(&mut Walk { repository, target, options, counters, send: &mut send, window, hand: Hand::default() })
         });
         // Moved in, so that an early end hangs up before the walk is waited for.
         let windows = windows;

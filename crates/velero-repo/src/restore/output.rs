@@ -7,8 +7,11 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
 use super::target::{Attributes, TargetFolder, create_file, make_symlink, open_file, set_attributes};
-use crate::lock;
+use crate::{direct, lock};
 
 /// The blocks that are left out of sparse files.
 const BLOCK: usize = 4096;
@@ -19,7 +22,12 @@ pub(super) enum Kind {
         is_made: Mutex<bool>,
     },
     Symlink,
-    Device(File),
+    Device {
+        /// Through the page cache.
+        file: File,
+        /// Past it, where the device can.
+        direct: Option<File>,
+    },
 }
 
 /// One entry of the snapshot that has bytes.
@@ -33,17 +41,21 @@ pub(super) struct Output {
     pub(super) pending: AtomicU64,
 }
 
-/// The folder a hand worked in last: the next file mostly lies in it too.
+/// What a hand keeps from one piece to the next.
 #[derive(Default)]
-pub(super) struct LastFolder(Option<(Arc<str>, OwnedFd)>);
+pub(super) struct Hand {
+    /// The folder it worked in last: the next file mostly lies in it too.
+    last: Option<(Arc<str>, OwnedFd)>,
+    buffer: direct::Buffer,
+}
 
-impl LastFolder {
-    fn open<'a>(&'a mut self, target: &TargetFolder, path: &Arc<str>) -> io::Result<&'a OwnedFd> {
-        match &mut self.0 {
+impl Hand {
+    fn folder<'a>(&'a mut self, target: &TargetFolder, path: &Arc<str>) -> io::Result<&'a OwnedFd> {
+        match &mut self.last {
             Some((held, _)) if held == path => {}
             other => *other = Some((Arc::clone(path), target.folder(path)?)),
         }
-        self.0.as_ref().map(|(_, folder)| folder).ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.last.as_ref().map(|(_, folder)| folder).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
@@ -62,45 +74,67 @@ impl Output {
     pub(super) fn write(
         &self,
         target: &TargetFolder,
-        last: &mut LastFolder,
+        hand: &mut Hand,
         start: u64,
         bytes: &[u8],
         sparse: bool,
     ) -> io::Result<bool> {
         match &self.kind {
-            Kind::Device(device) => device.write_all_at(bytes, start).map(|()| self.is_last()),
+            Kind::Device { file, direct } => {
+                direct::write_at(file, || direct.as_ref(), bytes, start, &mut hand.buffer)?;
+                Ok(self.is_last())
+            }
             Kind::Symlink => {
-                make_symlink(last.open(target, &self.folder)?.as_fd(), &self.name, bytes, &self.attributes)?;
+                make_symlink(hand.folder(target, &self.folder)?.as_fd(), &self.name, bytes, &self.attributes)?;
                 Ok(self.is_last())
             }
             Kind::File { is_made } => {
-                let folder = last.open(target, &self.folder)?.as_fd();
+                let folder = hand.folder(target, &self.folder)?.as_fd();
                 let file = {
                     let mut is_made = lock(is_made);
                     let file = if *is_made { open_file(folder, &self.name)? } else { create_file(folder, &self.name)? };
-                    if !*is_made && (sparse || bytes.len() as u64 != self.size) {
-                        file.set_len(self.size)?;
+                    if !*is_made {
+                        self.make_room(&file, bytes.len() as u64, sparse)?;
                     }
                     *is_made = true;
                     file
                 };
                 if sparse {
-                    write_sparse(&file, start, bytes)?
+                    write_sparse(&file, start, bytes)?;
                 } else {
-                    file.write_all_at(bytes, start)?
+                    // The handle is this hand's alone.
+                    let turned = || direct::go_direct(&file, true).then_some(&file);
+                    direct::write_at(&file, turned, bytes, start, &mut hand.buffer)?;
                 }
                 self.end_with(&file)
             }
         }
     }
 
+    /// Gives a new file its length when its first piece is not all of it. Space that is kept now is found in one stretch, and
+    /// a disk that is too small says so before it is full of the beginning.
+    fn make_room(&self, file: &File, first: u64, sparse: bool) -> io::Result<()> {
+        if sparse {
+            return file.set_len(self.size);
+        }
+        if first == self.size {
+            return Ok(());
+        }
+        match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, self.size) {
+            Err(Errno::NOSPC | Errno::DQUOT) => Err(Errno::NOSPC.into()),
+            // Not every file system can.
+            Err(_) => file.set_len(self.size),
+            Ok(()) => Ok(()),
+        }
+    }
+
     /// The walk has counted all pieces; ends the file if they all came before. Says whether it did.
-    pub(super) fn seal(&self, target: &TargetFolder, last: &mut LastFolder) -> io::Result<bool> {
+    pub(super) fn seal(&self, target: &TargetFolder, hand: &mut Hand) -> io::Result<bool> {
         if !self.is_last() {
             return Ok(false);
         }
         if let Kind::File { is_made } = &self.kind {
-            let folder = last.open(target, &self.folder)?.as_fd();
+            let folder = hand.folder(target, &self.folder)?.as_fd();
             let is_made = *lock(is_made);
             let file = if is_made { open_file(folder, &self.name)? } else { create_file(folder, &self.name)? };
             set_attributes(file.as_fd(), &self.attributes)?;

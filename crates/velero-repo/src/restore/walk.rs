@@ -1,19 +1,18 @@
 //! Walks through a snapshot and plans its pieces, a window of them at a time.
 
-use std::collections::HashSet;
-use std::hash::{BuildHasher as _, RandomState};
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 
-use super::output::{Kind, LastFolder, Output};
+use super::output::{Hand, Kind, Output};
 use super::target::{Attributes, TargetFolder, make_folder};
 use super::{Counters, RestoreOptions};
 use crate::directory::{DirectoryEntry, EntryKind, for_each_entry};
 use crate::index::ContentEntry;
 use crate::object::for_each_piece;
 use crate::repository::LoadedIndex;
+use crate::subfolders::{SeenNames, Subfolders};
 use crate::{Error, ObjectId, Repository, Result};
 
 /// How many pieces are planned together. More save requests, fewer save memory.
@@ -45,14 +44,14 @@ pub(super) struct Walk<'a> {
     /// Where full windows go; an error when nobody takes them any more.
     pub(super) send: &'a mut dyn FnMut(Window) -> Result<()>,
     pub(super) window: Window,
-    pub(super) last: LastFolder,
+    pub(super) hand: Hand,
 }
 
 /// A folder whose children are still walked through.
 struct Level {
     path: Arc<str>,
     attributes: Attributes,
-    left: std::vec::IntoIter<DirectoryEntry>,
+    left: Subfolders,
 }
 
 impl Walk<'_> {
@@ -66,7 +65,7 @@ impl Walk<'_> {
         }
         let mut levels = vec![self.enter(Arc::from(""), root)?];
         while let Some(level) = levels.last_mut() {
-            if let Some(child) = level.left.next() {
+            if let Some(child) = level.left.next()? {
                 let path = join(&level.path, &child.name);
                 let entered = self.enter(Arc::clone(&path), &child).map_err(|error| error.at(&path))?;
                 levels.push(entered);
@@ -80,9 +79,7 @@ impl Walk<'_> {
 
     /// Reads one folder: makes its folders, plans its files.
     fn enter(&mut self, path: Arc<str>, entry: &DirectoryEntry) -> Result<Level> {
-        let hasher = RandomState::new();
-        let mut names = HashSet::new();
-        let mut children = Vec::new();
+        let (mut names, mut left) = (SeenNames::default(), Subfolders::default());
         let folder = self.target.folder(&path).map_err(|error| Error::file("open", &*path, error))?;
         for_each_entry(self.repository, entry.object, |child| {
             if self.options.cancel.is_cancelled() {
@@ -93,20 +90,19 @@ impl Walk<'_> {
                 problem: problem.to_owned(),
             };
             check_name(&child.name).map_err(refused)?;
-            if !names.insert(hasher.hash_one(&child.name)) {
+            if !names.insert(&child.name) {
                 return Err(refused("its directory has two entries of this name"));
             }
             if child.kind == EntryKind::Directory {
                 make_folder(folder.as_fd(), &child.name)
                     .map_err(|error| Error::file("make", &*join(&path, &child.name), error))?;
-                children.push(child);
-                return Ok(());
+                return left.push(child);
             }
             let full = join(&path, &child.name);
             self.plan(&path, &child).map_err(|error| error.at(&full))
         })?;
         self.counters.directories(1);
-        Ok(Level { path, attributes: Attributes::of(entry), left: children.into_iter() })
+        Ok(Level { path, attributes: Attributes::of(entry), left })
     }
 
     fn plan(&mut self, folder: &Arc<str>, entry: &DirectoryEntry) -> Result<()> {
@@ -160,7 +156,7 @@ impl Walk<'_> {
         if end != output.size {
             return Err(wrong_size(output.size, end));
         }
-        let sealed = output.seal(self.target, &mut self.last);
+        let sealed = output.seal(self.target, &mut self.hand);
         if sealed.map_err(|error| Error::file("write", output.path(), error))? {
             self.counters.files(1);
         }

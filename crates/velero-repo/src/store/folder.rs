@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{BlobInfo, BlobStore, direct};
-use crate::{Error, Result, hex};
+use super::{BlobInfo, BlobStore};
+use crate::{Error, Result, direct, hex};
 
 const SHARDS_FILE: &str = ".shards";
 const SUFFIX: &str = ".f";

@@ -4,7 +4,6 @@
 
 #[cfg(feature = "bucket")]
 mod bucket;
-mod direct;
 mod folder;
 #[cfg(feature = "bucket")]
 mod location;

@@ -20,6 +20,8 @@ use crate::{Error, Result};
 pub(super) const PART: u64 = 1 << 31;
 /// Files below are one piece for every splitter, and read in one go.
 const SMALL: usize = 64 << 10;
+/// How much is read at once where a piece may end.
+const STEP: usize = 256 << 10;
 
 /// The pieces of a file that is being saved.
 pub(super) struct FileProgress {
@@ -157,24 +159,42 @@ impl Cutter<'_> {
         let (mut ended, mut any) = (false, false);
         loop {
             self.hands.check()?;
-            while !ended && self.filled < self.buffer.len() {
-                let room = &mut self.buffer[self.filled..];
-                let wanted = usize::try_from(left).map_or(room.len(), |left| left.min(room.len()));
-                let read = match file.read(&mut room[..wanted]) {
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    read => read.map_err(unreadable)?,
-                };
-                self.filled += read;
+            let mut known = 0;
+            let cut = loop {
+                match self.hands.splitter.next_after(&self.buffer[..self.filled], known) {
+                    Some(cut) => break cut,
+                    None if ended => break self.filled,
+                    None => known = self.filled,
+                }
+                let read = self.read(file, left)?;
                 left -= read as u64;
                 ended = read == 0 || left == 0;
-            }
-            if self.filled == 0 && any {
+            };
+            if cut == 0 && any {
                 return Ok(());
             }
-            let cut = self.hands.splitter.next(&self.buffer[..self.filled]).unwrap_or(self.filled);
             any = true;
             self.piece(cut)?;
             self.hands.checkpoint_if_due()?;
+        }
+    }
+
+    /// Reads on: to where a piece can end at the earliest, then in steps. So little is read beyond the end, which would have to
+    /// be moved to the next buffer, and what is searched for the end is still near the processor.
+    fn read(&mut self, file: &mut File, left: u64) -> Result<usize> {
+        let shortest = self.hands.splitter.shortest();
+        let goal = if self.filled < shortest { shortest } else { self.buffer.len().min(self.filled + STEP) };
+        let room = &mut self.buffer[self.filled..goal];
+        let wanted = usize::try_from(left).map_or(room.len(), |left| left.min(room.len()));
+        loop {
+            match file.read(&mut room[..wanted]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => {
+                    let read = read.map_err(unreadable)?;
+                    self.filled += read;
+                    return Ok(read);
+                }
+            }
         }
     }
 

@@ -1,7 +1,6 @@
 //! Every directory and file of snapshots: what they say must fit together, and what they need must be readable.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,6 +14,7 @@ use crate::index::Index;
 use crate::manifest::Manifest;
 use crate::object::{ContentSource, ObjectId, for_each_piece};
 use crate::restore::{check_name, join};
+use crate::subfolders::{SeenNames, Subfolders};
 use crate::{Error, Repository, Result};
 
 /// Walks snapshots. A directory in which all is well is walked once.
@@ -31,7 +31,7 @@ pub(super) struct Trees<'a> {
 struct Level {
     path: Arc<str>,
     object: ObjectId,
-    left: std::vec::IntoIter<DirectoryEntry>,
+    left: Subfolders,
     problems_before: u64,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Trees<'a> {
         let mut levels = Vec::new();
         levels.extend(self.enter(id, Arc::from(""), root, is_device, report)?);
         while let Some(level) = levels.last_mut() {
-            if let Some(child) = level.left.next() {
+            if let Some(child) = level.left.next()? {
                 let path = join(&level.path, &child.name);
                 let entered = self.enter(id, path, &child, false, report)?;
                 levels.extend(entered);
@@ -101,30 +101,24 @@ impl<'a> Trees<'a> {
         }
         report.checked.directories += 1;
         let problems_before = report.count();
-        let mut names = HashSet::new();
-        let mut children = Vec::new();
+        let (mut names, mut left) = (SeenNames::default(), Subfolders::default());
         let walked = for_each_entry(self, entry.object, |child| {
             let full = join(&path, &child.name);
             let is_named = if is_device { Ok(()) } else { check_name(&child.name) };
             let is_named = is_named.and_then(|()| {
-                if names.insert(child.name.clone()) {
-                    Ok(())
-                } else {
-                    Err("its directory has two entries of this name")
-                }
+                if names.insert(&child.name) { Ok(()) } else { Err("its directory has two entries of this name") }
             });
             if let Err(problem) = is_named {
                 report.add(Place::File { snapshot: id.to_owned(), path: full.to_string() }, problem);
             }
             if child.kind == EntryKind::Directory {
-                children.push(child);
-                return Ok(());
+                return left.push(child);
             }
             report.checked.files += 1;
             note(report, id, &full, self.file(&child))
         });
         note(report, id, &path, walked)?;
-        Ok(Some(Level { path, object: entry.object, left: children.into_iter(), problems_before }))
+        Ok(Some(Level { path, object: entry.object, left, problems_before }))
     }
 
     /// Whether all pieces of a file are there, readable, and together as long as it.

@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "all of it is test")]
 
+mod alone;
 mod damage;
+mod hardships;
 mod hostile;
 mod hostile_directories;
+mod large;
 mod samples;
 mod upload;
 
