@@ -32,6 +32,7 @@ mod peer_reads_bucket;
 mod peer_restores;
 mod peer_snapshots;
 mod peer_volume_copies;
+mod peer_volume_devices;
 mod peer_volume_moves;
 mod peer_volume_scenarios;
 mod plugin_hardships;
