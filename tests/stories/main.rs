@@ -30,6 +30,7 @@ mod peer_openshift;
 mod peer_plugins;
 mod peer_reads_bucket;
 mod peer_restores;
+mod peer_side_by_side;
 mod peer_snapshots;
 mod peer_volume_copies;
 mod peer_volume_devices;
