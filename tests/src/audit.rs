@@ -20,6 +20,8 @@ pub struct Request {
     pub verb: String,
     /// Who asked: the user agent.
     pub agent: String,
+    /// As whom: the user.
+    pub user: String,
     /// The type of the object, with its group: `deployments.apps`.
     pub resource: String,
     /// The part of the object that was written, such as `status`; empty for the object itself.
@@ -82,6 +84,7 @@ fn request(event: &Value) -> Result<Request> {
     Ok(Request {
         verb: text(&event["verb"]),
         agent: text(&event["userAgent"]),
+        user: text(&event["user"]["username"]),
         resource: if group.is_empty() { resource } else { format!("{resource}.{group}") },
         part: text(&object["subresource"]),
         namespace: text(&object["namespace"]),

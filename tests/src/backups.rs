@@ -58,11 +58,22 @@ pub fn object(machine: &Machine, bucket: &str, key: &str) -> Result<Option<Vec<u
 
 /// The keys of all objects in the bucket under a prefix.
 pub fn keys(machine: &Machine, bucket: &str, prefix: &str) -> Result<Vec<String>> {
+    listed(machine, bucket, prefix, "Key")
+}
+
+/// How many bytes the objects in the bucket under a prefix have, of which there are at most a thousand.
+pub fn stored_bytes(machine: &Machine, bucket: &str, prefix: &str) -> Result<u64> {
+    listed(machine, bucket, prefix, "Size")?.iter().map(|size| Ok(size.parse::<u64>()?)).sum()
+}
+
+/// What the list of the objects in the bucket under a prefix says in one element.
+fn listed(machine: &Machine, bucket: &str, prefix: &str, element: &str) -> Result<Vec<String>> {
     let url = format!("{}/{bucket}?list-type=2&prefix={}", TestBox::store_url_for_pods(), prefix.replace('/', "%2F"));
     let credentials = format!("{ACCESS_KEY}:{SECRET_KEY}");
     let sign = ["--silent", "--show-error", "--fail", "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", &credentials];
     let listed = machine.run("curl", sign.iter().chain(&[url.as_str()]))?;
-    let pieces = listed.split("<Key>").skip(1).filter_map(|piece| piece.split("</Key>").next());
+    let (begin, end) = (format!("<{element}>"), format!("</{element}>"));
+    let pieces = listed.split(&begin).skip(1).filter_map(|piece| piece.split(&end).next());
     Ok(pieces.map(str::to_owned).collect())
 }
 

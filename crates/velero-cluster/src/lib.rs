@@ -12,12 +12,14 @@
 //! | `unanswered` | groups that cannot be asked, and what they served when they were last seen |
 //! | `list`, `page`, `item` | paged lists that keep the server's bytes |
 //! | `objects`, `merge_patch` | one object: get, create, update, patch, apply, delete |
+//! | `creation` | objects that are made once, also when answers get lost |
 //! | `exec`, `proxy`, `wait` | commands in pods, HTTP through the API server, waiting for a condition |
 //! | `watch` | following the objects that carry certain labels |
 //! | `error` | failures by class |
 
 mod classic_discovery;
 mod connect;
+mod creation;
 mod discovery;
 mod error;
 mod exec;

@@ -187,6 +187,15 @@ impl VeleroServer {
         self.machine.start_command(self.edition.process(), shell, self.edition.binary()?, arguments)
     }
 
+    /// Starts another edition in the place of this one, which must have been stopped. Everything else stays as it is, the
+    /// node agents too.
+    pub fn replaced_by(&self, edition: Edition) -> Result<Self> {
+        let server = Self { machine: self.machine.clone(), edition, options: self.options.clone() };
+        server.start()?;
+        server.wait_for_location("default")?;
+        Ok(server)
+    }
+
     /// Waits until a storage location of this server is available.
     pub fn wait_for_location(&self, location: &str) -> Result<()> {
         let log = self.log();

@@ -85,7 +85,7 @@ impl DeleteItemAction for DeleteAction {
         let Some(handle) = handle(item).filter(|_| label(item, labels::BACKUP_NAME) == Some(&name)) else {
             return Ok(());
         };
-        let content = self.cluster.create(&CONTENTS, None, &for_deletion(item, handle, backup)).await?;
+        let content = self.cluster.create_once(&CONTENTS, None, &for_deletion(item, handle, backup)).await?;
         if !text(item, "/status/volumeGroupSnapshotHandle").is_empty() {
             self.wait_for_sidecar(text(&content, "/metadata/name")).await?;
         }

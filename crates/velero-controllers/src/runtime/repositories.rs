@@ -145,7 +145,14 @@ impl Repositories {
         loop {
             let found = match self.find(volume_namespace, location).await? {
                 Some(found) => found,
-                None => self.make(volume_namespace, location).await?,
+                None => match self.make(volume_namespace, location).await {
+                    // It may have been made: the next look tells.
+                    Err(Error::Cluster(error)) if error.is_unanswered() && Instant::now() < end => {
+                        sleep(POLL).await;
+                        continue;
+                    }
+                    made => made?,
+                },
             };
             let name = metadata::name(&found);
             match found.status.phase() {

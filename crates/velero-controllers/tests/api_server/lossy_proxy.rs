@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
@@ -25,6 +26,7 @@ type Rule = Arc<dyn Fn(&str, &str) -> Fate + Send + Sync>;
 #[derive(Clone)]
 struct Proxy {
     client: kube::Client,
+    method: Method,
     rule: Rule,
 }
 
@@ -35,9 +37,56 @@ pub(crate) async fn open(
     folder: &Path,
     rule: impl Fn(&str, &str) -> Fate + Send + Sync + 'static,
 ) -> PathBuf {
+    open_for(cluster, folder, Method::PATCH, rule).await
+}
+
+/// The same, where nobody learns of the first creation of an object of each of these types, and the second never arrives.
+pub(crate) async fn open_without_creations(
+    cluster: &TestCluster,
+    folder: &Path,
+    plurals: &'static [&'static str],
+) -> (PathBuf, Arc<LostCreations>) {
+    let lost = Arc::new(LostCreations { plurals, seen: plurals.iter().map(|_| AtomicUsize::new(0)).collect() });
+    let rule = lost.clone();
+    let kubeconfig = open_for(cluster, folder, Method::POST, move |path, _| rule.fate(path)).await;
+    (kubeconfig, lost)
+}
+
+/// How many objects of some types somebody wanted to create.
+pub(crate) struct LostCreations {
+    plurals: &'static [&'static str],
+    seen: Vec<AtomicUsize>,
+}
+
+impl LostCreations {
+    fn fate(&self, path: &str) -> Fate {
+        let path = path.split('?').next().unwrap_or_default();
+        let is_of = |plural: &&str| path.rsplit('/').next() == Some(*plural);
+        let Some(place) = self.plurals.iter().position(is_of) else { return Fate::Answered };
+        match self.seen[place].fetch_add(1, Ordering::SeqCst) {
+            0 => Fate::Swallowed,
+            1 => Fate::Lost,
+            _ => Fate::Answered,
+        }
+    }
+
+    /// An answer was lost for each of the types.
+    pub(crate) fn assert_all(&self) {
+        for (plural, seen) in self.plurals.iter().zip(&self.seen) {
+            assert!(seen.load(Ordering::SeqCst) > 0, "nobody made any {plural}");
+        }
+    }
+}
+
+async fn open_for(
+    cluster: &TestCluster,
+    folder: &Path,
+    method: Method,
+    rule: impl Fn(&str, &str) -> Fate + Send + Sync + 'static,
+) -> PathBuf {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let proxy = Proxy { client: cluster.client.clone(), rule: Arc::new(rule) };
+    let proxy = Proxy { client: cluster.client.clone(), method, rule: Arc::new(rule) };
     let router = axum::Router::new().fallback(pass).with_state(proxy);
     tokio::spawn(async move { axum::serve(listener, router).await });
     let kubeconfig = serde_json::json!({
@@ -57,9 +106,9 @@ async fn pass(State(proxy): State<Proxy>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let body = to_bytes(body, 16 << 20).await.unwrap();
     let path = parts.uri.path_and_query().unwrap().as_str().to_owned();
-    let fate = match parts.method {
-        Method::PATCH => (proxy.rule)(&path, &String::from_utf8_lossy(&body)),
-        _ => Fate::Answered,
+    let fate = match parts.method == proxy.method {
+        true => (proxy.rule)(&path, &String::from_utf8_lossy(&body)),
+        false => Fate::Answered,
     };
     if fate == Fate::Lost {
         return StatusCode::GATEWAY_TIMEOUT.into_response();

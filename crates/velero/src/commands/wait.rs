@@ -1,10 +1,13 @@
 //! Waiting for a backup or restore to end.
 
+mod volumes;
+
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use jiff::Timestamp;
 use tokio::time::{Instant, sleep};
 use velero_api::resource::VeleroResource;
 
@@ -71,6 +74,9 @@ pub(super) async fn wait<K: VeleroResource>(
                     return Ok(progress.phase);
                 }
                 display.show(progress);
+                if let Display::Screen(screen) = &mut display {
+                    screen.show_volumes(&volumes::lines(&volumes::read(session, &object).await, Timestamp::now()));
+                }
             }
             Ok(None) => bail!("{} {name:?} was deleted while waiting for it", K::KIND.to_lowercase()),
             Err(error) if failures >= PATIENCE => return Err(error.context(format!("unable to watch {}", K::PLURAL))),
@@ -99,34 +105,73 @@ impl Progress {
     }
 }
 
-/// Shows progress: a bar for a person at a terminal, else a line for each change.
+/// Shows progress: bars for a person at a terminal, else a line for each change.
 enum Display<'a> {
-    Bar(ProgressBar),
+    Screen(Screen),
     Lines { session: &'a Session, last: Option<Progress>, begun: Instant },
+}
+
+/// A bar for the items, and below it a line for each volume whose data moves.
+struct Screen {
+    all: MultiProgress,
+    items: ProgressBar,
+    volumes: Vec<ProgressBar>,
+}
+
+impl Screen {
+    fn new() -> Self {
+        let all = MultiProgress::new();
+        let items = all.add(ProgressBar::new(0));
+        let template = "{prefix} [{wide_bar}] {percent}%, {pos}/{len} items, {per_sec}, {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            items.set_style(style.progress_chars("=> "));
+        }
+        items.enable_steady_tick(POLL);
+        Self { all, items, volumes: Vec::new() }
+    }
+
+    fn show_items(&self, progress: Progress) {
+        self.items.set_length(progress.total);
+        self.items.set_position(progress.done);
+        let waiting = progress.operations.map(|operations| format!(" ({})", operations.text()));
+        self.items.set_prefix(progress.phase + &waiting.unwrap_or_default());
+    }
+
+    fn show_volumes(&mut self, lines: &[String]) {
+        for bar in self.volumes.drain(lines.len().min(self.volumes.len())..) {
+            bar.finish_and_clear();
+            self.all.remove(&bar);
+        }
+        while self.volumes.len() < lines.len() {
+            let bar = self.all.add(ProgressBar::new_spinner());
+            if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+                bar.set_style(style);
+            }
+            self.volumes.push(bar);
+        }
+        for (bar, line) in self.volumes.iter().zip(lines) {
+            bar.set_message(line.clone());
+            bar.tick();
+        }
+    }
+
+    fn clear(&mut self) {
+        self.show_volumes(&[]);
+        self.items.finish_and_clear();
+    }
 }
 
 impl<'a> Display<'a> {
     fn new(session: &'a Session) -> Self {
-        if !io::stderr().is_terminal() {
-            return Self::Lines { session, last: None, begun: Instant::now() };
+        match io::stderr().is_terminal() {
+            true => Self::Screen(Screen::new()),
+            false => Self::Lines { session, last: None, begun: Instant::now() },
         }
-        let bar = ProgressBar::new(0);
-        let template = "{prefix} [{wide_bar}] {percent}%, {pos}/{len} items, {per_sec}, {eta} left";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.progress_chars("=> "));
-        }
-        bar.enable_steady_tick(POLL);
-        Self::Bar(bar)
     }
 
     fn show(&mut self, progress: Progress) {
         match self {
-            Self::Bar(bar) => {
-                bar.set_length(progress.total);
-                bar.set_position(progress.done);
-                let waiting = progress.operations.map(|operations| format!(" ({})", operations.text()));
-                bar.set_prefix(progress.phase + &waiting.unwrap_or_default());
-            }
+            Self::Screen(screen) => screen.show_items(progress),
             Self::Lines { last, .. } if last.as_ref() == Some(&progress) => {}
             Self::Lines { session, last, begun } => {
                 session.printer.note(progress.line(begun.elapsed()));
@@ -135,9 +180,9 @@ impl<'a> Display<'a> {
         }
     }
 
-    fn clear(&self) {
-        if let Self::Bar(bar) = self {
-            bar.finish_and_clear();
+    fn clear(&mut self) {
+        if let Self::Screen(screen) = self {
+            screen.clear();
         }
     }
 }

@@ -8,6 +8,7 @@ mod api_repo_command;
 mod api_restores;
 mod api_server_status;
 mod api_tables;
+mod api_waiting;
 mod closed_output;
 mod repo_command;
 

@@ -56,8 +56,8 @@ impl BackupAction {
             return Ok(snapshot);
         }
         let class = self.classes.for_claim(driver, claim, backup).await?;
-        let made =
-            self.cluster.create(&SNAPSHOTS, Some(identity(claim).0), &new_snapshot(claim, class, backup)).await?;
+        let wanted = new_snapshot(claim, class, backup);
+        let made = self.cluster.create_once(&SNAPSHOTS, Some(identity(claim).0), &wanted).await?;
         Ok(text(&made, "/metadata/name").to_owned())
     }
 

@@ -92,7 +92,7 @@ impl Groups {
         self.check_drivers(&members, (key, group), driver).await?;
         let class = self.classes.for_group(driver, claim, backup).await?;
         let wanted = self.new_snapshot(namespace, (key, group), &class, backup);
-        let made = self.cluster.create(&self.snapshots, Some(namespace), &wanted).await?;
+        let made = self.cluster.create_once(&self.snapshots, Some(namespace), &wanted).await?;
         let patience = backup.spec.csi_snapshot_timeout.to_std();
         let taken = self.settle(&made, members.len(), backup, patience).await;
         if taken.is_err() {

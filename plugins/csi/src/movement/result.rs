@@ -73,20 +73,11 @@ impl Uploads {
         }
     }
 
-    /// Writes a result down where vendors look for it. Where the answer is lost it is looked up, so that there is never a
-    /// second one.
+    /// Writes a result down where vendors look for it, once.
     async fn keep(&self, upload: &DataUpload, result: &DataUploadResult, restore: &Restore) -> Result<()> {
         let note = new_note(upload, result, restore);
-        match self.cluster.create(&types::CONFIG_MAPS, Some(namespace(restore)), &note).await {
-            Err(error) if error.is_unanswered() => {
-                let claim = (upload.spec.source_namespace.as_str(), upload.spec.source_pvc.as_str());
-                match self.notes_of(claim, restore).await?.is_empty() {
-                    true => Err(error.into()),
-                    false => Ok(()),
-                }
-            }
-            made => Ok(made.map(drop)?),
-        }
+        self.cluster.create_once(&types::CONFIG_MAPS, Some(namespace(restore)), &note).await?;
+        Ok(())
     }
 
     /// What somebody else has written down: an action of a vendor that knows more than the archive does.

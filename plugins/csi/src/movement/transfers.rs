@@ -34,10 +34,10 @@ impl Transfers {
         operation_id.starts_with(self.prefix)
     }
 
-    /// Makes the transfer of an operation. Where the answer is lost it is looked up, so that there is never a second one.
+    /// Makes the transfer of an operation. Where no answer comes at last it is looked up, so that there is never a second one.
     pub(crate) async fn create(&self, transfer: &Value, operation_id: &str) -> Result<Value> {
         let namespace = text(transfer, "/metadata/namespace");
-        match self.cluster.create(&self.resource_type, Some(namespace), transfer).await {
+        match self.cluster.create_once(&self.resource_type, Some(namespace), transfer).await {
             Err(error) if error.is_unanswered() => {
                 let made = self.find(namespace, operation_id).await?.pop();
                 made.ok_or_else(|| error.into())

@@ -45,7 +45,7 @@ impl RestoreAction {
         let own = |class: &&Value| text(class, "/driver") == driver;
         let class = self.classes.all().await?.iter().find(own).map(|class| text(class, "/metadata/name"));
         let content = new_content(snapshot, (handle, driver), class, restore);
-        match self.cluster.create(&CONTENTS, None, &content).await {
+        match self.cluster.create_until_answered(&CONTENTS, None, &content).await {
             Err(error) if !error.is_already_exists() => Err(error.into()),
             _ => Ok(()),
         }

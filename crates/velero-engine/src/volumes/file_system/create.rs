@@ -1,20 +1,10 @@
 //! Makes the objects that ask node agents for work. Their names are chosen here: so a request whose answer is lost can be
 //! sent again, and makes no second object.
 
-use std::time::Duration;
-
 use serde_json::Value;
 use velero_cluster::{Cluster, Error, ItemRef, ResourceType};
 use velero_plugin::item::{label, text};
 
-/// How long to wait after each answer that does not come.
-const PAUSES: [Duration; 5] = [
-    Duration::from_millis(100),
-    Duration::from_millis(500),
-    Duration::from_secs(2),
-    Duration::from_secs(5),
-    Duration::from_secs(10),
-];
 /// How many names are tried.
 const NAMES: u32 = 8;
 
@@ -31,7 +21,7 @@ pub(super) async fn create(
     loop {
         object["metadata"]["name"] = name(attempt).into();
         let namespace = text(&object, "/metadata/namespace").to_owned();
-        let error = match send(cluster, resource_type, &namespace, &object).await {
+        let error = match cluster.create_until_answered(resource_type, Some(&namespace), &object).await {
             Err(error) if error.is_already_exists() => error,
             sent => return sent,
         };
@@ -42,22 +32,6 @@ pub(super) async fn create(
             _ => return Err(error),
         }
     }
-}
-
-/// Sends an object until it is known what came of it.
-async fn send(
-    cluster: &Cluster,
-    resource_type: &ResourceType,
-    namespace: &str,
-    object: &Value,
-) -> Result<Value, Error> {
-    for pause in PAUSES {
-        match cluster.create(resource_type, Some(namespace), object).await {
-            Err(error) if error.is_unanswered() || error.is_retryable() => tokio::time::sleep(pause).await,
-            sent => return sent,
-        }
-    }
-    cluster.create(resource_type, Some(namespace), object).await
 }
 
 /// Whether an object asks for the same work for the same owner.
