@@ -17,10 +17,8 @@ pub use pod::MoverPod;
 
 /// How long the agent whose work it is has before others write the end of a transfer in its place.
 const OTHERS_STEP_IN: Duration = Duration::from_secs(300);
-/// How long a cancel may go unheard before data moves, or by a mover that stands still.
+/// How long a cancel may go unheard. A mover that hears it ends within a minute, whatever it waits for.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(300);
-/// How long a mover may take to end once it is told to.
-const MOVER_CANCEL_PATIENCE: Duration = Duration::from_secs(3600);
 
 /// What is known of a transfer, of its pod and of this agent.
 #[derive(Debug, Clone, PartialEq)]
@@ -149,7 +147,7 @@ fn after_the_end(facts: &Facts) -> Step {
 fn in_place_of_others(facts: &Facts, deadlines: Deadlines) -> Step {
     use DataMovePhase::*;
     let patience = match facts.phase {
-        InProgress | Canceling => MOVER_CANCEL_PATIENCE + OTHERS_STEP_IN,
+        InProgress | Canceling => CANCEL_PATIENCE + OTHERS_STEP_IN,
         _ => CANCEL_PATIENCE,
     };
     if facts.cancel {
@@ -227,7 +225,7 @@ fn moving(facts: &Facts, deadlines: Deadlines) -> Step {
         MoverPod::Failed(reason) if pod::is_cancel(reason) => Step::EndCanceled(String::new()),
         MoverPod::Failed(reason) | MoverPod::Stuck(reason) => Step::Fail(reason.clone()),
         MoverPod::Missing => Step::Fail("the pod that moved the data was removed before it was done".to_owned()),
-        MoverPod::Running | MoverPod::Waiting if facts.cancel => canceling(facts, is_still),
+        MoverPod::Running | MoverPod::Waiting if facts.cancel => canceling(facts, deadlines),
         MoverPod::Running | MoverPod::Waiting if is_still => Step::Cancel(format!(
             "cancelled because the mover reported no progress for {}; look at the node and the storage, or raise \
              --data-mover-still-timeout",
@@ -237,11 +235,12 @@ fn moving(facts: &Facts, deadlines: Deadlines) -> Step {
     }
 }
 
-fn canceling(facts: &Facts, is_still: bool) -> Step {
+/// A mover that is told to end has no more time for that than it had to report.
+fn canceling(facts: &Facts, deadlines: Deadlines) -> Step {
     if facts.phase == DataMovePhase::InProgress {
         return Step::AwaitCancel;
     }
-    let patience = if is_still { CANCEL_PATIENCE } else { MOVER_CANCEL_PATIENCE };
+    let patience = CANCEL_PATIENCE.min(deadlines.still);
     match patience.checked_sub(facts.ages.cancel).filter(|left| !left.is_zero()) {
         Some(left) => Step::Follow(left),
         None => Step::EndCanceled("the mover did not end when told to, so its pod was removed".to_owned()),

@@ -46,6 +46,8 @@ pub enum Action {
     Forward,
     /// Pass it on after this long.
     Delay(Duration),
+    /// Ask the rule again after this long.
+    AskAgain(Duration),
     /// Answer that the service is unavailable.
     Unavailable,
     /// Close the connection after this many bytes of the body.
@@ -128,7 +130,7 @@ async fn serve(client: TcpStream, upstream: &str, rule: &dyn Rule) -> io::Result
     let answer = Answer { allowed: AtomicUsize::new(usize::MAX), hold: AtomicBool::new(false) };
     let requests = async {
         while let Some(request) = read_head(&mut from_client).await? {
-            let action = rule.action(&request);
+            let action = decided(rule, &request).await;
             if let Action::CutAnswer(length) | Action::HoldAnswer(length) = action {
                 answer.hold.store(matches!(action, Action::HoldAnswer(_)), Ordering::SeqCst);
                 answer.allowed.store(length, Ordering::SeqCst);
@@ -147,6 +149,16 @@ async fn serve(client: TcpStream, upstream: &str, rule: &dyn Rule) -> io::Result
     tokio::select! {
         ended = requests => ended,
         ended = relay(from_store, &to_client, &answer, rule) => ended,
+    }
+}
+
+/// What a rule has done to a request, once it knows.
+async fn decided(rule: &dyn Rule, request: &Request) -> Action {
+    loop {
+        match rule.action(request) {
+            Action::AskAgain(pause) => tokio::time::sleep(pause).await,
+            action => return action,
+        }
     }
 }
 
@@ -234,7 +246,7 @@ async fn pass(
                 body[place.min(last)] ^= 1;
             }
         }
-        Action::Forward | Action::CutAnswer(_) | Action::HoldAnswer(_) => {
+        Action::Forward | Action::AskAgain(_) | Action::CutAnswer(_) | Action::HoldAnswer(_) => {
             client.read_exact(&mut body).await?;
         }
         Action::Delay(length) => {

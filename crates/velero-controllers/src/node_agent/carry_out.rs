@@ -163,14 +163,12 @@ impl<K: Transfer> TransferReconciler<K> {
 
     async fn write_end(&self, before: K, mut ended: K, phase: DataMovePhase, reason: &str) -> Result<Outcome<K>> {
         check_move(&before, &phase)?;
-        let message = if reason.is_empty() { String::new() } else { told(&before, reason) };
         let fields = ended.fields();
+        let message = last_words(&before.subject(), &phase, fields.message, reason);
         *fields.phase = Some(phase.clone());
         fields.started.get_or_insert_with(now_time);
         *fields.completed = Some(now_time());
-        if !message.is_empty() {
-            fields.message.clone_from(&message);
-        }
+        fields.message.clone_from(&message);
         remove_queue_label(&mut ended);
         if let Some(annotations) = &mut ended.meta_mut().annotations {
             annotations.remove(MOVER_RESULT);
@@ -236,8 +234,50 @@ fn told<K: Transfer>(object: &K, reason: &str) -> String {
     format!("{}: {reason}", object.subject())
 }
 
+/// What an object says when it has ended: which volume it is about, who asked for a cancel and why, and what came of it.
+fn last_words(subject: &str, phase: &DataMovePhase, said: &str, reason: &str) -> String {
+    let known = said.strip_prefix(&format!("{subject}: ")).unwrap_or(said);
+    match phase {
+        // A cancel that came too late has no say.
+        DataMovePhase::Completed => String::new(),
+        DataMovePhase::Canceled => {
+            let words = [known, reason].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ");
+            let words = if words.is_empty() { "cancelled as asked for (spec.cancel)" } else { &words };
+            format!("{subject}: {words}")
+        }
+        _ => format!("{subject}: {reason}"),
+    }
+}
+
 fn remove_queue_label<K: Transfer>(object: &mut K) {
     if let Some(labels) = &mut object.meta_mut().labels {
         labels.remove(labels::EXPOSE_ON_GOING);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_name_the_volume_and_every_reason() {
+        use DataMovePhase::{Canceled, Completed, Failed};
+        let subject = "volume \"data\" of pod n/p";
+        for (phase, said, reason, expected) in [
+            (Completed, "", "", ""),
+            (Completed, "volume \"data\" of pod n/p: cancelled, too late", "", ""),
+            (Failed, "", "no space", "volume \"data\" of pod n/p: no space"),
+            (Failed, "stale", "no space", "volume \"data\" of pod n/p: no space"),
+            (Canceled, "", "", "volume \"data\" of pod n/p: cancelled as asked for (spec.cancel)"),
+            (Canceled, "the server was restarted", "", "volume \"data\" of pod n/p: the server was restarted"),
+            (
+                Canceled,
+                "volume \"data\" of pod n/p: no progress",
+                "its pod was removed",
+                "volume \"data\" of pod n/p: no progress; its pod was removed",
+            ),
+        ] {
+            assert_eq!(last_words(subject, &phase, said, reason), expected);
+        }
     }
 }

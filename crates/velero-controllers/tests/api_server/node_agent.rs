@@ -296,6 +296,12 @@ fn preparing_and_moving_have_deadlines() {
         in_progress(&node, "still").await;
         let asked = node.until("still", is(DataMovePhase::Canceling)).await;
         assert!(asked.spec.cancel && asked.status.message.contains("no progress"), "{asked:#?}");
+        // The mover, which nobody plays on, never ends: its pod goes, and both reasons are told with the volume.
+        let ended = node.until("still", is(DataMovePhase::Canceled)).await;
+        for word in ["volume \"data\" of pod", "no progress", "did not end when told to"] {
+            assert!(ended.status.message.contains(word), "{}", ended.status.message);
+        }
+        node.until_clean::<PodVolumeBackup>("still").await;
         node.remove().await;
     });
 }

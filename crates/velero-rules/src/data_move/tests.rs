@@ -158,10 +158,10 @@ fn a_moving_transfer_ends_as_its_mover_does() {
         ("cancelled", cancelled(InProgress, Running, none), "await cancel"),
         ("cancelled and gone", cancelled(InProgress, Missing, none), "canceled: "),
         ("cancelled too late", cancelled(Canceling, Succeeded("{}".to_owned()), none), "complete: {}"),
-        ("canceling", cancelled(Canceling, Running, asked(600)), "follow 3000"),
-        ("canceling ended", cancelled(Canceling, ended(), asked(600)), "canceled: "),
+        ("canceling", cancelled(Canceling, Running, asked(100)), "follow 200"),
+        ("canceling ended", cancelled(Canceling, ended(), asked(100)), "canceled: "),
         ("canceling killed", cancelled(Canceling, Failed("OOM".to_owned()), none), "canceled: "),
-        ("it never ends", cancelled(Canceling, Running, asked(3600)), "canceled: the mover did not end"),
+        ("it never ends", cancelled(Canceling, Running, asked(300)), "canceled: the mover did not end"),
         (
             "it stands still and never ends",
             cancelled(Canceling, Running, Ages { cancel: seconds(300), ..quiet(STILL) }),
@@ -175,10 +175,21 @@ fn a_moving_transfer_ends_as_its_mover_does() {
         ),
         (
             "another's, cancel unheard",
-            Facts { mine: false, ..cancelled(InProgress, Running, asked(3900)) },
+            Facts { mine: false, ..cancelled(InProgress, Running, asked(600)) },
             "canceled: ",
         ),
     ]);
+}
+
+#[test]
+fn a_mover_has_no_more_time_to_end_than_to_report() {
+    let short = Deadlines { still: seconds(20), ..DEADLINES };
+    for (asked, expected) in [(5, "follow 15"), (20, "canceled: the mover did not end")] {
+        let ages = Ages { cancel: seconds(asked), ..Ages::default() };
+        let facts = Facts { cancel: true, ages, ..facts(DataMovePhase::Canceling, MoverPod::Running) };
+        let step = told(&next_step(&facts, short));
+        assert!(step.starts_with(expected), "{asked}: {step:?} instead of {expected:?}");
+    }
 }
 
 #[test]

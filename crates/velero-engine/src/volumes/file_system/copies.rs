@@ -142,11 +142,11 @@ impl Copies {
             Ok(copy) => return judge(copy),
             Err(NotSeen::Gone) => (last(), format!("its PodVolumeBackup {} was deleted before it had ended", place.1)),
             Err(NotSeen::Unknown(problem)) => {
-                self.cancel(backup, begun).await;
+                self.cancel(backup, begun, "cancelled because the server cannot see how far it is").await;
                 (last(), format!("it cannot be seen how its PodVolumeBackup {} has ended: {problem}", place.1))
             }
             Err(NotSeen::Late(seen)) => {
-                self.cancel(backup, begun).await;
+                self.cancel(backup, begun, "cancelled because the time of the backup for copies is over").await;
                 let copy = seen.unwrap_or_else(|| begun.copy.clone());
                 let problem = format!(
                     "its PodVolumeBackup {} was still {} when the time of the backup for copies was over, and is cancelled; \
@@ -160,9 +160,10 @@ impl Copies {
         (failed(copy, &problem), Some(problem))
     }
 
-    async fn cancel(&self, backup: &BackupContext<'_>, begun: &Begun) {
+    async fn cancel(&self, backup: &BackupContext<'_>, begun: &Begun, why: &str) {
         let (namespace, name) = begun.place();
-        let patch = json!({"metadata": {"uid": uid(&begun.copy)}, "spec": {"cancel": true}});
+        let uid = uid(&begun.copy);
+        let patch = json!({"metadata": {"uid": uid}, "spec": {"cancel": true}, "status": {"message": why}});
         let item = types::POD_VOLUME_BACKUPS.item(Some(namespace), name);
         if let Err(error) = backup.cluster.merge_patch(item, &patch).await {
             let entry = backup.journal.warning().error(&with_causes(&error));

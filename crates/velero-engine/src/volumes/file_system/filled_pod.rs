@@ -200,7 +200,8 @@ impl FilledPod {
         if self.has_ended(filling) {
             return;
         }
-        let patch = json!({"metadata": {"uid": uid(filling)}, "spec": {"cancel": true}});
+        let why = "cancelled because the restore no longer waits for it";
+        let patch = json!({"metadata": {"uid": uid(filling)}, "spec": {"cancel": true}, "status": {"message": why}});
         let item = types::POD_VOLUME_RESTORES.item(Some(own), name);
         if let Err(error) = self.filler.cluster.merge_patch(item, &patch).await {
             let entry = self.filler.journal.warning().error(&with_causes(&error));
