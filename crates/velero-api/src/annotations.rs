@@ -19,6 +19,9 @@ pub const GLOBAL_BACKUP_VOLUME_POLICY_CONFIG_MAP: &str = "velero.io/global-backu
 
 /// On a Failed Backup or Restore: what its interrupted run left behind, until that is cleaned up.
 pub const CLEAN_UP_OWED: &str = "velero.io/clean-up-owed";
+/// On a Backup or Restore: somebody wants it to end before it is done. The value is a time or the words of who asks;
+/// `false` asks for nothing.
+pub const CANCEL_REQUESTED: &str = "velero.io/cancel-requested";
 /// On a Restore whose own work is done: what it still waits for, `hooks` and `volumes`.
 pub const AWAITED: &str = "velero.io/awaited";
 /// On a Restore: it is only to be looked at; the name of the restore it would be. What acts on items of such a restore

@@ -6,6 +6,7 @@
 
 pub mod api_versions;
 pub mod backup_sync;
+pub mod cancellation;
 pub mod cron;
 pub mod data_move;
 pub mod deletion;

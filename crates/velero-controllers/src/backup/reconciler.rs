@@ -4,11 +4,12 @@
 
 use std::time::Duration;
 
-use velero_api::v1::{Backup, BackupPhase};
+use velero_api::v1::{Backup, BackupPhase, Stage};
 
 use crate::backup::queue::Queue;
-use crate::backup::{debts, finalizer, garbage_collection, run};
+use crate::backup::{cancellation, debts, finalizer, garbage_collection, run};
 use crate::lifecycle::cancel::cancel_owned;
+use crate::lifecycle::cancellation::requested;
 use crate::lifecycle::debts::owes;
 use crate::lifecycle::follow::follow;
 use crate::lifecycle::kind::Kind;
@@ -35,6 +36,11 @@ impl Reconciler for BackupsReconciler {
     async fn reconcile(&self, backup: Backup) -> Result<Next> {
         let context = &self.context;
         let settings = &context.settings;
+        if backup.status.phase().stage() == Stage::Pending
+            && let Some(reason) = requested(&backup)
+        {
+            return cancellation::never_begin(context, &self.queue, &backup, &reason).await;
+        }
         match backup.status.phase() {
             BackupPhase::New if settings.is_enabled(Controller::BackupQueue) => {
                 self.queue.advance(context).await?;

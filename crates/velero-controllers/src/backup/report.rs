@@ -82,7 +82,7 @@ pub(super) async fn discard_volumes(
 /// The failed backup; what it left in the store is removed but for what explains the failure.
 pub(super) async fn failed(context: &Context, backup: &Backup, journal: &Journal, failure: Failure) -> Result<Backup> {
     journal.error().error(&failure.reason).message("Backup failed");
-    let mut failed = ending::failed(backup, format!("backup execution failed: {}", failure.reason))?;
+    let mut failed = ending::failed(backup, failure.told())?;
     failed.put_counts(journal.counts());
     // Who has deleted or ended it says what there is to say.
     let is_wanted = context.still_has(backup).await.unwrap_or(true);

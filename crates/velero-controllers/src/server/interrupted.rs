@@ -5,6 +5,7 @@ use std::time::Duration;
 use velero_api::metadata::name;
 use velero_api::v1::{Backup, Restore};
 
+use crate::lifecycle::cancellation::requested;
 use crate::lifecycle::debts::owe;
 use crate::lifecycle::ending::failed;
 use crate::lifecycle::kind::Kind;
@@ -61,7 +62,9 @@ async fn fail_interrupted_backup(context: &Context, backup: &Backup) -> Result<(
 /// that whoever comes next knows.
 async fn fail<K: Kind>(context: &Context, object: &K, left_behind: &str) -> Result<Option<K>> {
     let word = K::WORK.word();
-    let reason = format!(r#"found a {word} with status "InProgress" during the server starting, mark it as "Failed""#);
+    let found =
+        || format!(r#"found a {word} with status "InProgress" during the server starting, mark it as "Failed""#);
+    let reason = requested(object).unwrap_or_else(found);
     let mut failed = failed(object, reason.clone())?;
     owe(&mut failed, left_behind);
     let End::Written(failed) = context.write_end(object, &failed).await? else { return Ok(None) };

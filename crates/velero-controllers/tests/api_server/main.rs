@@ -4,6 +4,7 @@
 
 mod agent_support;
 mod backups;
+mod cancellation;
 mod deletion;
 mod deletion_steps;
 mod downloads;
