@@ -12,6 +12,7 @@ pub mod data_move;
 pub mod deletion;
 pub mod hooks;
 pub mod includes_excludes;
+pub mod interrupted;
 pub mod names;
 pub mod node_agent_config;
 pub mod operations;

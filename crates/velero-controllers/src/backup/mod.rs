@@ -7,6 +7,7 @@
 //!   following ── what becomes of it while its operations are followed (lifecycle::follow)
 //!   finalizer ── archive_update, ending: stores again what operations changed, and ends it
 //!   cancellation ── ends it where somebody asked for that and nobody works on it
+//!   again ── takes it again where its server was interrupted
 //!   debts ── cleans up what an interrupted run left
 //!   garbage_collection ── asks for its deletion when its time is over
 //! volumes ── what it has saved of volumes, after its run
@@ -14,6 +15,7 @@
 //! sync, orphans ── bring backups of the bucket into the cluster, report what is none
 //! ```
 
+pub(crate) mod again;
 mod archive_update;
 mod cancellation;
 pub(crate) mod debts;

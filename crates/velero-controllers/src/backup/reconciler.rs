@@ -7,7 +7,7 @@ use std::time::Duration;
 use velero_api::v1::{Backup, BackupPhase, Stage};
 
 use crate::backup::queue::Queue;
-use crate::backup::{cancellation, debts, finalizer, garbage_collection, run};
+use crate::backup::{again, cancellation, debts, finalizer, garbage_collection, run};
 use crate::lifecycle::cancel::cancel_owned;
 use crate::lifecycle::cancellation::requested;
 use crate::lifecycle::debts::owes;
@@ -40,6 +40,10 @@ impl Reconciler for BackupsReconciler {
             && let Some(reason) = requested(&backup)
         {
             return cancellation::never_begin(context, &self.queue, &backup, &reason).await;
+        }
+        if again::owes_retry(&backup) {
+            // That changes the backup, which brings it here again.
+            return again::take_again(context, &backup).await.map(|()| Next::Change);
         }
         match backup.status.phase() {
             BackupPhase::New if settings.is_enabled(Controller::BackupQueue) => {

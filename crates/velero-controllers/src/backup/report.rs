@@ -16,8 +16,9 @@ use velero_rules::operations::Tally;
 use velero_rules::phases::backup_phase_after_run;
 use velero_store::BackupStore;
 
+use crate::backup::again::owe_retry;
 use crate::backup::ending::clean_up;
-use crate::backup::failure::Failure;
+use crate::backup::failure::{Cause, Failure};
 use crate::backup::volumes;
 use crate::lifecycle::ending;
 use crate::lifecycle::kind::Kind;
@@ -102,6 +103,10 @@ pub(super) async fn failed(context: &Context, backup: &Backup, journal: &Journal
                 "The store does not answer; files of a failed backup may be left in it"
             );
         }
+    }
+    // After the files, which other clusters read too: only this one takes it again.
+    if failure.cause == Cause::ServerStopped {
+        owe_retry(&mut failed);
     }
     Ok(failed)
 }

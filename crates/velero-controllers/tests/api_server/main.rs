@@ -35,6 +35,7 @@ mod restarts;
 mod restore_ends;
 mod restore_refusals;
 mod restores;
+mod retries;
 mod schedules;
 mod status;
 mod steered;

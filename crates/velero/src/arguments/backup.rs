@@ -52,6 +52,11 @@ pub(crate) struct BackupCreateArguments {
     #[arg(short, long)]
     pub(crate) wait: bool,
 
+    /// Take the backup again, at most twice, should the server be interrupted while it runs; backups of schedules are
+    /// in any case
+    #[arg(long)]
+    pub(crate) retry_interrupted: bool,
+
     /// Create a backup from the template of an existing schedule; all other filters are ignored
     #[arg(long)]
     pub(crate) from_schedule: Option<String>,
