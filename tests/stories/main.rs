@@ -6,6 +6,7 @@ mod box_block;
 mod box_openshift;
 mod box_storage;
 mod box_works;
+mod cancelled;
 mod chart;
 mod csi_snapshots;
 mod debug_bundle;

@@ -19,6 +19,20 @@ pub const GLOBAL_BACKUP_VOLUME_POLICY_CONFIG_MAP: &str = "velero.io/global-backu
 
 /// On a Failed Backup or Restore: what its interrupted run left behind, until that is cleaned up.
 pub const CLEAN_UP_OWED: &str = "velero.io/clean-up-owed";
+/// On a Backup or Restore: somebody wants it to end before it is done. The value is a time or the words of who asks;
+/// `false` asks for nothing.
+pub const CANCEL_REQUESTED: &str = "velero.io/cancel-requested";
+/// On a Backup: whether it is taken again should its server be interrupted, `true` or `false`. Without it, those of
+/// schedules are.
+pub const RETRY_INTERRUPTED: &str = "velero.io/retry-interrupted";
+/// On a Failed Backup whose server was interrupted: the name under which it is to be taken again, until it is.
+pub const RETRY_OWED: &str = "velero.io/retry-owed";
+/// On such a Backup: the Backup that was made in its place.
+pub const RETRIED_AS: &str = "velero.io/retried-as";
+/// On a Backup that was made in the place of another: the name of that one.
+pub const RETRY_OF: &str = "velero.io/retry-of";
+/// On such a Backup: which try it is, 1 for the first.
+pub const RETRY_NUMBER: &str = "velero.io/retry-number";
 /// On a Restore whose own work is done: what it still waits for, `hooks` and `volumes`.
 pub const AWAITED: &str = "velero.io/awaited";
 /// On a Restore: it is only to be looked at; the name of the restore it would be. What acts on items of such a restore

@@ -6,11 +6,13 @@
 
 pub mod api_versions;
 pub mod backup_sync;
+pub mod cancellation;
 pub mod cron;
 pub mod data_move;
 pub mod deletion;
 pub mod hooks;
 pub mod includes_excludes;
+pub mod interrupted;
 pub mod names;
 pub mod node_agent_config;
 pub mod operations;

@@ -18,12 +18,13 @@ pub fn backup_can_become(from: &BackupPhase, to: &BackupPhase) -> bool {
             FinalizingPartiallyFailed,
             Failed,
         ],
+        // One that is cancelled fails as a whole, however far it has come.
         WaitingForPluginOperations => {
-            &[WaitingForPluginOperationsPartiallyFailed, Finalizing, FinalizingPartiallyFailed, PartiallyFailed]
+            &[WaitingForPluginOperationsPartiallyFailed, Finalizing, FinalizingPartiallyFailed, PartiallyFailed, Failed]
         }
-        WaitingForPluginOperationsPartiallyFailed => &[FinalizingPartiallyFailed, PartiallyFailed],
-        Finalizing => &[Completed, PartiallyFailed],
-        FinalizingPartiallyFailed => &[PartiallyFailed],
+        WaitingForPluginOperationsPartiallyFailed => &[FinalizingPartiallyFailed, PartiallyFailed, Failed],
+        Finalizing => &[Completed, PartiallyFailed, Failed],
+        FinalizingPartiallyFailed => &[PartiallyFailed, Failed],
         FailedValidation | Completed | PartiallyFailed | Failed | Deleting | Unknown(_) => &[],
     };
     allowed.contains(to) || (*to == Deleting && *from != Deleting)
@@ -117,10 +118,10 @@ mod tests {
             "...xx.......x", // ReadyToStart
             "............x", // FailedValidation
             ".....xxxx..xx", // InProgress
-            "......xxx.x.x", // WaitingForPluginOperations
-            "........x.x.x", // WaitingForPluginOperationsPartiallyFailed
-            ".........xx.x", // Finalizing
-            "..........x.x", // FinalizingPartiallyFailed
+            "......xxx.xxx", // WaitingForPluginOperations
+            "........x.xxx", // WaitingForPluginOperationsPartiallyFailed
+            ".........xxxx", // Finalizing
+            "..........xxx", // FinalizingPartiallyFailed
             "............x", // Completed
             "............x", // PartiallyFailed
             "............x", // Failed

@@ -10,6 +10,7 @@ use crate::backup::garbage_collection;
 use crate::backup::reservation::owns_files;
 use crate::backup::volumes::{self, Why};
 use crate::lifecycle::cancel::try_cancel_owned;
+use crate::lifecycle::cancellation::requested;
 use crate::lifecycle::debts::{owes, settle, write};
 use crate::lifecycle::movers;
 use crate::runtime::context::Context;
@@ -47,7 +48,9 @@ pub(crate) async fn stored_end(context: &Context, backup: &Backup) -> Result<Opt
 async fn remove_remains(context: &Context, backup: &Backup) -> Result<Remains> {
     movers::cancel_of_backup(context, backup, &backup.status.failure_reason).await;
     // Only the store tells whether the snapshots are those of a whole backup.
-    if let Some(stored) = stored_end(context, backup).await? {
+    // Velero stores them before the end; those say nothing of one that was cancelled since.
+    let is_end = |stored: &Backup| requested(backup).is_none() || stored.status.phase().is_terminal();
+    if let Some(stored) = stored_end(context, backup).await?.filter(is_end) {
         return Ok(Remains::Ended(Box::new(stored)));
     }
     discard_volumes(context, backup).await?;

@@ -6,6 +6,7 @@ use velero_store::BackupStore;
 /// Why a backup failed as a whole, and what of it may be in the store.
 pub(super) struct Failure {
     pub(super) reason: String,
+    pub(super) cause: Cause,
     /// The store, when files of this backup may be in it.
     pub(super) touched: Option<BackupStore>,
     /// Whether the store is to blame, so that nothing more is written to it.
@@ -14,12 +15,43 @@ pub(super) struct Failure {
     pub(super) snapshots_left: Vec<Snapshot>,
 }
 
+/// What made a backup fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Something went wrong.
+    Trouble,
+    /// Somebody asked for its end.
+    Request,
+    /// Its server was told to end.
+    ServerStopped,
+}
+
 impl Failure {
     pub(super) fn after_start(reason: String, store: &BackupStore, is_of_store: bool) -> Self {
-        Self { reason, touched: Some(store.clone()), is_of_store, snapshots_left: Vec::new() }
+        let touched = Some(store.clone());
+        Self { reason, cause: Cause::Trouble, touched, is_of_store, snapshots_left: Vec::new() }
     }
 
     pub(super) fn before_start(reason: String) -> Self {
-        Self { reason, touched: None, is_of_store: true, snapshots_left: Vec::new() }
+        Self { reason, cause: Cause::Trouble, touched: None, is_of_store: true, snapshots_left: Vec::new() }
+    }
+
+    /// One that somebody asked for, in these words.
+    pub(super) fn cancelled(reason: String, store: &BackupStore) -> Self {
+        Self { cause: Cause::Request, ..Self::after_start(reason, store, false) }
+    }
+
+    /// One of a server that is told to end.
+    pub(super) fn stopped(store: &BackupStore) -> Self {
+        let reason = "the server was stopped while the backup ran; create a new backup";
+        Self { cause: Cause::ServerStopped, ..Self::after_start(reason.to_owned(), store, false) }
+    }
+
+    /// What the status says.
+    pub(super) fn told(&self) -> String {
+        match self.cause {
+            Cause::Request => self.reason.clone(),
+            Cause::Trouble | Cause::ServerStopped => format!("backup execution failed: {}", self.reason),
+        }
     }
 }

@@ -4,15 +4,19 @@
 //! that its operations changed are read again and take their place in the archive. The metadata say how it ended and
 //! are written once; only then does the object say so too. A server that was stopped in between takes the step again.
 
+use std::time::Duration;
+
 use velero_api::metadata::name;
 use velero_api::records::{BackupOperation, OperationPhase};
 use velero_api::v1::Backup;
 use velero_engine::journal::Counts;
 
 use crate::backup::archive_update::update_archive;
+use crate::backup::cancellation;
 use crate::backup::ending::{close, end_partially_failed, put_metadata, stored};
 use crate::backup::following::store_of;
 use crate::backup::volumes;
+use crate::lifecycle::cancellation::{requested, requested_by_now, until_requested};
 use crate::lifecycle::ending::end_phase;
 use crate::lifecycle::files::Found;
 use crate::lifecycle::follow::load;
@@ -38,6 +42,8 @@ pub(crate) async fn finish(context: &Context, backup: &Backup) -> Result<Next> {
         done = step(context, &backup) => done?,
         () = hold.interrupted() => {}
         () = context.stop.cancelled() => {}
+        // The next look ends it.
+        _ = until_requested(context, &backup) => return Ok(Next::After(Duration::ZERO)),
     }
     Ok(Next::Change)
 }
@@ -51,6 +57,9 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
         let mut ended = backup.clone();
         ended.status = stored.status;
         return close(context, backup, &ended).await;
+    }
+    if let Some(reason) = requested(backup) {
+        return cancellation::end(context, backup, &reason).await;
     }
     let journal = backup.journal(context);
     let mut ended = backup.clone();
@@ -74,6 +83,10 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
     ended.put_counts(counts);
     move_to(&mut ended, end_phase::<Backup>(backup.status.phase(), counts.errors > 0))?;
     ended.status.completion_timestamp = Some(clock::now_time());
+    // The metadata make a backup exist; from then on it is too late.
+    if let Some(reason) = requested_by_now(context, backup).await? {
+        return cancellation::end(context, backup, &reason).await;
+    }
     put_metadata(&store, &ended).await?;
     close(context, backup, &ended).await
 }

@@ -5,6 +5,7 @@ use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation};
 use velero_rules::phases::backup_phase_after_run;
 use velero_store::BackupStore;
 
+use crate::backup::cancellation;
 use crate::backup::ending::end_partially_failed;
 use crate::lifecycle::cancel::cancel_owned;
 use crate::lifecycle::files::Found;
@@ -28,6 +29,10 @@ impl Follow for Backup {
             outcome => drop(outcome?),
         }
         Ok(Next::After(pause(context)))
+    }
+
+    async fn end_cancelled(&self, context: &Context, reason: &str) -> Result<()> {
+        cancellation::end(context, self, reason).await
     }
 
     async fn end_unfollowed(&self, context: &Context, store: Option<&BackupStore>, problem: &str) -> Result<()> {

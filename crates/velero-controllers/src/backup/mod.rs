@@ -6,6 +6,8 @@
 //!   run ── facts, prepare, reservation, transfer, report: makes it and stores it; owed_hooks are run on every way out
 //!   following ── what becomes of it while its operations are followed (lifecycle::follow)
 //!   finalizer ── archive_update, ending: stores again what operations changed, and ends it
+//!   cancellation ── ends it where somebody asked for that and nobody works on it
+//!   again ── takes it again where its server was interrupted
 //!   debts ── cleans up what an interrupted run left
 //!   garbage_collection ── asks for its deletion when its time is over
 //! volumes ── what it has saved of volumes, after its run
@@ -13,7 +15,9 @@
 //! sync, orphans ── bring backups of the bucket into the cluster, report what is none
 //! ```
 
+pub(crate) mod again;
 mod archive_update;
+mod cancellation;
 pub(crate) mod debts;
 pub(crate) mod deletion;
 mod ending;

@@ -4,11 +4,12 @@
 
 use std::time::Duration;
 
-use velero_api::v1::{Backup, BackupPhase};
+use velero_api::v1::{Backup, BackupPhase, Stage};
 
 use crate::backup::queue::Queue;
-use crate::backup::{debts, finalizer, garbage_collection, run};
+use crate::backup::{again, cancellation, debts, finalizer, garbage_collection, run};
 use crate::lifecycle::cancel::cancel_owned;
+use crate::lifecycle::cancellation::requested;
 use crate::lifecycle::debts::owes;
 use crate::lifecycle::follow::follow;
 use crate::lifecycle::kind::Kind;
@@ -35,6 +36,15 @@ impl Reconciler for BackupsReconciler {
     async fn reconcile(&self, backup: Backup) -> Result<Next> {
         let context = &self.context;
         let settings = &context.settings;
+        if backup.status.phase().stage() == Stage::Pending
+            && let Some(reason) = requested(&backup)
+        {
+            return cancellation::never_begin(context, &self.queue, &backup, &reason).await;
+        }
+        if again::owes_retry(&backup) {
+            // That changes the backup, which brings it here again.
+            return again::take_again(context, &backup).await.map(|()| Next::Change);
+        }
         match backup.status.phase() {
             BackupPhase::New if settings.is_enabled(Controller::BackupQueue) => {
                 self.queue.advance(context).await?;

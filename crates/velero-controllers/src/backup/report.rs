@@ -16,8 +16,9 @@ use velero_rules::operations::Tally;
 use velero_rules::phases::backup_phase_after_run;
 use velero_store::BackupStore;
 
+use crate::backup::again::owe_retry;
 use crate::backup::ending::clean_up;
-use crate::backup::failure::Failure;
+use crate::backup::failure::{Cause, Failure};
 use crate::backup::volumes;
 use crate::lifecycle::ending;
 use crate::lifecycle::kind::Kind;
@@ -82,7 +83,7 @@ pub(super) async fn discard_volumes(
 /// The failed backup; what it left in the store is removed but for what explains the failure.
 pub(super) async fn failed(context: &Context, backup: &Backup, journal: &Journal, failure: Failure) -> Result<Backup> {
     journal.error().error(&failure.reason).message("Backup failed");
-    let mut failed = ending::failed(backup, format!("backup execution failed: {}", failure.reason))?;
+    let mut failed = ending::failed(backup, failure.told())?;
     failed.put_counts(journal.counts());
     // Who has deleted or ended it says what there is to say.
     let is_wanted = context.still_has(backup).await.unwrap_or(true);
@@ -102,6 +103,10 @@ pub(super) async fn failed(context: &Context, backup: &Backup, journal: &Journal
                 "The store does not answer; files of a failed backup may be left in it"
             );
         }
+    }
+    // After the files, which other clusters read too: only this one takes it again.
+    if failure.cause == Cause::ServerStopped {
+        owe_retry(&mut failed);
     }
     Ok(failed)
 }

@@ -22,6 +22,7 @@ use crate::backup::failure::Failure;
 use crate::backup::queue::Queue;
 use crate::backup::{facts, owed_hooks, prepare, report, reservation, transfer};
 use crate::lifecycle::cancel::cancel_unfinished;
+use crate::lifecycle::cancellation::{requested_by_now, until_requested};
 use crate::lifecycle::ending::{LostTrack, lose_track};
 use crate::lifecycle::follow::pause;
 use crate::lifecycle::kind::Kind;
@@ -37,6 +38,9 @@ use crate::runtime::metrics::Counter;
 use crate::runtime::ownership::End;
 use crate::runtime::plugins::Tools;
 use crate::runtime::store_message::explain;
+
+/// Why a backup fails whose deletion takes it over.
+const DELETED: &str = "the backup was deleted while it ran";
 
 /// What a backup was asked to take.
 struct Wish {
@@ -131,11 +135,11 @@ async fn attempt(
     let request = transfer::request(context, backup, wish.policies, tools.actions.clone(), &tools);
     let (recorded, owed_hooks) = (recorder.clone(), owed.clone());
     let request = BackupRequest { asked: wish.asked, recorder: recorded, owed_hooks, ..request };
-    let interrupted = |reason: &str| Err(Failure::after_start(reason.to_owned(), &store, false));
     let mut ended = tokio::select! {
         ended = make(context, backup, request, journal, &store, &tools) => ended,
-        () = context.stop.cancelled() => interrupted("the server was stopped while the backup ran; create a new backup"),
-        () = hold.interrupted() => interrupted("the backup was deleted while it ran"),
+        () = context.stop.cancelled() => Err(Failure::stopped(&store)),
+        () = hold.interrupted() => Err(Failure::after_start(DELETED.to_owned(), &store, false)),
+        reason = until_requested(context, backup) => Err(Failure::cancelled(reason, &store)),
     };
     if let Err(failure) = &mut ended {
         owed_hooks::pay(context, &owed, journal).await;
@@ -199,9 +203,12 @@ async fn store_files(
     Ok(ended)
 }
 
-/// The metadata make a backup exist, so nobody else may have ended or deleted it until then.
+/// The metadata make a backup exist, so nobody else may have ended, deleted or cancelled it until then.
 async fn still_ours(context: &Context, backup: &Backup, store: &BackupStore) -> Result<(), Failure> {
     let failed = |reason: String| Err(Failure::after_start(reason, store, false));
+    if let Ok(Some(reason)) = requested_by_now(context, backup).await {
+        return Err(Failure::cancelled(reason, store));
+    }
     match context.still_has(backup).await {
         Ok(true) => Ok(()),
         Ok(false) => failed("the backup was deleted, or ended by another server, while it ran".to_owned()),

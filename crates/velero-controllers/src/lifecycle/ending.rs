@@ -1,5 +1,6 @@
 //! How a backup or restore ends.
 
+use crate::lifecycle::cancellation::requested;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::phase::move_to;
 use crate::runtime::clock;
@@ -45,7 +46,8 @@ pub(crate) enum LostTrack<K> {
 pub(crate) async fn lose_track<K: Kind>(context: &Context, object: &K) -> Result<LostTrack<K>> {
     let Some(_hold) = K::in_hand(context).busy.enter(name(object)) else { return Ok(LostTrack::Held) };
     let word = K::WORK.word();
-    let failed = failed(object, format!("the server lost track of the {word}; create a new {word}"))?;
+    let lost = || format!("the server lost track of the {word}; create a new {word}");
+    let failed = failed(object, requested(object).unwrap_or_else(lost))?;
     Ok(match context.write_end(object, &failed).await? {
         End::Written(written) => LostTrack::Written(written),
         End::Gone | End::TakenOver(_) => LostTrack::Over,

@@ -10,6 +10,7 @@ use velero_rules::operations::Tally;
 use velero_store::BackupStore;
 
 use crate::lifecycle::cancel::cancel_owned;
+use crate::lifecycle::cancellation::{requested, until_requested};
 use crate::lifecycle::files::Found;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::operation::{Operation, tally};
@@ -37,6 +38,8 @@ pub(crate) trait Follow: Kind {
         store: &BackupStore,
         running: bool,
     ) -> impl Future<Output = Result<Next>> + Send;
+    /// Ends it, since somebody asked for that in these words. It is never complete then.
+    fn end_cancelled(&self, context: &Context, reason: &str) -> impl Future<Output = Result<()>> + Send;
     /// Ends it, since its operations cannot be followed any more. It is never complete then.
     fn end_unfollowed(
         &self,
@@ -55,6 +58,10 @@ pub(crate) async fn follow<K: Follow>(context: &Context, owner: &K) -> Result<Ne
     if !K::is_waiting(owner.phase()) {
         return Ok(Next::Change);
     }
+    if let Some(reason) = requested(&owner) {
+        owner.end_cancelled(context, &reason).await?;
+        return Ok(Next::Change);
+    }
     let left = in_hand.operations.pause_left(name(&owner), uid(&owner));
     if !left.is_zero() {
         return Ok(Next::After(left));
@@ -63,6 +70,8 @@ pub(crate) async fn follow<K: Follow>(context: &Context, owner: &K) -> Result<Ne
         next = step(context, &owner) => next,
         () = hold.interrupted() => Ok(Next::Change),
         () = context.stop.cancelled() => Ok(Next::Change),
+        // The next look ends it.
+        _ = until_requested(context, &owner) => Ok(Next::After(Duration::ZERO)),
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) trait Kind: VeleroResource {
 
     /// Which of the two it is.
     const WORK: Work;
+    /// The phase of one that never began.
+    const FAILED_VALIDATION: Self::Phase;
     /// The phase in which somebody works on it.
     const IN_PROGRESS: Self::Phase;
     /// The phase of one that only has to be finished, and in which nothing went wrong yet.
@@ -55,6 +57,8 @@ pub(crate) trait Kind: VeleroResource {
     fn put_tally(&mut self, tally: Tally);
     /// Writes why it failed; empty when it did not.
     fn put_failure_reason(&mut self, reason: String);
+    /// Writes why it never began.
+    fn put_validation_errors(&mut self, errors: Vec<String>);
     /// Writes when it ended.
     fn put_completion(&mut self, moment: Time);
     /// What this process has in hand of its kind.
@@ -75,6 +79,7 @@ macro_rules! common {
     ($phase:ident, $operation:ident, $can_become:ident, $attempted:ident, $completed:ident, $failed:ident) => {
         type Phase = $phase;
         type Operation = $operation;
+        const FAILED_VALIDATION: $phase = $phase::FailedValidation;
         const IN_PROGRESS: $phase = $phase::InProgress;
         const FINALIZING: $phase = $phase::Finalizing;
         const COMPLETED: $phase = $phase::Completed;
@@ -121,6 +126,10 @@ macro_rules! common {
 
         fn put_failure_reason(&mut self, reason: String) {
             self.status.failure_reason = reason;
+        }
+
+        fn put_validation_errors(&mut self, errors: Vec<String>) {
+            self.status.validation_errors = errors;
         }
 
         fn put_completion(&mut self, moment: Time) {

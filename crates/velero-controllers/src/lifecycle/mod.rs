@@ -11,6 +11,7 @@
 //! follow ── looks at the operations of one that waits, and moves it on
 //! files ── operations, results and log in the bucket
 //! cancel ── tells the actions that nobody waits any more
+//! cancellation ── what somebody asked to be cancelled: how it is heard of, and the end of what never began
 //! debts, movers, records ── what an interrupted run, or one that ended, has left behind
 //! copy_means ── time and repositories for copies of volumes through pods
 //! policies, refusal ── what they are prepared with, and what becomes of one that cannot be read
@@ -20,6 +21,7 @@
 //! object, whose counters say which failures are told already: a server that is stopped in between tells the rest.
 
 pub(crate) mod cancel;
+pub(crate) mod cancellation;
 pub(crate) mod copy_means;
 pub(crate) mod debts;
 pub(crate) mod ending;

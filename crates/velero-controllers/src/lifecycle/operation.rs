@@ -117,6 +117,17 @@ pub(crate) fn tally<O: Operation>(operations: &[O]) -> Tally {
     Tally::of(operations.iter().map(Operation::status))
 }
 
+/// Says of operations that go on that they have failed, and why; gives their places.
+pub(crate) fn give_up<O: Operation>(operations: &mut [O], reason: &str) -> Vec<usize> {
+    let running: Vec<usize> = (0..operations.len()).filter(|place| operations[*place].is_running()).collect();
+    for place in &running {
+        let status = operations[*place].status_mut();
+        status.phase = Some(OperationPhase::Failed);
+        reason.clone_into(&mut status.error);
+    }
+    running
+}
+
 /// The location of the snapshot whose upload an operation is.
 fn snapshot_location(operation: &BackupOperation) -> Option<&str> {
     Some(operation.spec.volume_snapshot_location.as_str()).filter(|location| !location.is_empty())

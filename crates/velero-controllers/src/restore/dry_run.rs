@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use velero_api::GoDuration;
 use velero_api::dry_run;
 use velero_api::metadata::name;
@@ -119,7 +120,8 @@ async fn look(context: &Context, request: &Restore, prepared: PreparedRestore) -
     let journal = restore.journal(context);
     let tools = context.plugins.open_for_dry_run(&journal).await.map_err(RunError::Needs)?;
     let started = Recorded::default();
-    let means = Means { tools: &tools, started: &started };
+    let halt = CancellationToken::new();
+    let means = Means { tools: &tools, started: &started, halt: &halt };
     let looked = tokio::select! {
         looked = transfer::look(context, prepared, &journal, &store, means) => Some(looked),
         () = context.stop.cancelled() => None,

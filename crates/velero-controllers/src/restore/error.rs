@@ -33,6 +33,9 @@ pub(super) enum RunError {
     /// It was interrupted, and why.
     #[error("{0}")]
     Interrupted(&'static str),
+    /// Somebody asked for its end, in these words.
+    #[error("{0}")]
+    Cancelled(String),
     /// The report of a dry run cannot be stored.
     #[error("the report could not be stored: {}", explain(.0))]
     Report(#[source] StoreError),

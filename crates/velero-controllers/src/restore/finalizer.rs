@@ -3,6 +3,7 @@
 use velero_api::v1::Restore;
 use velero_engine::journal::Counts;
 
+use crate::lifecycle::cancellation::requested;
 use crate::lifecycle::ending::end_phase;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::phase::move_to;
@@ -21,6 +22,10 @@ pub(crate) async fn finish_abandoned(context: &Context, restore: Restore) -> Res
     // Where nothing is noted, hooks are all that could have been left.
     let awaited = Awaited::noted(&restore).unwrap_or(Awaited { hooks: true, volumes: false });
     note_unfinished(&journal, "The server was stopped", awaited);
+    let cancelled = requested(&restore);
+    if let Some(reason) = &cancelled {
+        journal.error().error(reason).message("The restore was cancelled before it was finished");
+    }
     let counts = match store_of(context, &restore).await? {
         Some(store) => restore.files(&store).amend(&journal, known, true).await?,
         None => {
@@ -31,6 +36,7 @@ pub(crate) async fn finish_abandoned(context: &Context, restore: Restore) -> Res
     let mut ended = restore.clone();
     move_to(&mut ended, end_phase::<Restore>(restore.status.phase(), counts.errors > 0))?;
     ended.put_counts(counts);
+    ended.put_failure_reason(cancelled.unwrap_or_default());
     ended.status.completion_timestamp = Some(clock::now_time());
     Awaited::default().note(&mut ended);
     if let End::Written(ended) = context.write_end(&restore, &ended).await? {

@@ -14,6 +14,7 @@ use crate::lifecycle::files::Found;
 use crate::lifecycle::follow::{Follow, pause};
 use crate::lifecycle::kind::Kind;
 use crate::restore::awaited::Awaited;
+use crate::restore::cancellation;
 use crate::restore::ending::report;
 use crate::restore::settle::finish_hooks;
 use crate::restore::store::store_of;
@@ -45,6 +46,10 @@ impl Follow for Restore {
         }
         leave(context, self, moved, store).await?;
         Ok(Next::Change)
+    }
+
+    async fn end_cancelled(&self, context: &Context, reason: &str) -> Result<()> {
+        cancellation::end(context, self, reason).await
     }
 
     async fn end_unfollowed(&self, context: &Context, store: Option<&BackupStore>, problem: &str) -> Result<()> {

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! reconciler ── hands each restore to the module of its phase
-//!   run ── facts, prepare, transfer, report: restores; settle: waits for what is left, as awaited notes
+//!   run ── facts, prepare, transfer, report: restores; settle: waits for what is left, as awaited notes;
+//!     interruption: what ends it before that
 //!   following ── what becomes of it while its operations are followed (lifecycle::follow)
+//!   cancellation ── ends it where somebody asked for that and nobody works on it
 //!   finalizer, ending ── end one that an earlier server left unfinished, and tell of it
 //!   debts ── cleans up what an interrupted run left
 //!   deletion, kept_files ── remove its files before it goes
@@ -12,6 +14,7 @@
 //! ```
 
 mod awaited;
+mod cancellation;
 pub(crate) mod debts;
 mod deletion;
 mod dry_run;
@@ -20,6 +23,7 @@ mod error;
 mod facts;
 mod finalizer;
 mod following;
+mod interruption;
 pub(crate) mod kept_files;
 pub(crate) mod of_backup;
 mod prepare;

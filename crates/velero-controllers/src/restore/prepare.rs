@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use tokio_util::sync::CancellationToken;
 use velero_api::metadata::name;
 use velero_api::records::BackupVolumeInfo;
 use velero_api::v1::{Backup, BackupStorageLocation, Restore, RestorePhase};
@@ -162,6 +163,7 @@ impl PreparedRestore {
             terminating_timeout: settings.terminating_resource_timeout.to_std(),
             limits: settings.archive_limits(),
             copy_means: CopyMeans { timeout: settings.fs_backup_timeout.to_std(), repositories: None },
+            halt: CancellationToken::new(),
         })
     }
 }

@@ -8,12 +8,13 @@ use tokio::sync::Semaphore;
 use velero_api::dry_run;
 use velero_api::v1::{Restore, RestorePhase};
 
+use crate::lifecycle::cancellation::requested;
 use crate::lifecycle::debts::owes;
 use crate::lifecycle::follow::follow;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::refusal::write_refusal;
 use crate::restore::kept_files::{keep_files, keeps_files};
-use crate::restore::{debts, deletion, dry_run as dry_runs, finalizer, run};
+use crate::restore::{cancellation, debts, deletion, dry_run as dry_runs, finalizer, run};
 use crate::runtime::context::SharedContext;
 use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler};
@@ -58,6 +59,11 @@ impl Reconciler for RestoresReconciler {
             context.objects.patch(&restore, &keeping).await?;
             return Ok(Next::Change);
         }
+        if *restore.status.phase() == RestorePhase::New
+            && let Some(reason) = requested(&restore)
+        {
+            return cancellation::never_begin(context, &restore, &reason).await;
+        }
         match restore.status.phase() {
             RestorePhase::New => {
                 let Ok(place) = self.slots.try_acquire() else { return Ok(Next::After(WHILE_WAITING)) };
@@ -68,7 +74,9 @@ impl Reconciler for RestoresReconciler {
             phase if Restore::is_waiting(phase) && context.settings.is_enabled(Controller::RestoreOperations) => {
                 return follow(context, &restore).await;
             }
-            RestorePhase::Failed if owes(&restore) => return debts::pay(context, &restore).await,
+            RestorePhase::Failed | RestorePhase::PartiallyFailed if owes(&restore) => {
+                return debts::pay(context, &restore).await;
+            }
             // Who finishes a restore does not let go of it before its end: this one was left behind.
             phase if Restore::is_finalizing(phase) && context.settings.is_enabled(Controller::RestoreFinalizer) => {
                 finalizer::finish_abandoned(context, restore).await?;

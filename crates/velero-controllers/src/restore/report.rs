@@ -12,8 +12,10 @@ use velero_store::BackupStore;
 
 use crate::lifecycle::ending;
 use crate::lifecycle::kind::Kind;
+use crate::lifecycle::operation::{give_up, tally};
 use crate::lifecycle::phase::move_to;
 use crate::restore::awaited::Awaited;
+use crate::restore::transfer;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
 
@@ -25,6 +27,21 @@ pub(super) struct Failure {
     pub(super) reason: String,
     /// The store, when it can be told what happened.
     pub(super) store: Option<BackupStore>,
+    /// Whether somebody asked for its end.
+    pub(super) is_cancelled: bool,
+    /// What was restored until then, where that is known.
+    pub(super) outcome: Option<RestoreOutcome>,
+}
+
+impl Failure {
+    pub(super) fn new(reason: String, store: Option<BackupStore>) -> Self {
+        Self { reason, store, is_cancelled: false, outcome: None }
+    }
+
+    /// What the status says.
+    fn told(&self) -> String {
+        if self.is_cancelled { self.reason.clone() } else { format!("restore execution failed: {}", self.reason) }
+    }
 }
 
 /// Ends the journal of a restore that ran through.
@@ -53,32 +70,38 @@ pub(super) fn restored(
     Ok(restored)
 }
 
-/// The failed restore; what explains the failure is stored.
+/// The failed restore; what explains the failure is stored. What was restored stays, and is told as far as it is known.
 pub(super) async fn failed(
     context: &Context,
     restore: &Restore,
     journal: &Journal,
-    failure: Failure,
+    mut failure: Failure,
 ) -> Result<Restore> {
     journal.error().error(&failure.reason).message("Restore failed");
-    let mut failed = ending::failed(restore, format!("restore execution failed: {}", failure.reason))?;
-    failed.put_counts(journal.counts());
-    // The progress that was written last stays.
-    if let Some(written) = context.objects.get::<Restore>(name(restore)).await.ok().flatten() {
+    let mut failed = ending::failed(restore, failure.told())?;
+    if let Some(outcome) = &mut failure.outcome {
+        give_up(&mut outcome.operations, &failure.reason);
+        failed.put_tally(tally(&outcome.operations));
+        failed.status.progress = Some(outcome.progress.clone());
+    } else if let Some(written) = context.objects.get::<Restore>(name(restore)).await.ok().flatten() {
+        // The progress that was written last stays.
         failed.status.progress = written.status.progress;
     }
-    if let Some(store) = &failure.store {
-        match tokio::time::timeout(EXPLANATION, restore.files(store).put_journal(journal)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                tracing::warn!(
-                    restore = name(restore),
-                    error = describe(&error),
-                    "The log of a failed restore is not stored"
-                );
-            }
-            Err(_) => tracing::warn!(restore = name(restore), "The store does not take the log of a failed restore"),
+    failed.put_counts(journal.counts());
+    let Some(store) = &failure.store else { return Ok(failed) };
+    let stored = async {
+        match &failure.outcome {
+            Some(outcome) => transfer::files(store, restore, journal, outcome).await,
+            None => restore.files(store).put_journal(journal).await,
         }
+    };
+    let restore = name(restore);
+    match tokio::time::timeout(EXPLANATION, stored).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tracing::warn!(restore, error = describe(&error), "The log of a failed restore is not stored");
+        }
+        Err(_) => tracing::warn!(restore, "The store does not take the log of a failed restore"),
     }
     Ok(failed)
 }

@@ -5,7 +5,10 @@
 //! them (`following`); one whose pods still run hooks passes through Finalizing; any other goes straight to its
 //! end.
 
+use std::pin::pin;
+
 use tokio::sync::SemaphorePermit;
+use tokio_util::sync::CancellationToken;
 use velero_api::metadata::name;
 use velero_api::v1::{Restore, RestorePhase};
 use velero_engine::Journal;
@@ -18,6 +21,7 @@ use crate::lifecycle::kind::Kind;
 use crate::lifecycle::movers;
 use crate::restore::ending::report as report_end;
 use crate::restore::error::RunError;
+use crate::restore::interruption::{self, Cut, interruption};
 use crate::restore::prepare::{PreparedRestore, judge, prepare_restore};
 use crate::restore::report::Failure;
 use crate::restore::store::open;
@@ -70,7 +74,7 @@ async fn execute(
     let opened = open(context, &prepared).await;
     let store = opened.as_ref().ok().cloned();
     let ended = match opened {
-        Err(error) => Err(Failure { reason: error.to_string(), store: None }),
+        Err(error) => Err(Failure::new(error.to_string(), None)),
         Ok(store) => attempt(context, prepared, &journal, store, hold, place).await,
     };
     let ended = match ended {
@@ -102,26 +106,26 @@ async fn attempt(
     place: SemaphorePermit<'_>,
 ) -> Result<Restore, Failure> {
     let restore = prepared.restore.clone();
-    let failed = |reason| Failure { reason, store: Some(store.clone()) };
+    let failed = |reason| Failure::new(reason, Some(store.clone()));
     let tools = context.plugins.open(Some(journal)).await.map_err(|error| failed(describe(&error)))?;
-    let started = Recorded::default();
-    let interrupted = |reason| Err(RunError::Interrupted(reason));
-    let means = Means { tools: &tools, started: &started };
-    let work = async {
-        let mut restored = transfer::contents(context, prepared, journal, &store, means).await?;
-        // Others may run while volumes are filled.
-        drop(place);
-        restored.outcome.volumes.extend(restored.hooks.wait_for_fillings().await);
-        Ok(restored)
+    let (started, halt) = (Recorded::default(), CancellationToken::new());
+    let means = Means { tools: &tools, started: &started, halt: &halt };
+    let mut interrupted = pin!(interruption(context, &restore, hold));
+    // In a block of its own: what is given up has ended before it is cleaned up.
+    let mut restored = {
+        let work = pin!(transfer::contents(context, prepared, journal, &store, means));
+        interruption::items(work, interrupted.as_mut(), &halt).await
     };
-    let restored = tokio::select! {
-        restored = work => restored,
-        () = context.stop.cancelled() => interrupted("the server was stopped while the restore ran; create a new restore"),
-        () = hold.interrupted() => interrupted("its backup was deleted while the restore ran"),
-        () = settle::deleted(context, &restore) => interrupted("the restore was deleted while it ran"),
-    };
+    // Others may run while volumes are filled.
+    drop(place);
+    if let Ok(items) = restored {
+        restored = interruption::fillings(items, interrupted, journal).await;
+    }
     let ended = match restored {
-        Err(error) => Err(failed(error.to_string())),
+        Err(Cut { error, outcome }) => {
+            let is_cancelled = matches!(error, RunError::Cancelled(_));
+            Err(Failure { is_cancelled, outcome, ..failed(error.to_string()) })
+        }
         Ok(restored) => {
             report::note_end(journal);
             let restore = restore.clone();

@@ -10,6 +10,7 @@ use velero_engine::restore::RunningHooks;
 use velero_plugin::Actions;
 use velero_store::BackupStore;
 
+use crate::lifecycle::cancellation::until_requested;
 use crate::lifecycle::ending::end_phase;
 use crate::lifecycle::follow::pause;
 use crate::lifecycle::kind::Kind;
@@ -84,7 +85,8 @@ pub(super) async fn finish_hooks(
     let Parked { hooks, journal } = parked;
     let mut ended = finalizing;
     let End::Written(written) = context.write_end(restore, &ended).await? else { return Ok(ended) };
-    ended.status.hook_status = Some(wait_for_hooks(context, &written, &journal, hooks, hold).await);
+    let (hook_status, cancelled) = wait_for_hooks(context, &written, &journal, hooks, hold).await;
+    ended.status.hook_status = Some(hook_status);
     Awaited::default().note(&mut ended);
     let stored = hurried(context, restore.files(store).put_journal(&journal)).await;
     let problem = note_storage(&journal, stored);
@@ -92,20 +94,21 @@ pub(super) async fn finish_hooks(
     let phase = end_phase::<Restore>(ended.status.phase(), counts.errors > 0);
     move_to(&mut ended, phase)?;
     ended.put_counts(counts);
-    ended.put_failure_reason(problem);
+    ended.put_failure_reason(cancelled.unwrap_or(problem));
     ended.put_completion(clock::now_time());
     context.write_end(&written, &ended).await?;
     Ok(ended)
 }
 
-/// Waits for the hooks and volumes, unless the server ends or nobody wants the restore any more.
+/// Waits for the hooks and volumes, unless the server ends or nobody wants the restore any more. Gives the words of who
+/// asked for its end.
 async fn wait_for_hooks(
     context: &Context,
     restore: &Restore,
     journal: &Journal,
     hooks: RunningHooks,
     hold: Option<&Hold<'_>>,
-) -> HookStatus {
+) -> (HookStatus, Option<String>) {
     let awaited = Awaited::of(&hooks);
     let interrupted = async {
         match hold {
@@ -114,13 +117,18 @@ async fn wait_for_hooks(
         }
     };
     let reason = tokio::select! {
-        status = hooks.wait() => return status,
+        status = hooks.wait() => return (status, None),
+        reason = until_requested(context, restore) => {
+            note_unfinished(journal, "The restore was cancelled", awaited);
+            journal.error().error(&reason).message("The restore was cancelled before it was finished");
+            return (HookStatus::default(), Some(reason));
+        }
         () = context.stop.cancelled() => "The server was stopped",
         () = interrupted => "The backup of the restore was deleted",
         () = deleted(context, restore) => "The restore was deleted",
     };
     note_unfinished(journal, reason, awaited);
-    HookStatus::default()
+    (HookStatus::default(), None)
 }
 
 /// Tells what was not waited for to its end. A volume without the labels of the old one can be used.

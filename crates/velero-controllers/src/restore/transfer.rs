@@ -34,6 +34,8 @@ const PAUSE: Duration = Duration::from_millis(800);
 pub(super) struct Means<'a> {
     pub(super) tools: &'a Tools,
     pub(super) started: &'a Recorded<RestoreOperation>,
+    /// Cancelled when no further item is to be begun.
+    pub(super) halt: &'a CancellationToken,
 }
 
 /// What came of the work of the engine.
@@ -61,8 +63,8 @@ pub(super) async fn request(
     let cluster = context.objects.cluster();
     let request = prepared.request_with(cluster, &context.settings, volumes, actions, discovery).await;
     let request = request.map_err(RunError::Needs)?;
-    let (operations, copy_means) = (means.started.clone(), copy_means(context));
-    let request = RestoreRequest { snapshots, operations, copy_means, ..request };
+    let (operations, copy_means, halt) = (means.started.clone(), copy_means(context), means.halt.clone());
+    let request = RestoreRequest { snapshots, operations, copy_means, halt, ..request };
     Ok((request, archive))
 }
 

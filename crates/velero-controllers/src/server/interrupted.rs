@@ -5,6 +5,7 @@ use std::time::Duration;
 use velero_api::metadata::name;
 use velero_api::v1::{Backup, Restore};
 
+use crate::lifecycle::cancellation::requested;
 use crate::lifecycle::debts::owe;
 use crate::lifecycle::ending::failed;
 use crate::lifecycle::kind::Kind;
@@ -23,7 +24,7 @@ pub(super) async fn fail_interrupted(context: &Context) -> Result<()> {
         fail_interrupted_backup(context, &backup).await?;
     }
     for restore in in_progress::<Restore>(context).await? {
-        if let Some(failed) = fail(context, &restore, restore::debts::LEFT_BEHIND).await? {
+        if let Some(failed) = fail(context, &restore, restore::debts::LEFT_BEHIND, |_| ()).await? {
             pay(&failed, restore::debts::pay(context, &failed)).await;
         }
     }
@@ -51,19 +52,27 @@ async fn fail_interrupted_backup(context: &Context, backup: &Backup) -> Result<(
         tracing::info!(backup = name(backup), "The backup had ended when the server was stopped");
         return Ok(());
     }
-    if let Some(failed) = fail(context, backup, backup::debts::LEFT_BEHIND).await? {
+    if let Some(failed) = fail(context, backup, backup::debts::LEFT_BEHIND, backup::again::owe_retry).await? {
         pay(&failed, backup::debts::pay(context, &failed)).await;
     }
     Ok(())
 }
 
 /// Writes that one failed that nobody works on any more. That its run left something behind is written with the end, so
-/// that whoever comes next knows.
-async fn fail<K: Kind>(context: &Context, object: &K, left_behind: &str) -> Result<Option<K>> {
+/// that whoever comes next knows; `note` says what else is.
+async fn fail<K: Kind>(
+    context: &Context,
+    object: &K,
+    left_behind: &str,
+    note: impl FnOnce(&mut K),
+) -> Result<Option<K>> {
     let word = K::WORK.word();
-    let reason = format!(r#"found a {word} with status "InProgress" during the server starting, mark it as "Failed""#);
+    let found =
+        || format!(r#"found a {word} with status "InProgress" during the server starting, mark it as "Failed""#);
+    let reason = requested(object).unwrap_or_else(found);
     let mut failed = failed(object, reason.clone())?;
     owe(&mut failed, left_behind);
+    note(&mut failed);
     let End::Written(failed) = context.write_end(object, &failed).await? else { return Ok(None) };
     tracing::warn!(kind = word, name = name(object), "{reason}");
     Ok(Some(failed))

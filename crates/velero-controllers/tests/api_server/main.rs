@@ -4,6 +4,7 @@
 
 mod agent_support;
 mod backups;
+mod cancellation;
 mod deletion;
 mod deletion_steps;
 mod downloads;
@@ -36,6 +37,7 @@ mod restarts;
 mod restore_ends;
 mod restore_refusals;
 mod restores;
+mod retries;
 mod schedules;
 mod status;
 mod steered;

@@ -1,6 +1,6 @@
 //! What became of each item: who works on it, whether it exists now, and how many are done.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Notify, watch};
@@ -147,6 +147,15 @@ impl Ledger {
         }
     }
 
+    /// How many planned items nobody has begun with, by the place they would go to and their type.
+    pub(super) fn left(&self) -> BTreeMap<(Option<Box<str>>, Arc<str>), usize> {
+        let mut left = BTreeMap::new();
+        for (key, _) in self.books().items.iter().filter(|(_, state)| matches!(state, State::Planned)) {
+            *left.entry((key.namespace.clone(), Arc::clone(&key.resource))).or_default() += 1;
+        }
+        left
+    }
+
     /// The final counts and the list of items, sorted.
     pub(super) fn finish(&self) -> (RestoreProgress, ResourceList) {
         let mut books = self.books();
@@ -214,6 +223,16 @@ mod tests {
         let (progress, list) = ledger.finish();
         assert_eq!((progress.items_restored, progress.total_items), (3, 3));
         assert_eq!(list["v1/Pod"], ["shop/a(created)", "shop/b(created)", "shop/c(created)"]);
+    }
+
+    #[tokio::test]
+    async fn what_nobody_began_with_is_counted_by_place_and_type() {
+        let (ledger, _receiver) = ledger(&["a", "b", "c"]);
+        assert_eq!(ledger.take(&key("a"), 1).await, Turn::Yours);
+        ledger.close(&key("a"), Some("v1/Pod"), "a", Done::Created, true);
+        assert_eq!(ledger.take(&key("b"), 1).await, Turn::Yours);
+        let left = ledger.left();
+        assert_eq!(left.into_iter().collect::<Vec<_>>(), [((Some("shop".into()), "pods".into()), 1)]);
     }
 
     #[tokio::test]

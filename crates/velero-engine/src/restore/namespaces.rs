@@ -28,6 +28,7 @@ impl Run {
     /// Makes sure of all planned namespaces.
     pub(super) async fn restore_namespaces(&self) {
         stream::iter(&self.plan.namespaces)
+            .take_while(|_| std::future::ready(!self.is_halted()))
             .for_each_concurrent(AT_ONCE, |(target, original)| async move {
                 // Items of a namespace that cannot be used say so themselves.
                 let _ = self.ensure_namespace(original, target).await;

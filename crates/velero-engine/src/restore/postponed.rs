@@ -55,7 +55,7 @@ impl Run {
         let mut pause = FIRST_PAUSE;
         loop {
             let round = std::mem::take(&mut *lock(&self.postponed));
-            let out_of_time = Instant::now() >= deadline;
+            let out_of_time = self.is_halted() || Instant::now() >= deadline;
             if round.is_empty() && (out_of_time || !self.misses_namespaces()) {
                 return;
             }
@@ -67,7 +67,7 @@ impl Run {
             stream::iter(round).for_each_concurrent(ROWS, |postponed| self.try_again(postponed, begin)).await;
             let left = deadline.saturating_duration_since(Instant::now());
             if !lock(&self.postponed).is_empty() || self.misses_namespaces() {
-                tokio::time::sleep(pause.min(left)).await;
+                self.request.halt.run_until_cancelled(tokio::time::sleep(pause.min(left))).await;
                 pause = LONGEST_PAUSE.min(pause * 2);
             }
         }
@@ -76,7 +76,8 @@ impl Run {
     async fn try_again(&self, postponed: Postponed, begin: Instant) {
         let Postponed { item, row, mut trouble } = postponed;
         let waited = trouble.passing.patience(self.request.resource_timeout);
-        if begin.elapsed() >= waited {
+        if self.is_halted() || begin.elapsed() >= waited {
+            let waited = waited.min(begin.elapsed());
             let message = format!("{}; it was tried again for {waited:?} at the end of the restore", trouble.message);
             self.conclude(item, Err(Trouble { message, passing: Passing::Never, ..trouble }), row);
             return;

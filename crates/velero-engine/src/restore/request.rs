@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
 use velero_api::FeatureFlags;
 use velero_api::records::{BackupVolumeInfo, RestoreOperation, Snapshot};
 use velero_api::v1::{Backup, Restore};
@@ -52,4 +53,6 @@ pub struct RestoreRequest {
     pub limits: Limits,
     /// What volumes that are filled from copies need.
     pub copy_means: CopyMeans,
+    /// Cancelled when no further item is to be begun: what is at hand is finished, and the rest is told as not restored.
+    pub halt: CancellationToken,
 }

@@ -178,12 +178,33 @@ impl Run {
         self.restore_postponed().await;
         self.give_up_namespaces().await;
         self.volume_context().close();
+        self.tell_left();
+    }
+
+    /// Whether no further item is to be begun.
+    pub(super) fn is_halted(&self) -> bool {
+        self.request.halt.is_cancelled()
+    }
+
+    /// Tells what was not begun any more.
+    fn tell_left(&self) {
+        if !self.is_halted() {
+            return;
+        }
+        for ((namespace, resource), count) in self.ledger.left() {
+            let entry = self.journal.error().resource(&resource).namespace(namespace.as_deref());
+            entry.message(&format!("not restored, since the restore was ended before: {count} of {resource}"));
+        }
     }
 
     async fn restore_type(&self, step: &Step) {
+        if self.is_halted() {
+            return;
+        }
         let (count, resource) = (step.items.len(), &step.resource);
         self.journal.info().resource(resource).message(&format!("Restoring {count} items of {resource}"));
         stream::iter(step.items.iter().cloned())
+            .take_while(|_| std::future::ready(!self.is_halted()))
             .for_each_concurrent(ROWS, |item| self.restore_planned(&step.resource, item, self.next_row()))
             .await;
     }

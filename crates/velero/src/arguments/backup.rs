@@ -7,7 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use velero_api::GoDuration;
 
 use super::shared::{
-    DeleteArguments, DescribeArguments, DownloadArguments, GetArguments, LogsArguments, OutputArguments,
+    CancelArguments, DeleteArguments, DescribeArguments, DownloadArguments, GetArguments, LogsArguments,
+    OutputArguments,
 };
 use super::values::{KeyValues, OptionalBool, OrSelectors, StringList, parse_selector};
 
@@ -26,6 +27,8 @@ pub(crate) enum BackupCommand {
     ///
     /// Contents of persistent volume snapshots are not included.
     Download(BackupDownloadArguments),
+    /// Cancel backups that are not done: they end as Failed, and nothing of them stays but their log
+    Cancel(CancelArguments),
     /// Delete backups
     Delete(DeleteArguments),
 }
@@ -48,6 +51,11 @@ pub(crate) struct BackupCreateArguments {
     /// Wait for the operation to complete
     #[arg(short, long)]
     pub(crate) wait: bool,
+
+    /// Take the backup again, at most twice, should the server be interrupted while it runs; backups of schedules are
+    /// in any case
+    #[arg(long)]
+    pub(crate) retry_interrupted: bool,
 
     /// Create a backup from the template of an existing schedule; all other filters are ignored
     #[arg(long)]

@@ -43,8 +43,8 @@ pub(crate) use schedule::{ScheduleCommand, ScheduleCreateArguments, SchedulePaus
 pub(crate) use server::{ServerArguments, ServerCommand, ServerStatusArguments};
 pub(crate) use server_flags::FlagValue;
 pub(crate) use shared::{
-    DeleteArguments, DescribeArguments, DownloadArguments, GetArguments, ListArguments, LogsArguments, OutputArguments,
-    SelectArguments, StatusArguments,
+    CancelArguments, DeleteArguments, DescribeArguments, DownloadArguments, GetArguments, ListArguments, LogsArguments,
+    OutputArguments, SelectArguments, StatusArguments,
 };
 pub(crate) use uninstall::UninstallArguments;
 

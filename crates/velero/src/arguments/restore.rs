@@ -4,7 +4,9 @@ use clap::{ArgAction, Args, Subcommand};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use velero_api::GoDuration;
 
-use super::shared::{DeleteArguments, DescribeArguments, GetArguments, LogsArguments, OutputArguments};
+use super::shared::{
+    CancelArguments, DeleteArguments, DescribeArguments, GetArguments, LogsArguments, OutputArguments,
+};
 use super::values::{KeyValues, Mappings, OptionalBool, OrSelectors, StringList, parse_selector};
 
 /// The commands on restores.
@@ -18,6 +20,8 @@ pub(crate) enum RestoreCommand {
     Logs(LogsArguments),
     /// Describe restores
     Describe(DescribeArguments),
+    /// Cancel restores that are not done: what was restored stays, and the results say what was not
+    Cancel(CancelArguments),
     /// Delete restores
     Delete(DeleteArguments),
 }

@@ -71,6 +71,25 @@ pub(crate) struct DeleteArguments {
     pub(crate) confirm: bool,
 }
 
+/// A `cancel` command.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CancelArguments {
+    #[command(flatten)]
+    pub(crate) select: SelectArguments,
+
+    /// Do not ask before all, or all that match a selector, are cancelled; named ones are not asked about
+    #[arg(long)]
+    pub(crate) confirm: bool,
+
+    /// Wait until they have ended
+    #[arg(short, long)]
+    pub(crate) wait: bool,
+
+    /// With --wait, how long to wait for each
+    #[arg(long, default_value = "10m0s")]
+    pub(crate) timeout: GoDuration,
+}
+
 /// How files are fetched from the object store.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct DownloadArguments {

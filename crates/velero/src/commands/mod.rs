@@ -3,6 +3,7 @@
 mod backup;
 mod backup_location;
 mod bug;
+mod cancel;
 mod client_config;
 mod completion;
 mod debug;
@@ -23,6 +24,7 @@ mod version;
 mod wait;
 
 use anyhow::Result;
+use velero_api::v1::{Backup, Restore};
 
 use crate::arguments::{
     BackupCommand, BackupLocationCommand, ClientCommand, Command, CreateCommand, DeleteCommand, DescribeCommand,
@@ -81,6 +83,7 @@ async fn run_backup(command: BackupCommand, session: &Session) -> Result<()> {
         BackupCommand::Logs(arguments) => backup::logs(session, &arguments).await,
         BackupCommand::Describe(arguments) => backup::describe(session, &arguments).await,
         BackupCommand::Download(arguments) => backup::download(session, &arguments).await,
+        BackupCommand::Cancel(arguments) => cancel::cancel::<Backup>(session, &arguments).await,
         BackupCommand::Delete(arguments) => backup::delete(session, &arguments).await,
     }
 }
@@ -91,6 +94,7 @@ async fn run_restore(command: RestoreCommand, session: &Session) -> Result<()> {
         RestoreCommand::Get(arguments) => restore::get(session, &arguments).await,
         RestoreCommand::Logs(arguments) => restore::logs(session, &arguments).await,
         RestoreCommand::Describe(arguments) => restore::describe(session, &arguments).await,
+        RestoreCommand::Cancel(arguments) => cancel::cancel::<Restore>(session, &arguments).await,
         RestoreCommand::Delete(arguments) => restore::delete(session, &arguments).await,
     }
 }

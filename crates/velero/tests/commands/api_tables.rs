@@ -64,7 +64,7 @@ fn comparable(output: &[u8]) -> String {
 }
 
 /// Installs the custom resource definitions with the program under test.
-fn install_definitions(cluster: &TestCluster) {
+pub(crate) fn install_definitions(cluster: &TestCluster) {
     let output = ours(cluster, &["install", "--crds-only"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
 }

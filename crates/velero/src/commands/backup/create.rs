@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, anyhow, bail, ensure};
 use k8s_openapi::api::core::v1::TypedLocalObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use velero_api::annotations::RETRY_INTERRUPTED;
 use velero_api::labels;
 use velero_api::metadata;
 use velero_api::resource::VeleroResource;
@@ -41,7 +42,11 @@ pub(crate) async fn create(session: &Session, arguments: BackupCreateArguments) 
             Backup::new(session.namespace(), name, content_spec(&arguments.content)?)
         }
     };
-    let backup = with_metadata(backup, &arguments.content);
+    let mut backup = with_metadata(backup, &arguments.content);
+    if arguments.retry_interrupted {
+        let annotations = backup.metadata.annotations.get_or_insert_default();
+        annotations.insert(RETRY_INTERRUPTED.to_owned(), "true".to_owned());
+    }
     if print_instead_of_create(session.printer, &backup, &arguments.output)? {
         return Ok(());
     }

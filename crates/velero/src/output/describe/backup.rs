@@ -5,6 +5,7 @@ use velero_api::metadata;
 use velero_api::v1::{
     Backup, BackupPhase, DeleteBackupRequest, DeleteBackupRequestPhase, Ending, PodVolumeBackup, Stage,
 };
+use velero_rules::cancellation;
 
 use super::backup_spec::describe_spec;
 use super::describer::Describer;
@@ -54,6 +55,11 @@ fn describe_phase(describer: &mut Describer<'_>, backup: &Backup) {
         false => String::new(),
     };
     describer.field("Phase", format_args!("{shown}{hint}"));
+    // The original has no line for reasons; what a person asked for it does not know either.
+    let reason = &backup.status.failure_reason;
+    if cancellation::is_reason(reason) {
+        describer.field("Failure reason", style.red(reason));
+    }
     if *phase == BackupPhase::Queued {
         describer.field("Queue position", backup.status.queue_position);
     }

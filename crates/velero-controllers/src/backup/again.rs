@@ -1,0 +1,123 @@
+//! Takes a backup again whose server was interrupted while it ran.
+//!
+//! That it is to be taken again, and under which name, is written with its end, so that whoever comes next makes the one
+//! that replaces it; its name says whether that was done already.
+
+use velero_api::annotations::{
+    CANCEL_REQUESTED, CLEAN_UP_OWED, HOLDER_IDENTITY, OWED_HOOKS, RETRIED_AS, RETRY_INTERRUPTED, RETRY_NUMBER,
+    RETRY_OF, RETRY_OWED,
+};
+use velero_api::labels;
+use velero_api::metadata::{annotation, label, name, namespace};
+use velero_api::v1::{Backup, BackupPhase};
+use velero_rules::interrupted::{Interrupted, Retry};
+
+use crate::lifecycle::cancellation::requested;
+use crate::runtime::context::Context;
+use crate::runtime::error::{Error, Result};
+
+/// What an annotation says of one run and not of the next.
+const OF_THE_RUN: [&str; 8] =
+    [HOLDER_IDENTITY, OWED_HOOKS, CLEAN_UP_OWED, CANCEL_REQUESTED, RETRY_OWED, RETRIED_AS, RETRY_OF, RETRY_NUMBER];
+
+/// Notes on a backup whose server was interrupted that it is to be taken again, if it is.
+pub(crate) fn owe_retry(interrupted: &mut Backup) {
+    if let Some(Retry { name, .. }) = retry(interrupted) {
+        interrupted.metadata.annotations.get_or_insert_default().insert(RETRY_OWED.to_owned(), name);
+    }
+}
+
+/// Whether a backup is to be taken again.
+pub(super) fn owes_retry(backup: &Backup) -> bool {
+    *backup.status.phase() == BackupPhase::Failed && !annotation(backup, RETRY_OWED).is_empty()
+}
+
+/// Makes the backup that replaces an interrupted one, and notes that.
+pub(super) async fn take_again(context: &Context, backup: &Backup) -> Result<()> {
+    let mut settled = backup.clone();
+    let annotations = settled.metadata.annotations.get_or_insert_default();
+    annotations.remove(RETRY_OWED);
+    if let Some(retry) = retry(backup) {
+        match context.objects.create(&replacement(backup, &retry)).await {
+            // An earlier server was interrupted between making it and noting that.
+            Err(Error::Cluster(error)) if error.is_already_exists() => {}
+            created => drop(created?),
+        }
+        tracing::info!(backup = name(backup), again = retry.name, "The interrupted backup is taken again");
+        annotations.insert(RETRIED_AS.to_owned(), retry.name);
+    }
+    match context.objects.force(backup, &settled).await {
+        Err(Error::Cluster(error)) if error.is_not_found() => Ok(()),
+        written => written.map(drop),
+    }
+}
+
+fn retry(backup: &Backup) -> Option<Retry> {
+    let interrupted = Interrupted {
+        name: name(backup),
+        schedule: label(backup, labels::SCHEDULE_NAME),
+        wish: annotation(backup, RETRY_INTERRUPTED),
+        number: annotation(backup, RETRY_NUMBER),
+        is_unwanted: requested(backup).is_some() || backup.metadata.deletion_timestamp.is_some(),
+    };
+    interrupted.retry()
+}
+
+/// The backup that replaces an interrupted one: it takes the same, and says whom it replaces.
+fn replacement(backup: &Backup, retry: &Retry) -> Backup {
+    let mut replacement = Backup::new(namespace(backup), &retry.name, backup.spec.clone());
+    let metadata = &mut replacement.metadata;
+    metadata.labels.clone_from(&backup.metadata.labels);
+    metadata.owner_references.clone_from(&backup.metadata.owner_references);
+    let mut annotations = backup.metadata.annotations.clone().unwrap_or_default();
+    annotations.retain(|key, _| !OF_THE_RUN.contains(&key.as_str()));
+    annotations.insert(RETRY_OF.to_owned(), name(backup).to_owned());
+    annotations.insert(RETRY_NUMBER.to_owned(), retry.number.to_string());
+    metadata.annotations = Some(annotations);
+    replacement
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scheduled() -> Backup {
+        let mut backup = Backup::new("velero", "daily-1", Default::default());
+        backup.spec.included_namespaces = vec!["shop".to_owned()];
+        backup.status.phase = Some(BackupPhase::Failed);
+        backup.metadata.uid = Some("u".to_owned());
+        backup.metadata.labels = Some([(labels::SCHEDULE_NAME.to_owned(), "daily".to_owned())].into());
+        let notes = [("team", "a"), (CLEAN_UP_OWED, "files"), (OWED_HOOKS, "[]")];
+        backup.metadata.annotations = Some(notes.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+        backup
+    }
+
+    #[test]
+    fn what_replaces_an_interrupted_backup_takes_the_same_and_says_whom_it_replaces() {
+        let mut backup = scheduled();
+        owe_retry(&mut backup);
+        assert!(owes_retry(&backup));
+        assert_eq!(annotation(&backup, RETRY_OWED), "daily-1-retry-1");
+        let again = replacement(&backup, &retry(&backup).unwrap());
+        assert_eq!((name(&again), namespace(&again)), ("daily-1-retry-1", "velero"));
+        assert_eq!(again.spec, backup.spec);
+        assert_eq!(again.status, Default::default());
+        assert_eq!(label(&again, labels::SCHEDULE_NAME), "daily");
+        let notes = [("team", "a"), (RETRY_NUMBER, "1"), (RETRY_OF, "daily-1")];
+        let notes: std::collections::BTreeMap<_, _> =
+            notes.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        assert_eq!(again.metadata.annotations, Some(notes));
+        let second = retry(&again).unwrap();
+        assert_eq!(second.name, "daily-1-retry-2");
+        assert_eq!(retry(&replacement(&again, &second)), None, "twice is enough");
+    }
+
+    #[test]
+    fn what_somebody_cancelled_is_not_taken_again() {
+        let mut backup = scheduled();
+        let cancelled = (CANCEL_REQUESTED.to_owned(), "true".to_owned());
+        backup.metadata.annotations.as_mut().unwrap().extend([cancelled]);
+        owe_retry(&mut backup);
+        assert!(!owes_retry(&backup));
+    }
+}
