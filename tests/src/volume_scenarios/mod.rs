@@ -3,101 +3,28 @@
 //! A row has a namespace of its own. Rows with the same kind of backup share one backup, rows that are restored alike one
 //! restore; what became of a row is read by its namespace. It is told in lines, such as `copy web/data Completed`.
 
+mod afterwards;
+mod kinds;
 mod movement;
 mod opt_in;
 mod opt_out;
 mod outcome;
+mod owned;
 mod pods;
 mod policies;
 mod restored;
 mod stage;
 mod unusual;
+mod walk;
+mod ways;
 
-use serde_json::{Value, json};
+use serde_json::Value;
+use velero_testkit::Edition;
 
 pub use outcome::Lines;
 pub use stage::Stage;
-
-/// The types that are backed up.
-const TYPES: [&str; 6] = [
-    "pods",
-    "persistentvolumeclaims",
-    "persistentvolumes",
-    "volumesnapshots.snapshot.storage.k8s.io",
-    "volumesnapshotcontents.snapshot.storage.k8s.io",
-    "volumesnapshotclasses.snapshot.storage.k8s.io",
-];
-
-/// Which backup a row is part of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
-    /// Volumes are copied that a pod's annotation asks for.
-    Asked,
-    /// All volumes are copied but those that a pod's annotation excludes.
-    All,
-    /// A volume policy decides.
-    Policy,
-    /// The data of snapshots is moved.
-    Moved,
-}
-
-impl Way {
-    /// All of them, in the order they are gone.
-    pub const EVERY: [Self; 4] = [Self::Asked, Self::All, Self::Policy, Self::Moved];
-
-    /// The name of the backup.
-    pub fn name(self) -> String {
-        format!("{self:?}").to_lowercase()
-    }
-
-    /// What the backup is asked for: of so many namespaces, only the types that the rows are about.
-    fn spec(self) -> Value {
-        let mut spec = match self {
-            Self::Asked => json!({"snapshotVolumes": false}),
-            Self::All => json!({"defaultVolumesToFsBackup": true}),
-            Self::Policy => json!({"resourcePolicy": {"kind": "configmap", "name": policies::NAME}}),
-            Self::Moved => json!({"snapshotMoveData": true}),
-        };
-        spec["includedResources"] = json!(TYPES);
-        spec
-    }
-}
-
-/// How a row is restored, into another namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Again {
-    /// All of it.
-    Whole,
-    /// All of it once more, over what the first restore has made.
-    Twice,
-    /// Without volumes (`restorePVs: false`).
-    WithoutVolumes,
-    /// What has the label `app: web`.
-    Labelled,
-    /// Claims and volumes, no pods.
-    Claims,
-    /// Pods alone.
-    Pods,
-    /// Everything but claims.
-    WithoutClaims,
-}
-
-impl Again {
-    /// All of them, in the order they are done.
-    pub const EVERY: [Self; 7] =
-        [Self::Whole, Self::Twice, Self::WithoutVolumes, Self::Labelled, Self::Claims, Self::Pods, Self::WithoutClaims];
-
-    fn spec(self) -> Value {
-        match self {
-            Self::Whole | Self::Twice => json!({}),
-            Self::WithoutVolumes => json!({"restorePVs": false}),
-            Self::Labelled => json!({"labelSelector": {"matchLabels": {"app": "web"}}}),
-            Self::Claims => json!({"includedResources": ["persistentvolumeclaims", "persistentvolumes"]}),
-            Self::Pods => json!({"includedResources": ["pods"]}),
-            Self::WithoutClaims => json!({"excludedResources": ["persistentvolumeclaims", "persistentvolumes"]}),
-        }
-    }
-}
+pub use walk::Walk;
+pub use ways::{Again, Way};
 
 /// One row of the table.
 pub struct Row {
@@ -108,6 +35,10 @@ pub struct Row {
     objects: Vec<Value>,
     /// Pods that only fill claims: they are gone before the backup.
     fillers: Vec<&'static str>,
+    /// Claims that are deleted before the backup, and stay as long as pods use them.
+    going: Vec<&'static str>,
+    /// What messages about it say where the original does not name the namespace.
+    words: Vec<&'static str>,
     restore: Option<Restoring>,
     expected: Lines,
     ours: Option<Difference>,
@@ -129,12 +60,26 @@ struct Difference {
 
 impl Row {
     fn new(name: &'static str, way: Way, objects: Vec<Value>) -> Self {
-        Self { name, way, objects, fillers: Vec::new(), restore: None, expected: Lines::new(), ours: None }
+        let none = Vec::new;
+        let (fillers, going, words) = (none(), none(), none());
+        Self { name, way, objects, fillers, going, words, restore: None, expected: Lines::new(), ours: None }
     }
 
     /// These pods fill claims and are gone before the backup.
     fn without(mut self, fillers: &[&'static str]) -> Self {
         self.fillers = fillers.to_vec();
+        self
+    }
+
+    /// These claims are deleted before the backup; the pods that use them keep them.
+    fn deleting(mut self, claims: &[&'static str]) -> Self {
+        self.going = claims.to_vec();
+        self
+    }
+
+    /// Messages with these words are about this row, whether they name its namespace or not.
+    fn known_by(mut self, words: &[&'static str]) -> Self {
+        self.words = words.to_vec();
         self
     }
 
@@ -173,11 +118,32 @@ impl Row {
     pub fn difference(&self) -> Option<&'static str> {
         self.ours.as_ref().map(|difference| difference.reason)
     }
+
+    /// What must come of it with an edition.
+    fn expected_of(&self, edition: Edition) -> &Lines {
+        match &self.ours {
+            Some(difference) if edition != Edition::Peer => &difference.lines,
+            _ => &self.expected,
+        }
+    }
+
+    /// Its pods, with those that controllers make for it.
+    fn pods(&self) -> Vec<Value> {
+        self.objects.iter().filter_map(owned::pod_of).collect()
+    }
 }
 
 /// The table.
 pub fn rows() -> Vec<Row> {
-    let tables =
-        [opt_in::rows(), unusual::rows(), opt_out::rows(), policies::rows(), movement::rows(), restored::rows()];
+    let tables = [
+        opt_in::rows(),
+        kinds::rows(),
+        unusual::rows(),
+        owned::rows(),
+        opt_out::rows(),
+        policies::rows(),
+        movement::rows(),
+        restored::rows(),
+    ];
     tables.into_iter().flatten().collect()
 }

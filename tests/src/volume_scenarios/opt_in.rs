@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::pods::{
-    annotated, behind_others, claim, ephemeral, others, pending, pod, pod_with_claim, pod_with_scratch, succeeded, with,
+    NO_CLASS, annotated, behind_others, claim, claim_of, ephemeral, failed, labelled_claim, others, pending, pod,
+    pod_with_claim, pod_with_scratch, succeeded, with,
 };
 use super::{Again, Row, Way};
 use crate::volume_data::{claimed, empty_dir};
@@ -15,8 +16,11 @@ const SKIPPED: &[&str] = &["backup Completed", "backup warns", "claim data: skip
 /// The same with ours: what was asked for and not done is an error.
 const LOST: &[&str] = &["backup PartiallyFailed", "claim data: skipped"];
 const NOT_SAVED: &str = "a volume that is asked for and not saved is an error, not a warning";
-const UNKNOWN: &str = "a volume that is asked for and not there is a warning, not a line of the log";
-const WITHOUT_DATA: &str = "who asks for a volume that is never copied is warned";
+const UNKNOWN: &str = "a volume that is asked for and not there is an error, not a line of the log";
+const WITHOUT_DATA: &str = "a volume that is asked for and never copied is an error";
+/// A claim of a generic ephemeral volume.
+const EPHEMERAL: &str =
+    "the claim of a generic ephemeral volume is found; the original looks for a folder of the volume's name";
 
 /// Lines and further ones.
 fn and<'a>(lines: &[&'a str], further: &[&'a str]) -> Vec<&'a str> {
@@ -24,7 +28,7 @@ fn and<'a>(lines: &[&'a str], further: &[&'a str]) -> Vec<&'a str> {
 }
 
 pub(super) fn rows() -> Vec<Row> {
-    [data(), without_data(), states(), excluded()].into_iter().flatten().collect()
+    [data(), without_data(), states(), shared(), selected(), excluded()].into_iter().flatten().collect()
 }
 
 fn row(name: &'static str, objects: Vec<Value>) -> Row {
@@ -76,7 +80,7 @@ fn without_data() -> Vec<Row> {
         let asked = volume["name"].as_str().unwrap_or_default().to_owned();
         let mut objects = behind_others();
         objects.push(pod("web", &asked, &[volume]));
-        row(name, objects).gives(&["backup Completed"]).but_ours(WITHOUT_DATA, &["backup Completed", "backup warns"])
+        row(name, objects).gives(&["backup Completed"]).but_ours(WITHOUT_DATA, &["backup PartiallyFailed"])
     };
     names.into_iter().zip(others()).map(of_kind).collect()
 }
@@ -89,8 +93,7 @@ fn states() -> Vec<Row> {
             .but_ours(
                 UNKNOWN,
                 &[
-                    "backup Completed",
-                    "backup warns",
+                    "backup PartiallyFailed",
                     "copy web/scratch Completed",
                     "volume web/scratch: PodVolumeBackup succeeded",
                 ],
@@ -104,28 +107,75 @@ fn states() -> Vec<Row> {
         row("asked-pending", vec![claim("data"), pending(pod_with_claim("web", "data"))])
             .gives(SKIPPED)
             .but_ours(NOT_SAVED, LOST),
-        row("asked-succeeded", vec![claim("data"), succeeded(pod_with_claim("web", "data"))]).gives(SKIPPED),
-        row("asked-shared", vec![claim("data"), pod_with_claim("web", "data"), pod_with_claim("other", "data")])
-            .restored(Again::Whole)
-            .gives(&[
-                "backup Completed",
-                "copy other/data Completed",
-                "claim data: PodVolumeBackup succeeded",
-                "restore Completed",
-                "web/data same",
-                "other/data same",
-            ]),
+        row("asked-succeeded", vec![claim("data"), succeeded(pod_with_claim("web", "data"))])
+            .gives(SKIPPED)
+            .but_ours(NOT_SAVED, LOST),
+        row("asked-failed", vec![claim("data"), failed(pod_with_claim("web", "data"))])
+            .gives(SKIPPED)
+            .but_ours(NOT_SAVED, LOST),
+        row("asked-succeeded-scratch", vec![succeeded(pod_with_scratch("web", "scratch"))])
+            .gives(&["backup Completed", "backup warns"])
+            .but_ours(NOT_SAVED, &["backup PartiallyFailed"]),
+        row("asked-unbound", vec![claim_of("data", NO_CLASS), pending(pod_with_claim("web", "data"))])
+            .gives(&["backup Completed", "backup warns"])
+            .but_ours(NOT_SAVED, &["backup PartiallyFailed"]),
         row("asked-ephemeral", vec![pod("web", "data", &[ephemeral("data")])])
+            .restored(Again::Whole)
             .gives(&[
                 "backup PartiallyFailed",
                 "copy web/data Failed",
                 "claim web-data: skipped",
                 "volume web/data: PodVolumeBackup failed",
+                "restore Completed",
+                "web is Pending",
             ])
             .but_ours(
-                "the claim of a generic ephemeral volume is found; the original looks for a folder of the volume's name",
-                &["backup Completed", "copy web/data Completed", "claim web-data: PodVolumeBackup succeeded"],
+                EPHEMERAL,
+                &[
+                    "backup Completed",
+                    "copy web/data Completed",
+                    "claim web-data: PodVolumeBackup succeeded",
+                    "restore Completed",
+                    "web/data same",
+                ],
             ),
+    ]
+}
+
+/// A claim that several pods use.
+fn shared() -> Vec<Row> {
+    let copied_by_other = ["backup Completed", "copy other/data Completed", "claim data: PodVolumeBackup succeeded"];
+    vec![
+        row("asked-shared", vec![claim("data"), pod_with_claim("web", "data"), pod_with_claim("other", "data")])
+            .restored(Again::Whole)
+            .gives(&and(&copied_by_other, &["restore Completed", "web/data same", "other/data same"])),
+        row("asked-by-one-of-two", vec![claim("data"), pod_with_claim("web", "data"), pod_with_claim("other", "")])
+            .restored(Again::Whole)
+            .gives(&and(COPIED_CLAIM, &["restore Completed", "web/data same", "other/data same"])),
+        row(
+            "asked-beside-pending",
+            vec![claim("data"), pod_with_claim("web", "data"), pending(pod_with_claim("other", "data"))],
+        )
+        .gives(&and(COPIED_CLAIM, &["backup warns"]))
+        .but_ours("a claim that a running pod has copied is saved, whatever other pods do", COPIED_CLAIM),
+    ]
+}
+
+/// Pods and claims of which a backup takes a part.
+fn selected() -> Vec<Row> {
+    let row = |name, objects| Row::new(name, Way::Labelled, objects);
+    let labelled = || labelled_claim("data", "app", "web");
+    vec![
+        row("selected-both", vec![labelled(), pod_with_claim("web", "data")])
+            .restored(Again::Whole)
+            .gives(&and(COPIED_CLAIM, &["restore Completed", "web/data same"])),
+        row("selected-pod", vec![claim("data"), pod_with_claim("web", "data")])
+            .restored(Again::Whole)
+            .gives(&and(COPIED_CLAIM, &["restore Completed", "web/data same"])),
+        row("selected-claim", vec![labelled(), pod_with_claim("other", "data")])
+            .gives(&["backup Completed", "claim data: skipped"])
+            .but_ours(NOT_SAVED, LOST),
+        row("selected-none", vec![claim("data"), pod_with_claim("other", "data")]).gives(&["backup Completed"]),
     ]
 }
 
@@ -140,7 +190,8 @@ fn excluded() -> Vec<Row> {
                 with(pod, &format!("/metadata/labels/{excluded}"), json!("true"))
             }],
         )
-        .gives(&["backup Completed", "claim data: skipped"]),
+        .gives(&["backup Completed", "claim data: skipped"])
+        .but_ours(NOT_SAVED, LOST),
         row(
             "asked-excluded-claim",
             vec![
@@ -148,7 +199,7 @@ fn excluded() -> Vec<Row> {
                 pod_with_claim("web", "data"),
             ],
         )
-        .gives(COPIED_CLAIM),
+        .gives(&["backup Completed", "copy web/data Completed"]),
         row(
             "asked-and-excluded",
             vec![claim("data"), {

@@ -1,7 +1,9 @@
 //! Backups that copy all volumes but the excluded ones.
 
+use serde_json::json;
+
 use super::pods::{
-    annotated, behind_others, claim, ephemeral, others, pending, pod, pod_with_claim, pod_with_scratch, succeeded,
+    annotated, behind_others, claim, ephemeral, others, pending, pod, pod_with_claim, pod_with_scratch, succeeded, with,
 };
 use super::{Again, Row, Way};
 use crate::volume_data::{claimed, empty_dir};
@@ -38,11 +40,26 @@ pub(super) fn rows() -> Vec<Row> {
                 "a volume that is asked for and not saved is an error, not a warning",
                 &["backup PartiallyFailed", "claim data: skipped"],
             ),
-        row("all-succeeded", vec![claim("data"), succeeded(pod_with_claim("web", ""))]).gives(&[
-            "backup Completed",
-            "backup warns",
-            "claim data: skipped",
-        ]),
+        row("all-succeeded", vec![claim("data"), succeeded(pod_with_claim("web", ""))])
+            .gives(&["backup Completed", "backup warns", "claim data: skipped"])
+            .but_ours(
+                "a claim whose data is nowhere in a backup of all volumes is an error",
+                &["backup PartiallyFailed", "claim data: skipped"],
+            ),
+        row("all-succeeded-scratch", vec![succeeded(pod_with_scratch("web", ""))])
+            .gives(&["backup Completed", "backup warns"]),
+        row("all-not-mounted", vec![with(pod_with_scratch("web", ""), "/spec/containers/0/volumeMounts", json!([]))])
+            .gives(&["backup Completed", "backup warns"]),
+        row("all-excluded-by-one", vec![
+            claim("data"),
+            annotated(pod_with_claim("other", ""), EXCLUDES, "data"),
+            pod_with_claim("web", ""),
+        ])
+        .gives(&COPIED_CLAIM),
+        row("all-but-both", vec![claim("data"), annotated(both(), EXCLUDES, "data,scratch")])
+            .gives(&["backup Completed", "claim data: CSISnapshot succeeded"]),
+        row("all-asked-one", vec![claim("data"), annotated(both(), "backup.velero.io/backup-volumes", "scratch")])
+            .gives(&[&COPIED_CLAIM[..], &SCRATCH[..]].concat()),
         row("all-ephemeral", vec![pod("web", "", &[ephemeral("data")])])
             .gives(&[
                 "backup PartiallyFailed",
@@ -57,5 +74,27 @@ pub(super) fn rows() -> Vec<Row> {
         row("all-without-pod", vec![claim("data"), pod_with_claim("filler", "")])
             .without(&["filler"])
             .gives(&["backup Completed", "claim data: CSISnapshot succeeded"]),
+        Row::new("pods-alone", Way::Pods, vec![claim("data"), both()])
+            .gives(&[&["backup Completed"], &SCRATCH[..]].concat()),
+        Row::new("pods-alone-asked", Way::Pods, vec![claim("data"), {
+            annotated(both(), "backup.velero.io/backup-volumes", "data,scratch")
+        }])
+        .gives(&[&["backup Completed"], &SCRATCH[..]].concat())
+        .but_ours(
+            "who asks for a volume whose claim is no part of the backup is warned",
+            &[&["backup Completed", "backup warns"], &SCRATCH[..]].concat(),
+        ),
+        Row::new("all-moved", Way::AllMoved, vec![claim("data"), both()])
+            .gives(&[&COPIED_CLAIM[..], &SCRATCH[..]].concat()),
+        Row::new("all-moved-but-claim", Way::AllMoved, vec![claim("data"), annotated(both(), EXCLUDES, "data")])
+            .restored(Again::Whole)
+            .gives(
+                &[
+                    &["backup Completed", "claim data: CSISnapshot moved succeeded"],
+                    &SCRATCH[..],
+                    &["restore Completed", "web/data same", "web/scratch same"],
+                ]
+                .concat(),
+            ),
     ]
 }

@@ -10,6 +10,7 @@ use velero_testkit::VeleroServer;
 use velero_testkit::machine::Machine;
 use velero_testkit::parts::BUCKET;
 
+use super::owned;
 use crate::{backups, volume_data};
 
 /// What became of a row, in short lines.
@@ -17,7 +18,7 @@ pub type Lines = BTreeSet<String>;
 
 /// Prints what lies in the volumes of a pod, a line a name.
 const PICTURE: &str = r#"cd /volumes && find . -mindepth 2 ! -path '*/.velero*' | sort | while read -r file; do
-if test -h "$file"; then echo "$file|$(readlink "$file")"; elif test -d "$file"; then echo "$file|$(stat -c %f:%u:%g "$file")"
+if test -h "$file"; then echo "$file|$(readlink "$file")"; elif test ! -f "$file"; then echo "$file|$(stat -c %f:%u:%g "$file")"
 else echo "$file|$(stat -c %f:%u:%g:%s:%Y "$file")|$(sha256sum < "$file")"; fi; done"#;
 
 /// What lies in the volumes of a pod: for each volume, what is known of each name.
@@ -25,7 +26,8 @@ pub(super) type Picture = BTreeMap<String, BTreeMap<String, String>>;
 
 /// Looks into the volumes of a running pod.
 pub(super) fn picture(machine: &Machine, namespace: &str, pod: &str) -> Result<Picture> {
-    let told = machine.kubectl(&["-n", namespace, "exec", pod, "--", "sh", "-c", PICTURE])?;
+    let found = owned::find(machine, namespace, pod)?["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let told = machine.kubectl(&["-n", namespace, "exec", &found, "--", "sh", "-c", PICTURE])?;
     let mut picture = Picture::new();
     for line in told.lines() {
         let (path, known) = line.split_once('|').with_context(|| format!("{namespace}/{pod} has {line:?}"))?;
@@ -64,6 +66,12 @@ pub(super) fn file(server: &VeleroServer, key: &str) -> Result<Value> {
     Ok(serde_json::from_str(&text)?)
 }
 
+/// What messages are about: a namespace, which they name, or words that only it has.
+pub(super) struct Place {
+    pub(super) namespace: String,
+    pub(super) words: Vec<&'static str>,
+}
+
 /// The messages of a results file that are about a namespace, and those about none of the namespaces.
 pub(super) struct Messages {
     by_namespace: BTreeMap<String, Vec<String>>,
@@ -73,25 +81,26 @@ pub(super) struct Messages {
 
 impl Messages {
     /// Reads one severity of a results file.
-    pub(super) fn of(results: &Value, severity: &str, namespaces: &[String]) -> Self {
+    pub(super) fn of(results: &Value, severity: &str, places: &[Place]) -> Self {
         let mut sorted = Self { by_namespace: BTreeMap::new(), others: Vec::new() };
         let of_severity = &results[severity];
         for (namespace, texts) in of_severity["namespaces"].as_object().into_iter().flatten() {
-            sorted.sort(Some(namespace), texts, namespaces);
+            sorted.sort(Some(namespace), texts, places);
         }
         for place in ["velero", "cluster"] {
-            sorted.sort(None, &of_severity[place], namespaces);
+            sorted.sort(None, &of_severity[place], places);
         }
         sorted
     }
 
-    fn sort(&mut self, namespace: Option<&str>, texts: &Value, namespaces: &[String]) {
+    fn sort(&mut self, namespace: Option<&str>, texts: &Value, places: &[Place]) {
         let separates = |c: char| !(c.is_ascii_alphanumeric() || c == '-');
         for text in texts.as_array().into_iter().flatten() {
             let text = text.as_str().map_or_else(|| text.to_string(), str::to_owned);
-            let mut words = text.split(separates).chain(namespace);
-            let about = words.find(|word| namespaces.iter().any(|namespace| namespace == word)).map(str::to_owned);
-            match about {
+            let names = |place: &&Place| text.split(separates).chain(namespace).any(|word| word == place.namespace);
+            let has_words = |place: &&Place| place.words.iter().any(|words| text.contains(words));
+            let about = places.iter().find(names).or_else(|| places.iter().find(has_words));
+            match about.map(|place| place.namespace.clone()) {
                 Some(namespace) => self.by_namespace.entry(namespace).or_default().push(text),
                 None => self.others.push(text),
             }
@@ -111,10 +120,20 @@ pub(super) fn copies(server: &VeleroServer, backup: &str, namespace: &str) -> Re
     Ok(here
         .map(|copy| {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let (pod, volume) = (text(&copy["spec"]["pod"]["name"]), text(&copy["spec"]["volume"]));
+            let pod = owned::short_name(copy["spec"]["pod"]["name"].as_str().unwrap_or_default());
+            let volume = text(&copy["spec"]["volume"]);
             format!("copy {pod}/{volume} {}", text(&copy["status"]["phase"]))
         })
         .collect())
+}
+
+/// The volumes of pods in a namespace that a restore did not fill. The original does not say whose they are.
+pub(super) fn failed_fillings(server: &VeleroServer, restore: &str, namespace: &str) -> Result<Vec<String>> {
+    let fillings = volume_data::movers(server, "podvolumerestores", "velero.io/restore-name", restore)?;
+    let has_failed = |filling: &&Value| {
+        filling["spec"]["pod"]["namespace"] == namespace && filling["status"]["phase"] != "Completed"
+    };
+    Ok(fillings.iter().filter(has_failed).map(|filling| filling["status"].to_string()).collect())
 }
 
 /// What the volume information of a backup says of a namespace: `claim data: PodVolumeBackup succeeded`.
@@ -125,7 +144,7 @@ pub(super) fn volumes(information: &Value, namespace: &str) -> Lines {
         let copy = &entry["pvbInfo"];
         let what = match (entry["pvcNamespace"] == namespace, copy["podNamespace"] == namespace) {
             (true, _) => format!("claim {}", text(&entry["pvcName"])),
-            (_, true) => format!("volume {}/{}", text(&copy["podName"]), text(&copy["volumeName"])),
+            (_, true) => format!("volume {}/{}", owned::short_name(&text(&copy["podName"])), text(&copy["volumeName"])),
             _ => return None,
         };
         let mut words = vec![text(&entry["backupMethod"]), text(&entry["result"])];

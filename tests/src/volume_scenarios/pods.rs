@@ -15,6 +15,9 @@ pub(super) const NO_CLASS: &str = "nobody";
 /// The label that says which state a pod stays in, where that is not Running.
 pub(super) const STATE: &str = "state";
 
+/// Where volumes with data are mounted.
+pub(super) const DATA_FOLDER: &str = "/volumes/";
+
 /// Fills what can be written to, once.
 const FILL: &str = r#"for volume in /volumes/*; do test -e "$volume/stamp" || test ! -w "$volume" || {
 cd "$volume" && mkdir -p deep/er && echo hello > deep/er/hello && head -c 3000 /dev/urandom > random
@@ -44,6 +47,12 @@ fn mount(volume: &Value) -> Value {
 /// Whether a volume holds data of its own.
 pub(super) fn is_data(volume: &Value) -> bool {
     ["persistentVolumeClaim", "emptyDir", "ephemeral"].iter().any(|kind| volume.get(kind).is_some())
+}
+
+/// The pod, which does that instead of filling its volumes.
+pub(super) fn script(pod: Value, script: &str) -> Value {
+    let text = format!("{script}; touch /tmp/ready; sleep 100000");
+    with(pod, "/spec/containers/0/command", json!(["sh", "-c", text]))
 }
 
 /// A pod with the claim `data` as its volume `data`.
@@ -96,6 +105,12 @@ pub(super) fn succeeded(pod: Value) -> Value {
     let pod = with(pod, "/spec/containers/0/command", json!(["sh", "-c", FILL]));
     let pod = with(pod, "/spec/containers/0/startupProbe", Value::Null);
     with(pod, "/metadata/labels/state", json!("Succeeded"))
+}
+
+/// The pod, which fails once it has filled its volumes.
+pub(super) fn failed(pod: Value) -> Value {
+    let pod = with(succeeded(pod), "/spec/containers/0/command", json!(["sh", "-c", format!("{FILL}; exit 1")]));
+    with(pod, "/metadata/labels/state", json!("Failed"))
 }
 
 /// The pod with an annotation.

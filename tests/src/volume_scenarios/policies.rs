@@ -2,12 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::pods::{OTHER_CLASS, claim, claim_of, labelled_claim, pending, pod, pod_with_claim, pod_with_scratch, with};
+use super::pods::{
+    NO_CLASS, OTHER_CLASS, annotated, claim, claim_of, labelled_claim, pending, pod, pod_with_claim, pod_with_scratch,
+    with,
+};
 use super::{Again, Row, Way};
 use crate::volume_data::{claimed, empty_dir};
 
 /// The name of the ConfigMap with the policy.
 pub(super) const NAME: &str = "volume-scenarios";
+
+const NOT_SAVED: &str = "a volume that a policy wants to be copied and that is not saved is an error";
 
 /// The first rule that matches decides.
 const POLICY: &str = r#"
@@ -27,6 +32,8 @@ volumePolicies:
   action: {type: snapshot}
 - conditions: {pvcLabels: {way: custom}}
   action: {type: custom}
+- conditions: {pvcPhase: [Pending]}
+  action: {type: skip}
 - conditions: {volumeTypes: [emptyDir, configMap]}
   action: {type: fs-backup}
 "#;
@@ -42,6 +49,7 @@ pub(super) fn rows() -> Vec<Row> {
     let large = with(claim("data"), "/spec/resources/requests/storage", json!("15Mi"));
     let way = |way: &str| labelled_claim("data", "way", way);
     let skipped = ["backup Completed", "claim data: skipped"];
+    let lost = ["backup PartiallyFailed", "claim data: skipped"];
     let copied = ["backup Completed", "copy web/data Completed", "claim data: PodVolumeBackup succeeded"];
     let snapshotted = ["backup Completed", "claim data: CSISnapshot succeeded"];
     let map = json!({"name": "map", "configMap": {"name": "settings"}});
@@ -63,8 +71,17 @@ pub(super) fn rows() -> Vec<Row> {
         row("policy-copies-map", vec![settings, pod("web", "", &[map])]).gives(&["backup Completed"]),
         row("policy-copies-without-pod", vec![way("copy"), pod_with_claim("filler", "")])
             .without(&["filler"])
-            .gives(&skipped),
-        row("policy-copies-pending", vec![way("copy"), pending(web())]).gives(&skipped),
+            .gives(&skipped)
+            .but_ours(NOT_SAVED, &lost),
+        row("policy-copies-pending", vec![way("copy"), pending(web())])
+            .gives(&["backup Completed", "backup warns", "claim data: skipped"])
+            .but_ours(NOT_SAVED, &lost),
+        row("policy-skips-unbound", vec![claim_of("data", NO_CLASS)]).gives(&["backup Completed"]),
+        row(
+            "policy-copies-but-excluded",
+            vec![way("copy"), { annotated(web(), "backup.velero.io/backup-volumes-excludes", "data") }],
+        )
+        .gives(&copied),
         row("policy-snapshots", vec![way("snapshot"), web()])
             .restored(Again::Whole)
             .gives(&[&snapshotted[..], &["restore Completed", "web/data same"]].concat()),
@@ -78,5 +95,9 @@ pub(super) fn rows() -> Vec<Row> {
         .gives(
             &[&copied[..], &["copy web/scratch Completed", "volume web/scratch: PodVolumeBackup succeeded"]].concat(),
         ),
+        Row::new("policy-moves", Way::PolicyMoved, vec![way("snapshot"), web()])
+            .gives(&["backup Completed", "claim data: CSISnapshot moved succeeded"]),
+        Row::new("policy-copies-not-moves", Way::PolicyMoved, vec![way("copy"), web()]).gives(&copied),
+        Row::new("policy-skips-not-moves", Way::PolicyMoved, vec![way("none"), web()]).gives(&skipped),
     ]
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::pods::{annotated, claim, pod, pod_with_claim, pod_with_scratch, with};
+use super::pods::{annotated, claim, pod, pod_with_claim, pod_with_scratch, script, with};
 use super::{Again, Row, Way};
 use crate::volume_data::{claimed, empty_dir};
 
@@ -32,27 +32,43 @@ pub(super) fn rows() -> Vec<Row> {
     rows
 }
 
+/// The namespace that the hooks of the backup itself are for.
+const HOOKED: &str = "hook-of-backup";
+
+/// The hooks of the backup of rows that ask.
+pub(super) fn hooks_of_backup() -> Value {
+    let exec = |command: &str| json!([{"exec": {"container": "web", "command": ["sh", "-c", command]}}]);
+    json!({"resources": [{
+        "name": "around", "includedNamespaces": [HOOKED], "includedResources": ["pods"],
+        "pre": exec("echo by-backup > /volumes/data/by-backup"), "post": exec("rm /volumes/data/by-backup"),
+    }]})
+}
+
 fn hooks() -> Vec<Row> {
     let pod = || pod_with_claim("web", "data");
     let around = post_hook(pre_hook(pod(), "echo by-hook > /volumes/data/by-hook"), "rm /volumes/data/by-hook");
-    let failing = |on_error: &str| annotated(pre_hook(pod(), "exit 3"), "pre.hook.backup.velero.io/on-error", on_error);
+    let failing = |command: &str, on_error: &str| {
+        annotated(pre_hook(pod(), command), "pre.hook.backup.velero.io/on-error", on_error)
+    };
     let failed = |lines: &[&'static str]| [&["backup PartiallyFailed"], lines].concat();
     let copied = ["copy web/data Completed", "claim data: PodVolumeBackup succeeded"];
     vec![
         comes_back("hook-around", vec![claim("data"), around], COPIED_CLAIM, &["web/data plus by-hook"]),
-        Row::new("hook-fails", Way::Asked, vec![claim("data"), failing("Fail")])
+        // The original does not say which pod a hook has failed in, but how it ended.
+        Row::new("hook-fails", Way::Asked, vec![claim("data"), failing("exit 31", "Fail")])
+            .known_by(&["exit code 31"])
             .gives(&failed(&["claim data: skipped"])),
-        Row::new("hook-fails-goes-on", Way::Asked, vec![claim("data"), failing("Continue")]).gives(&failed(&copied)),
-        Row::new("hook-fails-after", Way::Asked, vec![claim("data"), post_hook(pod(), "exit 3")])
+        Row::new("hook-fails-goes-on", Way::Asked, vec![claim("data"), failing("exit 32", "Continue")])
+            .known_by(&["exit code 32"])
             .gives(&failed(&copied)),
+        Row::new("hook-fails-after", Way::Asked, vec![claim("data"), post_hook(pod(), "exit 33")])
+            .known_by(&["exit code 33"])
+            .gives(&failed(&copied)),
+        comes_back(HOOKED, vec![claim("data"), pod()], COPIED_CLAIM, &["web/data plus by-backup"]),
     ]
 }
 
 fn files() -> Vec<Row> {
-    let script = |pod: Value, script: &str| {
-        let text = format!("{script}; touch /tmp/ready; sleep 100000");
-        with(pod, "/spec/containers/0/command", json!(["sh", "-c", text]))
-    };
     let unreadable = script(
         pod_with_scratch("web", "scratch"),
         "cd /volumes/scratch; test -e random || { head -c 3000 /dev/urandom > random; chmod 0 random; mkdir shut; chmod 0 shut; }",
@@ -60,8 +76,13 @@ fn files() -> Vec<Row> {
     let odd = script(
         pod_with_scratch("web", "scratch"),
         "cd /volumes/scratch; test -e random || { head -c 3000 /dev/urandom > random; ln -s /nowhere dangling; chmod 06755 random; \
+         ln random hard; touch -d '2001-02-03 04:05:06' \"$(head -c 255 /dev/zero | tr '\\0' x)\"; \
          printf x > \"$(printf 'new\\tline')\"; : > nothing; chown 1234:5678 nothing; dd if=/dev/zero of=hole bs=1 count=1 seek=3000000 \
          2>/dev/null; }",
+    );
+    let pipe = script(
+        pod_with_scratch("web", "scratch"),
+        "cd /volumes/scratch; test -e random || { head -c 3000 /dev/urandom > random; mkfifo pipe; }",
     );
     let mut read_only = pod("web", "data", &[claimed("data", "data")]);
     let filler = read_only["spec"]["containers"][0].clone();
@@ -78,6 +99,7 @@ fn files() -> Vec<Row> {
             .gives(&[&COPIED_SCRATCH[..], &["restore Completed", "web/scratch same"]].concat()),
         comes_back("file-without-mode", vec![unreadable], COPIED_SCRATCH, &["web/scratch same"]),
         comes_back("files-that-are-odd", vec![odd], COPIED_SCRATCH, &["web/scratch same"]),
+        comes_back("pipe-among-files", vec![pipe], COPIED_SCRATCH, &["web/scratch minus pipe"]),
         comes_back("mounted-read-only", vec![claim("data"), read_only], COPIED_CLAIM, &["web/data same"]),
     ]
 }

@@ -31,7 +31,7 @@ use super::{RestoreError, RestoreRequest};
 use crate::Journal;
 pub(super) use crate::lock;
 use crate::recorder::started;
-use crate::volumes::{CLAIMS, RestoreContext, RestoreVolumes, VOLUMES, VolumeRestorer};
+use crate::volumes::{RestoreContext, RestoreVolumes, VolumeRestorer};
 
 /// The most items of a type that are worked on at the same time; how many requests go out is up to [`Pace`].
 pub(super) const ROWS: usize = 128;
@@ -98,15 +98,12 @@ impl Run {
             let selector = action.applies_to().await?;
             actions.push(velero_plugin::resolve(action.name(), Arc::clone(action), &selector, &discovery)?);
         }
-        let mut volumes = RestoreVolumes::new(
+        let volumes = RestoreVolumes::new(
             std::mem::take(&mut request.volumes),
             std::mem::take(&mut request.snapshots),
             &request.restore.spec,
             &request.features,
         );
-        if !selection.takes_type(CLAIMS) || !selection.takes_type(VOLUMES) {
-            volumes.leave_copies();
-        }
         let copies = volumes.copies();
         request.actions.restore_item().iter().for_each(|action| action.fills_volumes(&copies));
         Ok(Self {

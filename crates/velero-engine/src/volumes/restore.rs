@@ -83,11 +83,6 @@ impl RestoreVolumes {
         }
     }
 
-    /// Fills no volumes from copies: the restore leaves volumes or claims out.
-    pub(crate) fn leave_copies(&mut self) {
-        self.notes.wishes.restore_copies = false;
-    }
-
     /// The copies of volumes of pods that the restore puts back.
     pub(crate) fn copies(&self) -> Vec<PodVolumeInfo> {
         let wanted = self.notes.infos.all().filter(|_| self.notes.wishes.restore_copies);

@@ -230,8 +230,8 @@ fn a_copy_in_a_kopia_repository_is_left_to_the_pod_that_brings_it_back() {
     failed.result = Some(velero_api::records::VolumeResult::Failed);
     let failed = of_original(vec![failed]).handle(&mut volume("Retain"));
     assert_eq!(failed, VolumeVerdict::AnewWithData("no copy, for that of the backup failed"));
-    let mut unwanted = of_original(infos());
-    unwanted.leave_copies();
+    let spec = RestoreSpec { restore_pvs: Some(false), ..RestoreSpec::default() };
+    let unwanted = RestoreVolumes::new(infos(), Vec::new(), &spec, &FeatureFlags::default());
     assert_eq!(unwanted.handle(&mut volume("Retain")), VolumeVerdict::Anew);
-    assert!(unwanted.copies().is_empty() && unwanted.left_of_pod("shop", "web").is_empty(), "the claims are left out");
+    assert!(unwanted.copies().is_empty() && unwanted.left_of_pod("shop", "web").is_empty(), "no data is wanted");
 }

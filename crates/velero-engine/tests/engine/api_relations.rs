@@ -326,7 +326,7 @@ fn without_node_agents_data_that_pods_ask_for_is_an_error_of_each_volume_also_wi
         assert!(!taken.has(&format!("resources/persistentvolumes/cluster/{volume}.json")));
         let results = taken.journal.results();
         let errors = results.errors.namespaces[&scene.namespace].clone();
-        assert_eq!((errors.len(), results.errors.len()), (3, 3), "{errors:?}");
+        assert_eq!((errors.len(), results.errors.len()), (4, 4), "{errors:?}");
         for (volume, pod, remedy) in [
             ("cache", "waits", "the pod is Pending"),
             ("cache", "web", "take the volume out of that annotation"),
@@ -336,8 +336,7 @@ fn without_node_agents_data_that_pods_ask_for_is_an_error_of_each_volume_also_wi
             let error = errors.iter().find(|error| error.contains(&said));
             assert!(error.is_some_and(|error| error.contains(remedy)), "{said}, {remedy}: {errors:?}");
         }
-        let warnings = results.warnings.namespaces[&scene.namespace].clone();
-        assert!(warnings.iter().any(|warning| warning.contains("typo")), "{warnings:?}");
+        assert!(errors.iter().any(|error| error.contains("names volume typo")), "{errors:?}");
         remove_volume(&scene, "shared", &volume).await;
     });
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod api_admission;
+mod api_asked_volumes;
 mod api_lost_answers;
 mod api_relations;
 mod api_restore;

@@ -15,6 +15,8 @@ use crate::resource_policies::{VolumeActionType, VolumeData};
 
 /// The types of volumes that are made of something else, or that no other pod can look into.
 const NEVER_COPIED: [&str; 6] = ["hostPath", "secret", "configMap", "projected", "downwardAPI", "image"];
+/// The type of volumes whose claim is made for the pod.
+const EPHEMERAL: &str = "ephemeral";
 /// How the volume was named in which pods of old had the token of their service account.
 const TOKEN_PREFIX: &str = "default-token";
 
@@ -26,7 +28,7 @@ pub enum PodVolumeDecision {
     /// It is copied through the file system of the pod.
     Copy(AskedBy),
     /// A copy is asked for, but the volume cannot be copied as it is.
-    CannotCopy(Obstacle),
+    CannotCopy(AskedBy, Obstacle),
 }
 
 /// Who asks for a copy.
@@ -75,6 +77,8 @@ pub enum Obstacle {
     Block,
     /// No container of the pod mounts it.
     NotMounted,
+    /// Its claim is no part of the backup, so nothing could be restored.
+    LeftOut,
 }
 
 impl Obstacle {
@@ -87,7 +91,15 @@ impl Obstacle {
             Self::HostPath => "it is a folder of the node (hostPath)",
             Self::Block => "it is a block device without a file system",
             Self::NotMounted => "no container of the pod mounts it",
+            Self::LeftOut => "the backup leaves claims out",
         }
+    }
+
+    /// Whether a copy that is missing for this reason is an error and not only worth a warning. What a pod names is expected,
+    /// the data of a claim is missed after a restore, and a pod that does not run yet is restored; one that has ended is not.
+    /// A backup that leaves claims out wants it so.
+    pub fn is_error(self, asked_by: AskedBy, volume: &PodVolume) -> bool {
+        self != Self::LeftOut && (asked_by == AskedBy::Pod || volume.outlives_pod() || self == Self::NotRunning)
     }
 }
 
@@ -96,7 +108,7 @@ impl Obstacle {
 pub struct PodVolume {
     /// Its name in the pod.
     pub name: String,
-    /// The claim it is made of.
+    /// The claim it is made of; that of an ephemeral one is made for the pod and has its name.
     pub claim: Option<String>,
     /// Its type, such as `emptyDir`.
     pub data: VolumeData,
@@ -114,10 +126,18 @@ impl PodVolume {
         if by_default { !self.opted_out } else { self.opted_in }
     }
 
-    fn is_never_copied(&self, claims_are_left_out: bool) -> bool {
-        NEVER_COPIED.contains(&self.data.volume_type.as_str())
-            || self.name.starts_with(TOKEN_PREFIX)
-            || (claims_are_left_out && self.claim.is_some())
+    /// Whether the claim it is made of comes and goes with the pod.
+    pub fn is_ephemeral(&self) -> bool {
+        self.data.volume_type == EPHEMERAL
+    }
+
+    /// Whether it has a claim that is there without the pod, and that other pods may use.
+    pub fn outlives_pod(&self) -> bool {
+        self.claim.is_some() && !self.is_ephemeral()
+    }
+
+    fn is_never_copied(&self) -> bool {
+        NEVER_COPIED.contains(&self.data.volume_type.as_str()) || self.name.starts_with(TOKEN_PREFIX)
     }
 }
 
@@ -139,7 +159,7 @@ impl PodVolumes {
         let annotations = metadata.annotations.unwrap_or_default();
         let named = |key: &str| -> BTreeSet<&str> {
             let names = annotations.get(key).map(String::as_str).unwrap_or_default();
-            names.split(',').filter(|name| !name.is_empty()).collect()
+            names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
         };
         let (included, excluded) = (named(VOLUMES_TO_BACKUP), named(VOLUMES_TO_EXCLUDE));
         let containers = spec.init_containers.into_iter().chain(spec.containers).flatten();
@@ -147,8 +167,9 @@ impl PodVolumes {
         let mounted: BTreeSet<String> = mounts.map(|mount| mount.name).collect();
         let volume = |source: Value| {
             let name = source["name"].as_str().unwrap_or_default().to_owned();
+            let of_pod = source[EPHEMERAL].is_object().then(|| format!("{}-{name}", metadata.name));
             PodVolume {
-                claim: source["persistentVolumeClaim"]["claimName"].as_str().map(str::to_owned),
+                claim: source["persistentVolumeClaim"]["claimName"].as_str().map(str::to_owned).or(of_pod),
                 data: VolumeData::of_pod_volume(&source),
                 opted_in: included.contains(name.as_str()),
                 opted_out: excluded.contains(name.as_str()),
@@ -167,10 +188,15 @@ impl VolumeRules<'_> {
     /// What is asked for a volume of a pod. `data` is what is known of it: with its persistent volume and its claim, if
     /// it has them.
     pub fn of_pod_volume(&self, pod: &PodVolumes, volume: &PodVolume, data: &VolumeData) -> PodVolumeDecision {
-        if volume.is_never_copied(self.claims_are_left_out) {
+        let never = match volume {
+            volume if self.claims_are_left_out && volume.outlives_pod() => Some(Obstacle::LeftOut),
+            volume if volume.is_never_copied() => Some(Obstacle::Type),
+            _ => None,
+        };
+        if let Some(obstacle) = never {
             // Who names it expects something; the default means all but these.
             return match volume.opted_in {
-                true => PodVolumeDecision::CannotCopy(Obstacle::Type),
+                true => PodVolumeDecision::CannotCopy(AskedBy::Pod, obstacle),
                 false => PodVolumeDecision::NotAsked,
             };
         }
@@ -189,7 +215,7 @@ impl VolumeRules<'_> {
             _ if !volume.is_mounted => Obstacle::NotMounted,
             _ => return PodVolumeDecision::Copy(asked_by),
         };
-        PodVolumeDecision::CannotCopy(obstacle)
+        PodVolumeDecision::CannotCopy(asked_by, obstacle)
     }
 }
 
@@ -205,6 +231,7 @@ struct PodDocument {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct MetadataDocument {
+    name: String,
     annotations: Option<BTreeMap<String, String>>,
 }
 

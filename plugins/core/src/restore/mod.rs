@@ -13,7 +13,7 @@
 //! | `velero.io/job` | jobs | drops the labels of the old job's identity |
 //! | `velero.io/pod` | pods | frees it from its node and its old token; adds the priority class |
 //! | `velero.io/pod-volume-restore` | pods | lets it wait until its volumes are filled from copies |
-//! | `velero.io/pvc` | claims | drops what ties it to its past; adds its volume |
+//! | `velero.io/pvc` | claims | drops what ties it to its past; adds its volume; keeps out what comes with a pod |
 //! | `velero.io/secret` | secrets | keeps out or empties tokens of service accounts |
 //! | `velero.io/service` | services | gives up addresses and ports that the old cluster chose |
 //! | `velero.io/service-account` | service accounts | drops references to its old tokens |
@@ -55,7 +55,7 @@ pub(crate) fn actions(cluster: &Cluster, namespace: &str) -> Vec<Arc<dyn Restore
         Arc::new(job::RestoreAction),
         Arc::new(pod::RestoreAction),
         Arc::new(pod_volume_restore::RestoreAction::new(cluster, namespace)),
-        Arc::new(pvc::RestoreAction),
+        Arc::new(pvc::RestoreAction::default()),
         Arc::new(role_bindings::RestoreAction::of_cluster()),
         Arc::new(role_bindings::RestoreAction::of_namespaces()),
         Arc::new(secret::RestoreAction::new(cluster)),

@@ -39,6 +39,10 @@ pub(super) async fn decide(
         return Ok((decision, Behind::default()));
     }
     let behind = find_behind(backup, namespace, claim).await?;
+    // A policy that speaks of ephemeral volumes speaks of the pod's, not of the persistent one behind it.
+    if volume.is_ephemeral() && rules.policy_action(&volume.data).is_some() {
+        return Ok((decision, behind));
+    }
     let data = behind.volume.as_ref().map(|volume| VolumeData::of_persistent_volume(volume)).unwrap_or_default();
     let data = match &behind.claim {
         Some(claim) => data.with_claim(claim),

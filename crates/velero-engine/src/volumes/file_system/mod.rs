@@ -70,10 +70,10 @@ impl Method for FileSystem {
             }
         };
         for volume in &pod.unknown {
-            let entry = backup.journal.warning().item(ItemRef::new(PODS, Some(namespace), name));
+            let entry = backup.journal.error().item(ItemRef::new(PODS, Some(namespace), name));
             entry.message(&format!(
                 "The annotation backup.velero.io/backup-volumes of pod {namespace}/{name} names volume {volume}, which the pod \
-                 does not have"
+                 does not have: correct the name, or take it out"
             ));
         }
         let mut wanted = Vec::new();
@@ -81,8 +81,8 @@ impl Method for FileSystem {
             match asked::decide(backup, namespace, &pod, volume).await {
                 Ok((PodVolumeDecision::NotAsked, _)) => {}
                 Ok((PodVolumeDecision::Copy(asked_by), behind)) => wanted.push((volume, asked_by, behind)),
-                Ok((PodVolumeDecision::CannotCopy(obstacle), _)) => {
-                    self.refuse(backup, (namespace, name), volume, obstacle, &pod.phase);
+                Ok((PodVolumeDecision::CannotCopy(asked_by, obstacle), _)) => {
+                    self.refuse(backup, (namespace, name), volume, (asked_by, obstacle), &pod.phase);
                 }
                 Err(error) => {
                     let entry = backup.journal.error().item(ItemRef::new(PODS, Some(namespace), name)).error(&error);
@@ -105,30 +105,31 @@ impl Method for FileSystem {
         }
     }
 
-    /// Waits for all copies, and says which persistent volumes should have been copied by a pod when no pod of the
-    /// backup could do so.
+    /// Waits for all copies, and says which claims and persistent volumes should have been copied by a pod when no pod
+    /// of the backup could do so.
     async fn close(&self, backup: &BackupContext<'_>) {
         if let Some(copies) = self.copies.get() {
             copies.close(backup).await;
         }
+        self.tell_of_refused(backup);
         for (name, volume) in std::mem::take(&mut *lock(&self.volumes)) {
             let claim = claim_of(&volume).map(|(namespace, claim)| (namespace.to_owned(), claim.to_owned()));
             let dealt = claim.as_ref().and_then(|claim| lock(&self.claims).get(claim).cloned());
             let of_claim = claim.map(|(namespace, claim)| format!(" (claim {namespace}/{claim})")).unwrap_or_default();
-            let reason = match dealt {
-                Some(Dealt::Begun) => continue,
-                Some(Dealt::Told(reason)) => {
+            match dealt {
+                Some(Dealt::Begun) => {}
+                Some(Dealt::Told(reason) | Dealt::Refused { reason, .. }) => {
                     backup.volumes.note_skipped(&volume, BY_POD, &reason);
-                    continue;
                 }
-                Some(Dealt::Refused(reason)) => reason,
-                None => "no running pod of the backup mounts it".to_owned(),
-            };
-            backup.volumes.note_skipped(&volume, BY_POD, &reason);
-            backup.journal.error().item(ItemRef::new(VOLUMES, None, &name)).message(&format!(
-                "The data of volume {name}{of_claim} is not backed up: a copy through the file system of a pod is asked for, \
-                 and {reason}. Let a volume policy say snapshot or skip for it"
-            ));
+                None => {
+                    let reason = "no running pod of the backup mounts it";
+                    backup.volumes.note_skipped(&volume, BY_POD, reason);
+                    backup.journal.error().item(ItemRef::new(VOLUMES, None, &name)).message(&format!(
+                        "The data of volume {name}{of_claim} is not backed up: a copy through the file system of a pod is asked \
+                         for, and {reason}. Let a volume policy say snapshot or skip for it"
+                    ));
+                }
+            }
         }
     }
 

@@ -16,6 +16,7 @@ use super::super::restore_context::RestoreContext;
 use super::asked::{Behind, Claim};
 use super::copies::Copies;
 use super::fillings::Fillings;
+use crate::journal::Entry;
 use crate::lock;
 
 /// What became of a claim that a pod should copy.
@@ -25,8 +26,8 @@ pub(super) enum Dealt {
     Begun,
     /// There is none, and that was told.
     Told(String),
-    /// There is none; a warning says why.
-    Refused(String),
+    /// There is none unless another pod makes it. The rest is the pod, its volume and the reason.
+    Refused { pod: String, volume: String, reason: String },
 }
 
 /// Copies through the file systems of pods, and what was asked of pods so far.
@@ -57,50 +58,61 @@ impl FileSystem {
         self.fillings.get_or_init(|| Fillings::new(restore, self.started))
     }
 
-    /// Says that a volume of a pod cannot be copied as it is.
+    /// Says that a volume of a pod cannot be copied as it is. A claim may be copied by another pod: that is told at the end.
     pub(super) fn refuse(
         &self,
         backup: &BackupContext<'_>,
         pod: (&str, &str),
         volume: &PodVolume,
-        obstacle: Obstacle,
+        (asked_by, obstacle): (AskedBy, Obstacle),
         phase: &str,
     ) {
-        if obstacle == Obstacle::NotRunning {
-            let reason = format!(
-                "the pod is {phase}, and only the volumes of a Running pod can be copied; take the backup when it runs, or \
-                 leave the volume out"
-            );
-            return self.fail(backup, pod, volume, &reason);
+        let (asker, remedy) = (asked_by.as_str(), asked_by.remedy());
+        let obstacle_text = match obstacle {
+            Obstacle::NotRunning => format!("the pod is {phase}, and only the volumes of a Running pod can be copied"),
+            other => other.as_str().to_owned(),
+        };
+        let reason = format!("{obstacle_text}. It is {asker} that asks for the copy; to do without, {remedy}");
+        if volume.outlives_pod() && obstacle != Obstacle::LeftOut {
+            let refused = Dealt::Refused { pod: pod.1.to_owned(), volume: volume.name.clone(), reason };
+            return self.note(pod.0, volume, refused);
         }
-        let (name, reason) = (&volume.name, obstacle.as_str());
-        let entry = backup.journal.warning().item(ItemRef::new(PODS, Some(pod.0), pod.1)).field("volume", name.clone());
-        entry.message(&format!(
-            "The data of volume {name} of pod {}/{} is asked for, but it cannot be copied: {reason}",
-            pod.0, pod.1
-        ));
-        self.note(pod.0, volume, Dealt::Refused(reason.to_owned()));
+        match obstacle.is_error(asked_by, volume) {
+            true => tell(backup.journal.error(), pod, &volume.name, &reason),
+            false => tell(backup.journal.warning(), pod, &volume.name, &reason),
+        }
+        self.note(pod.0, volume, Dealt::Told(reason));
+    }
+
+    /// Says which claims should have been copied by a pod when no pod of the backup could do so.
+    pub(super) fn tell_of_refused(&self, backup: &BackupContext<'_>) {
+        let mut claims: Vec<(Claim, Dealt)> = lock(&self.claims).clone().into_iter().collect();
+        claims.sort_by(|(one, _), (other, _)| one.cmp(other));
+        for ((namespace, _), dealt) in claims {
+            if let Dealt::Refused { pod, volume, reason } = dealt {
+                tell(backup.journal.error(), (&namespace, &pod), &volume, &reason);
+            }
+        }
     }
 
     /// Says that the copy of a volume could not be begun; once for each claim, whoever mounts it.
     fn fail(&self, backup: &BackupContext<'_>, (namespace, pod): (&str, &str), volume: &PodVolume, reason: &str) {
-        let name = &volume.name;
         let claim = volume.claim.as_ref().map(|claim| (namespace.to_owned(), claim.clone()));
         if claim.is_some_and(|claim| matches!(lock(&self.claims).get(&claim), Some(Dealt::Told(_)))) {
             return;
         }
-        let entry = backup.journal.error().item(ItemRef::new(PODS, Some(namespace), pod)).field("volume", name.clone());
-        entry.message(&format!("The data of volume {name} of pod {namespace}/{pod} is not backed up: {reason}"));
+        tell(backup.journal.error(), (namespace, pod), &volume.name, reason);
         self.note(namespace, volume, Dealt::Told(reason.to_owned()));
     }
 
-    /// Notes what became of the claim of a volume; nothing makes a copy undone.
+    /// Notes what became of the claim of a volume; nothing makes a copy undone, and what was told is not told again.
     fn note(&self, namespace: &str, volume: &PodVolume, dealt: Dealt) {
         if let Some(claim) = &volume.claim {
             let mut claims = lock(&self.claims);
             let known = claims.entry((namespace.to_owned(), claim.clone())).or_insert_with(|| dealt.clone());
-            if !matches!(known, Dealt::Begun) {
-                *known = dealt;
+            match (&known, &dealt) {
+                (Dealt::Begun, _) | (Dealt::Told(_), Dealt::Refused { .. }) => {}
+                _ => *known = dealt,
             }
         }
     }
@@ -160,6 +172,11 @@ impl FileSystem {
             }
         }
     }
+}
+
+fn tell(entry: Entry<'_>, (namespace, pod): (&str, &str), volume: &str, reason: &str) {
+    let entry = entry.item(ItemRef::new(PODS, Some(namespace), pod)).field("volume", volume.to_owned());
+    entry.message(&format!("The data of volume {volume} of pod {namespace}/{pod} is not backed up: {reason}"));
 }
 
 /// What is to be known of a pod to copy its volumes.

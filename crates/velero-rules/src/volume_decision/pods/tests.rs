@@ -40,10 +40,11 @@ const MATRIX: &str = "
 copy-all     -    no  Running   configMap    not-asked
 copy-all     -    no  Running   hostPath     not-asked
 copy-all     -    no  Running   left-out     not-asked
--            in   no  Running   secret       cannot/type
--            in   no  Running   hostPath     cannot/type
--            in   no  Running   token        cannot/type
--            in   no  Running   left-out     cannot/type
+-            in   no  Running   secret       cannot/pod/type
+-            in   no  Running   hostPath     cannot/pod/type
+-            in   no  Running   token        cannot/pod/type
+-            in   no  Running   left-out     cannot/pod/left-out
+-            in   yes Running   left-out     cannot/pod/left-out
 -- a policy that matches decides alone
 copy-all     -    no  Running   emptyDir     policy
 copy-all     out  yes Running   emptyDir     policy
@@ -59,16 +60,19 @@ skip-nfs     -    yes Running   claim/csi    default
 copy-nfs     -    no  Running   claim/nfs    policy
 copy-nfs     -    no  Running   claim/csi    not-asked
 -- what cannot be copied as it is
--            in   no  Pending   emptyDir     cannot/not-running
--            -    yes Succeeded emptyDir     cannot/ended
--            -    yes Failed    claim/csi    cannot/ended
--            in   no  Unknown   emptyDir     cannot/not-running
-copy-all     -    no  Pending   claim/csi    cannot/not-running
--            in   no  Running   claim/hostPath cannot/host-path
--            in   no  Running   claim/block  cannot/block
-copy-all     -    no  Running   claim/block  cannot/block
--            in   no  Running   unmounted    cannot/not-mounted
--            -    yes Running   unmounted    cannot/not-mounted
+-            in   no  Pending   emptyDir     cannot/pod/not-running
+-            -    yes Pending   emptyDir     cannot/default/not-running
+-            -    yes Succeeded emptyDir     cannot/default/ended
+-            in   no  Succeeded emptyDir     cannot/pod/ended
+-            -    yes Failed    claim/csi    cannot/default/ended
+-            in   no  Unknown   emptyDir     cannot/pod/not-running
+copy-all     -    no  Pending   claim/csi    cannot/policy/not-running
+copy-all     -    no  Succeeded emptyDir     cannot/policy/ended
+-            in   no  Running   claim/hostPath cannot/pod/host-path
+-            in   no  Running   claim/block  cannot/pod/block
+copy-all     -    no  Running   claim/block  cannot/policy/block
+-            in   no  Running   unmounted    cannot/pod/not-mounted
+-            -    yes Running   unmounted    cannot/default/not-mounted
 -            out  yes Running   unmounted    not-asked
 ";
 
@@ -112,20 +116,34 @@ fn pod(says: &str, phase: &str, kind: &str) -> (PodVolumes, VolumeData) {
     (pod, behind)
 }
 
+fn asked_by(name: &str) -> AskedBy {
+    match name {
+        "policy" => AskedBy::Policy,
+        "pod" => AskedBy::Pod,
+        "default" => AskedBy::Default,
+        other => panic!("{other}"),
+    }
+}
+
 fn decision(name: &str) -> PodVolumeDecision {
     use PodVolumeDecision::{CannotCopy, Copy, NotAsked};
-    match name {
-        "not-asked" => NotAsked,
-        "policy" => Copy(AskedBy::Policy),
-        "pod" => Copy(AskedBy::Pod),
-        "default" => Copy(AskedBy::Default),
-        "cannot/type" => CannotCopy(Obstacle::Type),
-        "cannot/not-running" => CannotCopy(Obstacle::NotRunning),
-        "cannot/ended" => CannotCopy(Obstacle::Ended),
-        "cannot/host-path" => CannotCopy(Obstacle::HostPath),
-        "cannot/block" => CannotCopy(Obstacle::Block),
-        "cannot/not-mounted" => CannotCopy(Obstacle::NotMounted),
-        other => panic!("{other}"),
+    match name.split('/').collect::<Vec<_>>()[..] {
+        ["not-asked"] => NotAsked,
+        [asker] => Copy(asked_by(asker)),
+        ["cannot", asker, obstacle] => CannotCopy(
+            asked_by(asker),
+            match obstacle {
+                "type" => Obstacle::Type,
+                "not-running" => Obstacle::NotRunning,
+                "ended" => Obstacle::Ended,
+                "host-path" => Obstacle::HostPath,
+                "block" => Obstacle::Block,
+                "not-mounted" => Obstacle::NotMounted,
+                "left-out" => Obstacle::LeftOut,
+                other => panic!("{other}"),
+            },
+        ),
+        _ => panic!("{name}"),
     }
 }
 
@@ -148,20 +166,49 @@ fn what_is_asked_for_a_volume_of_a_pod_is_what_the_matrix_says() {
     }
 }
 
+/// Who asks, the type of the volume, and the obstacles that are errors; the others are warnings.
+const ERRORS: [(&str, &str, &[Obstacle]); 5] = {
+    use Obstacle::{Block, Ended, HostPath, NotMounted, NotRunning, Type};
+    [
+        ("pod", "emptyDir", &[Type, NotRunning, Ended, HostPath, Block, NotMounted]),
+        ("default", "emptyDir", &[NotRunning]),
+        ("policy", "emptyDir", &[NotRunning]),
+        ("default", "ephemeral", &[NotRunning]),
+        ("default", "claim/csi", &[Type, NotRunning, Ended, HostPath, Block, NotMounted]),
+    ]
+};
+
+#[test]
+fn what_is_named_and_what_has_a_claim_is_an_error_when_it_is_not_copied() {
+    use Obstacle::{Block, Ended, HostPath, LeftOut, NotMounted, NotRunning, Type};
+    for (asker, kind, errors) in ERRORS {
+        let (pod, _) = pod("-", "Running", kind);
+        let all = [Type, NotRunning, Ended, HostPath, Block, NotMounted, LeftOut];
+        let is_error = |obstacle: &Obstacle| obstacle.is_error(asked_by(asker), &pod.volumes[0]);
+        let found: Vec<Obstacle> = all.into_iter().filter(is_error).collect();
+        assert_eq!(found, errors, "{asker} {kind}");
+    }
+}
+
 #[test]
 fn a_name_must_match_as_a_whole_and_one_that_the_pod_does_not_have_is_told() {
     let pod = json!({
-        "metadata": {"annotations": {VOLUMES_TO_BACKUP: "database,cache,,logs"}},
+        "metadata": {"name": "web", "annotations": {VOLUMES_TO_BACKUP: "database, cache ,,logs"}},
         "spec": {
-            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}, {"name": "cache", "emptyDir": {}}],
+            "volumes": [
+                {"name": "data", "persistentVolumeClaim": {"claimName": "c"}},
+                {"name": "cache", "emptyDir": {}},
+                {"name": "own", "ephemeral": {"volumeClaimTemplate": {}}},
+            ],
             "containers": [{}, {"volumeMounts": null}],
             "initContainers": [{"volumeMounts": [{"name": "cache"}]}],
         },
     });
     let pod = PodVolumes::read(pod.to_string().as_bytes()).unwrap();
-    let [data, cache] = &pod.volumes[..] else { panic!("{pod:?}") };
+    let [data, cache, own] = &pod.volumes[..] else { panic!("{pod:?}") };
     assert_eq!((data.claim.as_deref(), data.opted_in, data.is_mounted), (Some("c"), false, false));
     assert_eq!((cache.claim.as_deref(), cache.opted_in, cache.is_mounted), (None, true, true));
+    assert_eq!((own.claim.as_deref(), own.is_ephemeral()), (Some("web-own"), true), "its claim is made for the pod");
     assert_eq!(pod.unknown, ["database", "logs"]);
     assert_eq!(pod.phase, "");
     assert_eq!(PodVolumes::read(b"{}").unwrap(), PodVolumes::default());
