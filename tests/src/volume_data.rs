@@ -43,13 +43,24 @@ pub fn server_with(test_box: &TestBox, edition: Edition, prefix: &str, flags: &[
 /// A server whose node agents move the data of many volumes at once. The original counts its time for copies from the begin of
 /// the backup, all of them together, so that must be long.
 pub fn busy_server(test_box: &TestBox, edition: Edition, prefix: &str) -> Result<VeleroServer> {
+    let settings = json!({"loadConcurrency": {"globalConfig": AT_ONCE}});
+    set_up_server(test_box, edition, prefix, &["--fs-backup-timeout=20m", "--item-block-worker-count=4"], &settings)
+}
+
+/// A server with further flags, and node agents with that document in their ConfigMap.
+pub fn set_up_server(
+    test_box: &TestBox,
+    edition: Edition,
+    prefix: &str,
+    flags: &[&str],
+    settings: &Value,
+) -> Result<VeleroServer> {
     let namespace = namespace(edition);
     let machine = test_box.machine();
     machine.apply(&objects::namespace(&namespace).to_string())?;
-    let settings = json!({"loadConcurrency": {"globalConfig": AT_ONCE}}).to_string();
+    let settings = settings.to_string();
     machine.apply(&objects::config_map(&namespace, AGENT_SETTINGS, "settings.json", &settings).to_string())?;
-    let at_once = format!("--node-agent-configmap={AGENT_SETTINGS}");
-    up(test_box, edition, prefix, &["--fs-backup-timeout=20m", "--item-block-worker-count=4"], &[&at_once])
+    up(test_box, edition, prefix, flags, &[&format!("--node-agent-configmap={AGENT_SETTINGS}")])
 }
 
 fn namespace(edition: Edition) -> String {
