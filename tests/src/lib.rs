@@ -15,4 +15,5 @@ pub mod types;
 pub mod volume_data;
 pub mod volume_kills;
 pub mod volume_scenarios;
+pub mod watched;
 pub mod workloads;

@@ -48,14 +48,25 @@ pub fn busy_server(test_box: &TestBox, edition: Edition, prefix: &str) -> Result
 
 /// Such a server with further flags.
 pub fn busy_server_with(test_box: &TestBox, edition: Edition, prefix: &str, flags: &[&str]) -> Result<VeleroServer> {
+    let settings = json!({"loadConcurrency": {"globalConfig": AT_ONCE}});
+    let flags = [&["--fs-backup-timeout=20m", "--item-block-worker-count=4"], flags].concat();
+    set_up_server(test_box, edition, prefix, &flags, &settings)
+}
+
+/// A server with further flags, and node agents with that document in their ConfigMap.
+pub fn set_up_server(
+    test_box: &TestBox,
+    edition: Edition,
+    prefix: &str,
+    flags: &[&str],
+    settings: &Value,
+) -> Result<VeleroServer> {
     let namespace = namespace(edition);
     let machine = test_box.machine();
     machine.apply(&objects::namespace(&namespace).to_string())?;
-    let settings = json!({"loadConcurrency": {"globalConfig": AT_ONCE}}).to_string();
+    let settings = settings.to_string();
     machine.apply(&objects::config_map(&namespace, AGENT_SETTINGS, "settings.json", &settings).to_string())?;
-    let at_once = format!("--node-agent-configmap={AGENT_SETTINGS}");
-    let flags = [&["--fs-backup-timeout=20m", "--item-block-worker-count=4"], flags].concat();
-    up(test_box, edition, prefix, &flags, &[&at_once])
+    up(test_box, edition, prefix, flags, &[&format!("--node-agent-configmap={AGENT_SETTINGS}")])
 }
 
 fn namespace(edition: Edition) -> String {

@@ -18,6 +18,7 @@ mod killed_at_every_write;
 mod lost_answers;
 mod machine_as_it_was;
 mod node_agent;
+mod node_agent_config;
 mod openshift_project;
 mod peer_backs_up_and_restores;
 mod peer_commands;

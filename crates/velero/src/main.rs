@@ -8,6 +8,7 @@ mod client_config;
 mod commands;
 mod download;
 mod install;
+mod lean_agent;
 mod output;
 mod printer;
 mod session;
@@ -32,23 +33,34 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// What a shell sees of a program that was ended for writing where nobody reads.
 const READER_GONE: u8 = 141;
 
-/// How many threads a mover has for requests: the work is done by others, and nodes have many cores.
-const MOVER_THREADS: usize = 2;
+/// How many threads a mover and a node agent have for requests: the work is done by others, and nodes have many cores.
+const NODE_THREADS: usize = 2;
 /// After how many milliseconds the allocator gives memory back.
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
 fn main() -> ExitCode {
+    if let Some(settings) = lean_agent::handed_on() {
+        return on_threads(Some(NODE_THREADS), lean_agent::run(settings));
+    }
     let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if is_mover(&cli.command) {
         give_memory_back_at_once();
-        runtime.worker_threads(MOVER_THREADS);
+        return on_threads(Some(NODE_THREADS), run(cli));
+    }
+    on_threads(None, run(cli))
+}
+
+/// Does work on so many threads, or on one for each core.
+fn on_threads(count: Option<usize>, work: impl Future<Output = ExitCode>) -> ExitCode {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if let Some(count) = count {
+        runtime.worker_threads(count);
     }
     match runtime.enable_all().build() {
-        Ok(runtime) => runtime.block_on(run(cli)),
+        Ok(runtime) => runtime.block_on(work),
         Err(error) => {
             eprintln!("velero: no threads can be started: {error}");
             ExitCode::FAILURE

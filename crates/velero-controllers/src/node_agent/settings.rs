@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
+use serde::{Deserialize, Serialize};
 use tracing::Level;
 use velero_api::{DEFAULT_NAMESPACE, GoDuration};
 use velero_rules::data_move::Deadlines;
@@ -11,7 +12,7 @@ use crate::runtime::error::{Error, Result};
 use crate::runtime::log_format::{self, LogFormat};
 
 /// How a node agent is set up: one field for each flag, whose help is the text of the field, and what else it must know.
-#[derive(Clone, Debug, Parser)]
+#[derive(Clone, Debug, Parser, Serialize, Deserialize)]
 pub struct Settings {
     /// The namespace of the agent and of all its objects.
     #[arg(skip = DEFAULT_NAMESPACE.to_owned())]

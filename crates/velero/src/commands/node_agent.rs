@@ -4,11 +4,15 @@ use anyhow::Result;
 use velero_controllers::node_agent::{self, Settings as AgentSettings};
 
 use crate::arguments::NodeAgentServerArguments;
+use crate::lean_agent;
 use crate::settings::Settings;
 
 /// Runs the agent of this node until it is told to end.
 pub(super) async fn server(arguments: NodeAgentServerArguments, settings: Settings) -> Result<()> {
-    node_agent::run(agent_settings(arguments, settings)).await?;
+    let settings = agent_settings(arguments, settings);
+    settings.validate()?;
+    lean_agent::begin_anew(&settings);
+    node_agent::run(settings).await?;
     Ok(())
 }
 
