@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use serde_json::Value;
 use velero_testkit::machine::wait_until;
 
-use super::Kills;
+use super::{Kills, strike};
 use crate::{csi, volume_data};
 
 /// How long Kubernetes may take to remove what nobody needs any more.
@@ -22,18 +22,20 @@ const TRANSFERS: [(&str, &str); 4] = [
 ];
 
 impl Kills {
-    /// What stays once there was time to remove it.
-    pub(super) fn left(&self) -> Result<Vec<String>> {
+    /// What stays once there was time to remove it; `objects` are the names of those that moved data.
+    pub(super) fn left(&self, objects: &[String]) -> Result<Vec<String>> {
         let gone = wait_until("the left-overs to go", PATIENCE, || {
-            let left = self.left_now()?;
+            let left = self.left_now(objects)?;
             ensure!(left.is_empty(), "left are {left:?}");
             Ok(())
         });
-        if gone.is_ok() { Ok(Vec::new()) } else { self.left_now() }
+        if gone.is_ok() { Ok(Vec::new()) } else { self.left_now(objects) }
     }
 
-    fn left_now(&self) -> Result<Vec<String>> {
+    fn left_now(&self, objects: &[String]) -> Result<Vec<String>> {
         let mut left = volume_data::left_overs(&self.server)?;
+        let processes = objects.iter().filter_map(|object| strike::process_of(object).map(|process| (object, process)));
+        left.extend(processes.map(|(object, process)| format!("process {process} of {object}")));
         left.extend(self.kept_transfers()?);
         let volumes = self.machine.items("/api/v1/persistentvolumes")?;
         let of_movers = volumes.iter().filter(|volume| {

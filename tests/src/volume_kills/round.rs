@@ -60,7 +60,7 @@ impl Kills {
             let at_moment = |(case, begun): (&Case, Result<()>)| begun.and_then(|()| self.await_moment(case));
             standing.extend(group.iter().zip(begun).map(at_moment));
         }
-        let objects: Vec<&str> = standing.iter().flatten().map(|standing| standing.object.as_str()).collect();
+        let objects: Vec<String> = standing.iter().flatten().map(|standing| standing.object.clone()).collect();
         let struck = victim.strike(&self.machine, &self.server, &objects)?;
         say(format!("{victim:?}: {} of {} are struck", struck.len(), cases.len()));
         self.go_on(victim, &cases)?;
@@ -70,7 +70,7 @@ impl Kills {
             (case.moment, ending)
         });
         let endings: Vec<(Moment, Result<Ending>)> = endings.collect();
-        let left = self.left()?;
+        let left = self.left(&objects)?;
         for case in cases.iter().filter(|case| case.moment.is_restore()) {
             self.machine.delete(&format!("/api/v1/namespaces/{}", case.name))?;
         }

@@ -31,7 +31,7 @@ impl Victim {
     pub const EVERY: [Self; 4] = [Self::Agent, Self::Mover, Self::Server, Self::Kubelet];
 
     /// Kills; `objects` are the names of the objects that move data. Gives those who were met.
-    pub(super) fn strike(self, machine: &Machine, server: &VeleroServer, objects: &[&str]) -> Result<Vec<String>> {
+    pub(super) fn strike(self, machine: &Machine, server: &VeleroServer, objects: &[String]) -> Result<Vec<String>> {
         match self {
             Self::Agent => {
                 let pods = format!("/api/v1/namespaces/{}/pods", server.namespace());
@@ -43,7 +43,7 @@ impl Victim {
                 let mut met = Vec::new();
                 for object in objects {
                     if self.strike_mover(machine, server, object)? {
-                        met.push((*object).to_owned());
+                        met.push(object.clone());
                     }
                 }
                 return Ok(met);
@@ -51,7 +51,7 @@ impl Victim {
             Self::Server => server.kill()?,
             Self::Kubelet | Self::LostKubelet => signal("-KILL", machine.host_process("kubelet")?)?,
         }
-        Ok(objects.iter().map(|object| (*object).to_owned()).collect())
+        Ok(objects.to_vec())
     }
 
     fn strike_mover(self, machine: &Machine, server: &VeleroServer, object: &str) -> Result<bool> {
