@@ -74,7 +74,8 @@ pub(super) fn rows() -> Vec<Row> {
         row("again-pods-over-claim", Again::Pods, &["restore Completed", "web/data same"]).over(&used()),
         row("again-other-files-there", Again::Whole, &["restore Completed", "restore warns", "web/data plus other"])
             .over(&[claim("data"), script(pod_with_claim("resident", ""), "echo other > /volumes/data/other")]),
-        row("again-update-claim-there", Again::Update, &["restore Completed", "web/data same"]).over(&used()),
+        row("again-update-claim-there", Again::Update, &["restore Completed", "restore warns", "web/data same"])
+            .over(&used()),
         row("again-update-pod-there", Again::Update, &["restore Completed", "restore warns", "web/data new"])
             .over(&[claim("data"), pod_with_claim("web", "")]),
         Row::new(
@@ -88,7 +89,7 @@ pub(super) fn rows() -> Vec<Row> {
         .restored(Again::Whole)
         .gives(&[&COPIED[..], &["restore Completed", "web/data plus by-hook"]].concat()),
         Row::new(
-            "again-claims-scratch",
+            "again-scratch-without-volumes",
             Way::Asked,
             vec![claim("data"), pod("web", "data,scratch", &[claimed("data", "data"), empty_dir("scratch")])],
         )
@@ -98,6 +99,15 @@ pub(super) fn rows() -> Vec<Row> {
                 &COPIED[..],
                 &["copy web/scratch Completed", "volume web/scratch: PodVolumeBackup succeeded"],
                 &["restore Completed", "web/data same", "web/scratch same"],
+            ]
+            .concat(),
+        )
+        .but_ours(
+            "restorePVs: false means copies too",
+            &[
+                &COPIED[..],
+                &["copy web/scratch Completed", "volume web/scratch: PodVolumeBackup succeeded"],
+                &["restore Completed", "web/data new", "web/scratch new"],
             ]
             .concat(),
         ),
