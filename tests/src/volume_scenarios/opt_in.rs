@@ -117,8 +117,7 @@ fn states() -> Vec<Row> {
             .gives(&["backup Completed", "backup warns"])
             .but_ours(NOT_SAVED, &["backup PartiallyFailed"]),
         row("asked-unbound", vec![claim_of("data", NO_CLASS), pending(pod_with_claim("web", "data"))])
-            .gives(&["backup Completed", "backup warns"])
-            .but_ours(NOT_SAVED, &["backup PartiallyFailed"]),
+            .gives(&["backup PartiallyFailed"]),
         row("asked-ephemeral", vec![pod("web", "data", &[ephemeral("data")])])
             .restored(Again::Whole)
             .gives(&[
@@ -172,9 +171,11 @@ fn selected() -> Vec<Row> {
         row("selected-pod", vec![claim("data"), pod_with_claim("web", "data")])
             .restored(Again::Whole)
             .gives(&and(COPIED_CLAIM, &["restore Completed", "web/data same"])),
-        row("selected-claim", vec![labelled(), pod_with_claim("other", "data")])
-            .gives(&["backup Completed", "claim data: skipped"])
-            .but_ours(NOT_SAVED, LOST),
+        row("selected-claim", vec![labelled(), pod_with_claim("other", "data")]).gives(&[
+            "backup Completed",
+            "copy other/data Completed",
+            "claim data: PodVolumeBackup succeeded",
+        ]),
         row("selected-none", vec![claim("data"), pod_with_claim("other", "data")]).gives(&["backup Completed"]),
     ]
 }
@@ -199,7 +200,8 @@ fn excluded() -> Vec<Row> {
                 pod_with_claim("web", "data"),
             ],
         )
-        .gives(&["backup Completed", "copy web/data Completed"]),
+        .gives(&["backup Completed", "copy web/data Completed"])
+        .but_ours("the file about volumes names the claim of a copy, in the backup or not", COPIED_CLAIM),
         row(
             "asked-and-excluded",
             vec![claim("data"), {

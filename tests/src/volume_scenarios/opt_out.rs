@@ -1,6 +1,6 @@
 //! Backups that copy all volumes but the excluded ones.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::pods::{
     annotated, behind_others, claim, ephemeral, others, pending, pod, pod_with_claim, pod_with_scratch, succeeded, with,
@@ -14,8 +14,19 @@ const COPIED_CLAIM: [&str; 3] =
 const SCRATCH: [&str; 2] = ["copy web/scratch Completed", "volume web/scratch: PodVolumeBackup succeeded"];
 
 pub(super) fn rows() -> Vec<Row> {
-    let row = |name, objects| Row::new(name, Way::All, objects);
-    let both = || pod("web", "", &[claimed("data", "data"), empty_dir("scratch")]);
+    [kinds(), states(), other_ways()].into_iter().flatten().collect()
+}
+
+fn row(name: &'static str, objects: Vec<Value>) -> Row {
+    Row::new(name, Way::All, objects)
+}
+
+/// A pod with a claim and a volume of its own.
+fn both() -> Value {
+    pod("web", "", &[claimed("data", "data"), empty_dir("scratch")])
+}
+
+fn kinds() -> Vec<Row> {
     let mut all_kinds = behind_others();
     all_kinds.push(pod("web", "", &[&others()[..], &[empty_dir("scratch")]].concat()));
     vec![
@@ -34,6 +45,12 @@ pub(super) fn rows() -> Vec<Row> {
             "copy other/data Completed",
             "claim data: PodVolumeBackup succeeded",
         ]),
+    ]
+}
+
+/// Pods that do not run, and pods that disagree.
+fn states() -> Vec<Row> {
+    vec![
         row("all-pending", vec![claim("data"), pending(pod_with_claim("web", ""))])
             .gives(&["backup Completed", "backup warns", "claim data: skipped"])
             .but_ours(
@@ -74,11 +91,19 @@ pub(super) fn rows() -> Vec<Row> {
         row("all-without-pod", vec![claim("data"), pod_with_claim("filler", "")])
             .without(&["filler"])
             .gives(&["backup Completed", "claim data: CSISnapshot succeeded"]),
+    ]
+}
+
+/// Backups of pods alone, and those that move snapshots too.
+fn other_ways() -> Vec<Row> {
+    vec![
         Row::new("pods-alone", Way::Pods, vec![claim("data"), both()])
             .gives(&[&["backup Completed"], &SCRATCH[..]].concat()),
-        Row::new("pods-alone-asked", Way::Pods, vec![claim("data"), {
-            annotated(both(), "backup.velero.io/backup-volumes", "data,scratch")
-        }])
+        Row::new(
+            "pods-alone-asked",
+            Way::Pods,
+            vec![claim("data"), { annotated(both(), "backup.velero.io/backup-volumes", "data,scratch") }],
+        )
         .gives(&[&["backup Completed"], &SCRATCH[..]].concat())
         .but_ours(
             "who asks for a volume whose claim is no part of the backup is warned",

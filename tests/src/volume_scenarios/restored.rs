@@ -30,6 +30,11 @@ fn used() -> Vec<Value> {
 }
 
 pub(super) fn rows() -> Vec<Row> {
+    [over(), parts(), scratch_without_volumes()].into_iter().flatten().collect()
+}
+
+/// Over what is there.
+fn over() -> Vec<Row> {
     vec![
         row("again-claim-there", Again::Whole, &["restore Completed", "restore warns", "web/data same"]).over(&used()),
         row("again-pod-there", Again::Whole, &["restore Completed", "restore warns", "web/data new"])
@@ -39,6 +44,28 @@ pub(super) fn rows() -> Vec<Row> {
             Again::Twice,
             &["restore Completed", "second restore Completed", "second restore warns", "web/data same"],
         ),
+        row("again-other-files-there", Again::Whole, &["restore Completed", "restore warns", "web/data plus other"])
+            .over(&[claim("data"), script(pod_with_claim("resident", ""), "echo other > /volumes/data/other")]),
+        row("again-update-claim-there", Again::Update, &["restore Completed", "restore warns", "web/data same"])
+            .over(&used()),
+        row("again-update-pod-there", Again::Update, &["restore Completed", "restore warns", "web/data new"])
+            .over(&[claim("data"), pod_with_claim("web", "")]),
+        Row::new(
+            "again-hook",
+            Way::Asked,
+            vec![claim("data"), {
+                let command = json!(["sh", "-c", "cp /volumes/data/random /volumes/data/by-hook"]).to_string();
+                annotated(pod_with_claim("web", "data"), "post.hook.restore.velero.io/command", &command)
+            }],
+        )
+        .restored(Again::Whole)
+        .gives(&[&COPIED[..], &["restore Completed", "web/data plus by-hook"]].concat()),
+    ]
+}
+
+/// A part of what is in the backup.
+fn parts() -> Vec<Row> {
+    vec![
         row("again-without-volumes", Again::WithoutVolumes, &["restore Completed", "web/data same"]).but_ours(
             "restorePVs: false means copies too",
             &[&COPIED[..], &["restore Completed", "web/data new"]].concat(),
@@ -72,23 +99,13 @@ pub(super) fn rows() -> Vec<Row> {
         without_claim("again-pods", Again::Pods, "left-behind"),
         without_claim("again-without-claims", Again::WithoutClaims, "left-out"),
         row("again-pods-over-claim", Again::Pods, &["restore Completed", "web/data same"]).over(&used()),
-        row("again-other-files-there", Again::Whole, &["restore Completed", "restore warns", "web/data plus other"])
-            .over(&[claim("data"), script(pod_with_claim("resident", ""), "echo other > /volumes/data/other")]),
-        row("again-update-claim-there", Again::Update, &["restore Completed", "web/data same"]).over(&used()),
-        row("again-update-pod-there", Again::Update, &["restore Completed", "restore warns", "web/data new"])
-            .over(&[claim("data"), pod_with_claim("web", "")]),
+    ]
+}
+
+fn scratch_without_volumes() -> Vec<Row> {
+    vec![
         Row::new(
-            "again-hook",
-            Way::Asked,
-            vec![claim("data"), {
-                let command = json!(["sh", "-c", "cp /volumes/data/random /volumes/data/by-hook"]).to_string();
-                annotated(pod_with_claim("web", "data"), "post.hook.restore.velero.io/command", &command)
-            }],
-        )
-        .restored(Again::Whole)
-        .gives(&[&COPIED[..], &["restore Completed", "web/data plus by-hook"]].concat()),
-        Row::new(
-            "again-claims-scratch",
+            "again-scratch-without-volumes",
             Way::Asked,
             vec![claim("data"), pod("web", "data,scratch", &[claimed("data", "data"), empty_dir("scratch")])],
         )
@@ -98,6 +115,15 @@ pub(super) fn rows() -> Vec<Row> {
                 &COPIED[..],
                 &["copy web/scratch Completed", "volume web/scratch: PodVolumeBackup succeeded"],
                 &["restore Completed", "web/data same", "web/scratch same"],
+            ]
+            .concat(),
+        )
+        .but_ours(
+            "restorePVs: false means copies too",
+            &[
+                &COPIED[..],
+                &["copy web/scratch Completed", "volume web/scratch: PodVolumeBackup succeeded"],
+                &["restore Completed", "web/data new", "web/scratch new"],
             ]
             .concat(),
         ),
