@@ -18,9 +18,9 @@ const AS_IF_NOTHING_HAPPENED: Ends = &[("Completed", "Completed")];
 const DATA_IS_LOST: Ends = &[("Failed", "PartiallyFailed")];
 /// A pod that dies before it is known to run is as one that cannot start, or is made again.
 const MADE_AGAIN_OR_LOST: Ends = &[("Completed", "Completed"), ("Canceled", "PartiallyFailed"), DATA_IS_LOST[0]];
-const OWNER_IS_LOST: Ends = &[("Canceled", "Failed")];
-/// A cancel that finds all data read comes too late; the copy goes with the failed backup.
-const OWNER_IS_LOST_LATE: Ends = &[("Completed", "Failed"), OWNER_IS_LOST[0]];
+/// Agents go on without a server. A copy that ends before the next one cancels it, or whose data was all read by then, is
+/// Completed and goes with the failed backup.
+const OWNER_IS_LOST: Ends = &[("Canceled", "Failed"), ("Completed", "Failed")];
 const OWNER_IS_LOST_OR_NOT: Ends = &[("Completed", "Failed"), AS_IF_NOTHING_HAPPENED[0]];
 const CANCELED: Ends = &[("Canceled", "PartiallyFailed")];
 
@@ -36,7 +36,6 @@ fn expected(victim: Victim, moment: Moment, struck: bool) -> Ends {
         // What is followed as an operation is followed by the next server; what is waited for is not.
         (Victim::Server, Moment::MoveMiddle | Moment::MoveBackMiddle) => AS_IF_NOTHING_HAPPENED,
         (Victim::Server, Moment::CopyEnded) => OWNER_IS_LOST_OR_NOT,
-        (Victim::Server, Moment::CopyMiddle | Moment::CopyLate) => OWNER_IS_LOST_LATE,
         (Victim::Server, _) => OWNER_IS_LOST,
         (Victim::StillMover, _) => CANCELED,
         (Victim::LostKubelet, _) => DATA_IS_LOST,
@@ -78,6 +77,7 @@ fn in_box(work: impl FnOnce(&Kills) -> Vec<String> + Send + 'static) {
 }
 
 #[test]
+#[ignore = "four minutes, and movers are held for as long as the machine needs to bring eight of them to their moments"]
 fn each_of_those_who_move_data_may_die_at_any_moment() {
     in_box(|kills| {
         let moments: [&[Moment]; 3] = [&Moment::TOGETHER, &[Moment::CopyNew], &[Moment::CopyEnded]];
