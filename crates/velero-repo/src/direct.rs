@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn parts_that_many_write_at_once_make_the_whole_file() {
-        let content: Vec<u8> = (0..17_u64 << 20).map(|index| (index * 2_654_435_761 >> 13) as u8).collect();
+        let content: Vec<u8> = (0..17_u64 << 20).map(|index| ((index * 2_654_435_761) >> 13) as u8).collect();
         let lengths = [WORTHWHILE, WORTHWHILE - 1, 3 * WORTHWHILE + 1, 5, BLOCK as usize, 2 * WORTHWHILE + 4095];
         let mut parts = Vec::new();
         let mut start = 0;
