@@ -9,26 +9,30 @@ use crate::{Error, Result};
 
 const PREAMBLE: usize = 32;
 const ALIGNMENT: usize = 4096;
+/// From here on a pack gets the room for all it may hold: to grow further would hold it twice.
+const LARGE: usize = 1 << 20;
 
 /// Fills one pack. Contents are added encrypted, so that the encryption may happen elsewhere.
 pub struct PackBuilder {
     name: String,
     bytes: Vec<u8>,
+    /// How long it may become.
+    room: usize,
     entries: Vec<ContentEntry>,
 }
 
 impl PackBuilder {
     /// An empty pack; its name is `p` for file data or `q` for the rest, 32 random hex digits, a dash and a session.
     pub fn new(letter: char, session: &str) -> Self {
-        Self::with_buffer(letter, session, Vec::new())
+        Self::with_buffer(letter, session, Vec::new(), 0)
     }
 
-    /// The same in a buffer that was used before.
-    pub(crate) fn with_buffer(letter: char, session: &str, mut bytes: Vec<u8>) -> Self {
+    /// The same in a buffer that was used before, for a pack that may become so long.
+    pub(crate) fn with_buffer(letter: char, session: &str, mut bytes: Vec<u8>, room: usize) -> Self {
         let name = format!("{letter}{}-{session}", crate::hex::encode(&crypto::random::<16>()));
         bytes.clear();
         bytes.extend_from_slice(&crypto::random::<PREAMBLE>());
-        Self { name, bytes, entries: Vec::new() }
+        Self { name, bytes, room, entries: Vec::new() }
     }
 
     /// The name of the blob.
@@ -50,6 +54,9 @@ impl PackBuilder {
     /// entry is returned.
     pub fn add(&mut self, entry: ContentEntry, sealed: &[&[u8]]) -> ContentEntry {
         let offset = self.bytes.len();
+        if offset > LARGE && self.bytes.capacity() < self.room {
+            self.bytes.reserve_exact(self.room.saturating_sub(offset));
+        }
         sealed.iter().for_each(|part| self.bytes.extend_from_slice(part));
         // A pack is closed long before its offsets pass 32 bits.
         let (offset, packed_length) = (offset as u32, (self.bytes.len() - offset) as u32);

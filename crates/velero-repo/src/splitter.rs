@@ -6,6 +6,8 @@ use crate::{Error, Result};
 use table::TABLE;
 
 const WINDOW: usize = 64;
+/// How long the stretches are that are searched side by side.
+const STRETCH: usize = 16 << 10;
 
 /// Finds the ends of pieces in a stream of bytes.
 ///
@@ -70,21 +72,58 @@ impl Splitter {
         if bytes.len() < start {
             return None;
         }
-        let window = &bytes[start - WINDOW..start];
-        let mut hash = window.iter().fold(0_u32, |hash, byte| hash.rotate_left(1) ^ TABLE[usize::from(*byte)]);
-        if hash & self.mask == 0 {
+        if hash_before(bytes, start) & self.mask == 0 {
             return Some(start);
         }
-        let leaving = &bytes[start - WINDOW..end - WINDOW];
-        let entering = &bytes[start..end];
-        for (index, (out, into)) in leaving.iter().zip(entering).enumerate() {
-            hash = hash.rotate_left(1) ^ TABLE[usize::from(*out)] ^ TABLE[usize::from(*into)];
-            if hash & self.mask == 0 {
-                return Some(start + index + 1);
-            }
-        }
-        (end == self.most).then_some(end)
+        self.search(bytes, start, end).or((end == self.most).then_some(end))
     }
+
+    /// The first end of a piece behind `start`. Two stretches are searched side by side: every step of a hash waits for the one
+    /// before, and two hashes do not wait for each other.
+    fn search(&self, bytes: &[u8], mut start: usize, end: usize) -> Option<usize> {
+        while end - start >= 2 * STRETCH {
+            let middle = start + STRETCH;
+            let (mut first, mut second) = (hash_before(bytes, start), hash_before(bytes, middle));
+            let mut later = None;
+            let (one, other) = (steps(bytes, start, middle), steps(bytes, middle, middle + STRETCH));
+            for (index, ((out, into), (other_out, other_into))) in one.zip(other).enumerate() {
+                first = step(first, *out, *into);
+                second = step(second, *other_out, *other_into);
+                if first & self.mask == 0 {
+                    return Some(start + index + 1);
+                }
+                if second & self.mask == 0 && later.is_none() {
+                    later = Some(middle + index + 1);
+                }
+            }
+            if later.is_some() {
+                return later;
+            }
+            start = middle + STRETCH;
+        }
+        let mut hash = hash_before(bytes, start);
+        let found = steps(bytes, start, end).position(|(out, into)| {
+            hash = step(hash, *out, *into);
+            hash & self.mask == 0
+        });
+        found.map(|index| start + index + 1)
+    }
+}
+
+/// The bytes that leave the window and those that enter it, from one position to another.
+fn steps(bytes: &[u8], start: usize, end: usize) -> impl Iterator<Item = (&u8, &u8)> {
+    bytes[start - WINDOW..end - WINDOW].iter().zip(&bytes[start..end])
+}
+
+/// The hash of the window that ends at a position.
+fn hash_before(bytes: &[u8], position: usize) -> u32 {
+    bytes[position - WINDOW..position].iter().fold(0, |hash, byte| hash.rotate_left(1) ^ TABLE[usize::from(*byte)])
+}
+
+fn step(hash: u32, out: u8, into: u8) -> u32 {
+    // What does not depend on the hash comes first, so that the next step waits less.
+    let change = TABLE[usize::from(out)] ^ TABLE[usize::from(into)];
+    hash.rotate_left(1) ^ change
 }
 
 #[cfg(test)]

@@ -278,7 +278,7 @@ impl<'a> ContentWriter<'a> {
         // What fills it may have 8 MiB, and its index comes behind.
         let room = full(format.parameters.max_pack_size) as usize + (9 << 20);
         let buffer = || if kind == 0 { self.puts.buffer(room) } else { Vec::new() };
-        let pack = slot.get_or_insert_with(|| PackBuilder::with_buffer(letter, &session, buffer()));
+        let pack = slot.get_or_insert_with(|| PackBuilder::with_buffer(letter, &session, buffer(), room));
         let entry = pack.add(entry, &[&seal.nonce, body, &seal.tag]);
         self.stored_contents.fetch_add(1, Ordering::Relaxed);
         self.stored_bytes.fetch_add(u64::from(entry.packed_length), Ordering::Relaxed);

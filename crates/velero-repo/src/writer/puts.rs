@@ -31,6 +31,8 @@ struct State {
     packs: VecDeque<FinishedPack>,
     /// How many are being stored or wait for a thread.
     under_way: usize,
+    /// How many of them have directories.
+    without_data: usize,
     failure: Option<Error>,
     /// Nothing is stored any more.
     failed: bool,
@@ -70,14 +72,21 @@ impl PackPuts {
         self.shared.state().buffers.clear();
     }
 
-    /// Hands a pack over, once not too many are under way.
+    /// Hands a pack over, once not too many are under way. One of directories is waited for: only folders of very many files
+    /// have large ones, and to fill the next meanwhile would take the memory of another.
     pub(super) fn put(&self, pack: FinishedPack) -> Result<()> {
+        let has_data = has_data(&pack.name);
         let mut state = self.shared.wait_while(|state| state.under_way >= AT_ONCE);
         take_failure(&mut state)?;
         state.under_way += 1;
+        state.without_data += usize::from(!has_data);
         state.packs.push_back(pack);
         self.shared.moved.notify_all();
-        Ok(())
+        drop(state);
+        if has_data {
+            return Ok(());
+        }
+        take_failure(&mut self.shared.wait_while(|state| state.without_data > 0))
     }
 
     /// Waits until all packs are stored.
@@ -104,6 +113,11 @@ impl Drop for PackPuts {
     }
 }
 
+/// Whether a pack has the data of files; the next of them is as long again.
+fn has_data(name: &str) -> bool {
+    name.starts_with('p')
+}
+
 fn work(store: &dyn BlobStore, shared: &Shared) {
     loop {
         let mut state = shared.wait_while(|state| state.packs.is_empty() && !state.closed);
@@ -114,8 +128,11 @@ fn work(store: &dyn BlobStore, shared: &Shared) {
         let stored = if failed { Ok(()) } else { store.put(&pack.name, bytes.clone()) };
         let mut state = shared.state();
         state.under_way -= 1;
+        state.without_data -= usize::from(!has_data(&pack.name));
         match stored {
-            Ok(()) if bytes.is_unique() && state.buffers.len() < AT_ONCE => state.buffers.push(Vec::from(bytes)),
+            Ok(()) if has_data(&pack.name) && bytes.is_unique() && state.buffers.len() < AT_ONCE => {
+                state.buffers.push(Vec::from(bytes));
+            }
             Ok(()) => {}
             Err(error) => {
                 state.failed = true;
