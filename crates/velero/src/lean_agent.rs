@@ -23,6 +23,8 @@ pub(crate) fn begin_anew(settings: &Settings) {
 
 /// The settings that this process was begun with; none where it has to read its flags.
 pub(crate) fn handed_on() -> Option<Settings> {
+    // Whoever runs another command where the variable is set means that command.
+    env::args_os().any(|argument| argument == "node-agent").then_some(())?;
     read(&env::var(SETTINGS).ok()?)
 }
 

@@ -38,13 +38,26 @@ pub(super) async fn take_again(context: &Context, backup: &Backup) -> Result<()>
     let annotations = settled.metadata.annotations.get_or_insert_default();
     annotations.remove(RETRY_OWED);
     if let Some(retry) = retry(backup) {
-        match context.objects.create(&replacement(backup, &retry)).await {
-            // An earlier server was interrupted between making it and noting that.
-            Err(Error::Cluster(error)) if error.is_already_exists() => {}
-            created => drop(created?),
+        let is_taken = match context.objects.create(&replacement(backup, &retry)).await {
+            // An earlier server was interrupted between making it and noting that; or the name is somebody else's.
+            Err(Error::Cluster(error)) if error.is_already_exists() => {
+                let there = context.objects.get::<Backup>(&retry.name).await?;
+                there.is_some_and(|there| annotation(&there, RETRY_OF) == name(backup))
+            }
+            created => created.map(|_| true)?,
+        };
+        if is_taken {
+            tracing::info!(backup = name(backup), again = retry.name, "The interrupted backup is taken again");
+            annotations.insert(RETRIED_AS.to_owned(), retry.name);
+        } else {
+            let problem = "another backup has the name of the one that would replace it; take it again by hand";
+            tracing::error!(
+                backup = name(backup),
+                again = retry.name,
+                error = problem,
+                "The backup is not taken again"
+            );
         }
-        tracing::info!(backup = name(backup), again = retry.name, "The interrupted backup is taken again");
-        annotations.insert(RETRIED_AS.to_owned(), retry.name);
     }
     match context.objects.force(backup, &settled).await {
         Err(Error::Cluster(error)) if error.is_not_found() => Ok(()),

@@ -87,7 +87,8 @@ impl<K: Transfer> TransferReconciler<K> {
 
     /// The state of a mover: what its pod says, or that it has told its result already and is about to end.
     fn mover_pod(&self, object: &K, pod: Option<&Pod>) -> MoverPod {
-        let (seen, uid) = (MoverPod::of(pod, uid(object)), uid(object));
+        let uid = uid(object);
+        let seen = MoverPod::of(pod, uid);
         let is_moving = matches!(object.known().phase, DataMovePhase::InProgress | DataMovePhase::Canceling);
         match self.notes.result(name(object), uid).filter(|_| is_moving && seen == MoverPod::Running) {
             Some(result) => MoverPod::Succeeded(result),
