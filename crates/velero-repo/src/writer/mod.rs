@@ -71,10 +71,15 @@ struct Batch {
     epochs: Option<Listed>,
 }
 
-/// When a pack is full: the content that fills it may be long, and others rewrite packs below three fifths of the
-/// longest.
+/// When a pack is full. It is closed before a content that would make it longer, unless it were so short then that others
+/// rewrite it: packs are what takes the memory of a backup.
 fn full(longest: u64) -> u64 {
     longest / 5 * 4
+}
+
+/// Below this others take a pack for too short and write its contents anew.
+fn long_enough(longest: u64) -> u64 {
+    longest / 5 * 3
 }
 
 /// What a writer has stored.
@@ -273,10 +278,15 @@ impl<'a> ContentWriter<'a> {
         };
         let kind = usize::from(new.id.prefix().is_some());
         let mut slot = lock(&self.packs[kind]);
+        let longest = format.parameters.max_pack_size;
+        let length = slot.as_ref().map_or(0, PackBuilder::len) as u64;
+        if length >= long_enough(longest) && length + body.len() as u64 > full(longest) {
+            self.store_pack(&mut slot)?;
+        }
         let letter = if kind == 0 { 'p' } else { 'q' };
         // Packs of file data fill their buffers; the others are small, and would hold on to large ones.
         // What fills it may have 8 MiB, and its index comes behind.
-        let room = full(format.parameters.max_pack_size) as usize + (9 << 20);
+        let room = long_enough(longest) as usize + (9 << 20);
         let buffer = || if kind == 0 { self.puts.buffer(room) } else { Vec::new() };
         let pack = slot.get_or_insert_with(|| PackBuilder::with_buffer(letter, &session, buffer(), room));
         let entry = pack.add(entry, &[&seal.nonce, body, &seal.tag]);
@@ -284,7 +294,7 @@ impl<'a> ContentWriter<'a> {
         self.stored_bytes.fetch_add(u64::from(entry.packed_length), Ordering::Relaxed);
         self.batch().pending.put(&entry, pack.name());
         // The lock is held while the pack is handed over: no further one is begun before this one has its turn.
-        if pack.len() as u64 >= full(format.parameters.max_pack_size) {
+        if pack.len() as u64 >= full(longest) {
             self.store_pack(&mut slot)?;
         }
         Ok(())

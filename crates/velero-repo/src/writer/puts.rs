@@ -10,7 +10,7 @@ use crate::pack::FinishedPack;
 use crate::store::BlobStore;
 use crate::{Error, Result, lock};
 
-/// How many packs are stored at a time; none waits beside them, for a pack takes up to 24 MiB of memory. A store that is
+/// How many packs are stored at a time; none waits beside them, for a pack takes up to 20 MiB of memory. A store that is
 /// some way off takes two at once in hardly more time than one.
 const AT_ONCE: usize = 2;
 
