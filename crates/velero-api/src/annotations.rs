@@ -27,6 +27,9 @@ pub const CANCEL_REQUESTED: &str = "velero.io/cancel-requested";
 pub const RETRY_INTERRUPTED: &str = "velero.io/retry-interrupted";
 /// On a Failed Backup whose server was interrupted: the name under which it is to be taken again, until it is.
 pub const RETRY_OWED: &str = "velero.io/retry-owed";
+/// On a Backup that runs and would be taken again, and on such a Backup: its spec as it was written, before the server
+/// completed it.
+pub const ASKED_SPEC: &str = "velero.io/asked-spec";
 /// On such a Backup: the Backup that was made in its place.
 pub const RETRIED_AS: &str = "velero.io/retried-as";
 /// On a Backup that was made in the place of another: the name of that one.

@@ -4,12 +4,12 @@
 //! that replaces it; its name says whether that was done already.
 
 use velero_api::annotations::{
-    CANCEL_REQUESTED, CLEAN_UP_OWED, HOLDER_IDENTITY, OWED_HOOKS, RETRIED_AS, RETRY_INTERRUPTED, RETRY_NUMBER,
-    RETRY_OF, RETRY_OWED,
+    ASKED_SPEC, CANCEL_REQUESTED, CLEAN_UP_OWED, HOLDER_IDENTITY, OWED_HOOKS, RETRIED_AS, RETRY_INTERRUPTED,
+    RETRY_NUMBER, RETRY_OF, RETRY_OWED,
 };
 use velero_api::labels;
 use velero_api::metadata::{annotation, label, name, namespace};
-use velero_api::v1::{Backup, BackupPhase};
+use velero_api::v1::{Backup, BackupPhase, BackupSpec};
 use velero_rules::interrupted::{Interrupted, Retry};
 
 use crate::lifecycle::cancellation::requested;
@@ -17,13 +17,38 @@ use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result};
 
 /// What an annotation says of one run and not of the next.
-const OF_THE_RUN: [&str; 8] =
-    [HOLDER_IDENTITY, OWED_HOOKS, CLEAN_UP_OWED, CANCEL_REQUESTED, RETRY_OWED, RETRIED_AS, RETRY_OF, RETRY_NUMBER];
+const OF_THE_RUN: [&str; 9] = [
+    HOLDER_IDENTITY,
+    OWED_HOOKS,
+    CLEAN_UP_OWED,
+    CANCEL_REQUESTED,
+    ASKED_SPEC,
+    RETRY_OWED,
+    RETRIED_AS,
+    RETRY_OF,
+    RETRY_NUMBER,
+];
+/// A spec that is longer is not kept beside the completed one: all annotations of an object together may have 256 KiB.
+const LONGEST_KEPT: usize = 64 << 10;
 
-/// Notes on a backup whose server was interrupted that it is to be taken again, if it is.
-pub(crate) fn owe_retry(interrupted: &mut Backup) {
-    if let Some(Retry { name, .. }) = retry(interrupted) {
-        interrupted.metadata.annotations.get_or_insert_default().insert(RETRY_OWED.to_owned(), name);
+/// Notes on a backup that begins what its spec said before the server completed it, if it would be taken again.
+pub(super) fn keep_asked(begins: &mut Backup, asked: &BackupSpec) {
+    if retry(begins).is_none() {
+        return;
+    }
+    if let Some(spec) = serde_json::to_string(asked).ok().filter(|spec| spec.len() <= LONGEST_KEPT) {
+        begins.metadata.annotations.get_or_insert_default().insert(ASKED_SPEC.to_owned(), spec);
+    }
+}
+
+/// Notes on a backup whose server was interrupted that it is to be taken again, if it is; `ran` is the backup while it ran.
+pub(crate) fn owe_retry(interrupted: &mut Backup, ran: &Backup) {
+    let Some(Retry { name, .. }) = retry(interrupted) else { return };
+    let annotations = interrupted.metadata.annotations.get_or_insert_default();
+    annotations.insert(RETRY_OWED.to_owned(), name);
+    let asked = annotation(ran, ASKED_SPEC);
+    if !asked.is_empty() {
+        annotations.insert(ASKED_SPEC.to_owned(), asked.to_owned());
     }
 }
 
@@ -37,6 +62,7 @@ pub(super) async fn take_again(context: &Context, backup: &Backup) -> Result<()>
     let mut settled = backup.clone();
     let annotations = settled.metadata.annotations.get_or_insert_default();
     annotations.remove(RETRY_OWED);
+    annotations.remove(ASKED_SPEC);
     if let Some(retry) = retry(backup) {
         let is_taken = match context.objects.create(&replacement(backup, &retry)).await {
             // An earlier server was interrupted between making it and noting that; or the name is somebody else's.
@@ -50,13 +76,10 @@ pub(super) async fn take_again(context: &Context, backup: &Backup) -> Result<()>
             tracing::info!(backup = name(backup), again = retry.name, "The interrupted backup is taken again");
             annotations.insert(RETRIED_AS.to_owned(), retry.name);
         } else {
-            let problem = "another backup has the name of the one that would replace it; take it again by hand";
-            tracing::error!(
-                backup = name(backup),
-                again = retry.name,
-                error = problem,
-                "The backup is not taken again"
-            );
+            let problem = format!("it is not taken again: another backup is called {}", retry.name);
+            tracing::error!(backup = name(backup), "{problem}");
+            let reason = &mut settled.status.failure_reason;
+            *reason = if reason.is_empty() { problem } else { format!("{reason}; {problem}") };
         }
     }
     match context.objects.force(backup, &settled).await {
@@ -76,9 +99,11 @@ fn retry(backup: &Backup) -> Option<Retry> {
     interrupted.retry()
 }
 
-/// The backup that replaces an interrupted one: it takes the same, and says whom it replaces.
+/// The backup that replaces an interrupted one: it is asked for the same, and says whom it replaces. What the server had
+/// made of the spec would count as the user's choice.
 fn replacement(backup: &Backup, retry: &Retry) -> Backup {
-    let mut replacement = Backup::new(namespace(backup), &retry.name, backup.spec.clone());
+    let asked = serde_json::from_str(annotation(backup, ASKED_SPEC)).unwrap_or_else(|_| backup.spec.clone());
+    let mut replacement = Backup::new(namespace(backup), &retry.name, asked);
     let metadata = &mut replacement.metadata;
     metadata.labels.clone_from(&backup.metadata.labels);
     metadata.owner_references.clone_from(&backup.metadata.owner_references);
@@ -107,13 +132,18 @@ mod tests {
 
     #[test]
     fn what_replaces_an_interrupted_backup_takes_the_same_and_says_whom_it_replaces() {
+        let mut ran = scheduled();
+        let asked = ran.spec.clone();
+        keep_asked(&mut ran, &asked);
+        ran.spec.excluded_namespaces = vec!["labelled-out".to_owned()];
         let mut backup = scheduled();
-        owe_retry(&mut backup);
+        backup.spec = ran.spec.clone();
+        owe_retry(&mut backup, &ran);
         assert!(owes_retry(&backup));
         assert_eq!(annotation(&backup, RETRY_OWED), "daily-1-retry-1");
         let again = replacement(&backup, &retry(&backup).unwrap());
         assert_eq!((name(&again), namespace(&again)), ("daily-1-retry-1", "velero"));
-        assert_eq!(again.spec, backup.spec);
+        assert_eq!(again.spec, asked, "what the server left out is not the choice of the user");
         assert_eq!(again.status, Default::default());
         assert_eq!(label(&again, labels::SCHEDULE_NAME), "daily");
         let notes = [("team", "a"), (RETRY_NUMBER, "1"), (RETRY_OF, "daily-1")];
@@ -130,7 +160,7 @@ mod tests {
         let mut backup = scheduled();
         let cancelled = (CANCEL_REQUESTED.to_owned(), "true".to_owned());
         backup.metadata.annotations.as_mut().unwrap().extend([cancelled]);
-        owe_retry(&mut backup);
+        owe_retry(&mut backup, &scheduled());
         assert!(!owes_retry(&backup));
     }
 }

@@ -106,7 +106,7 @@ pub(super) async fn failed(context: &Context, backup: &Backup, journal: &Journal
     }
     // After the files, which other clusters read too: only this one takes it again.
     if failure.cause == Cause::ServerStopped {
-        owe_retry(&mut failed);
+        owe_retry(&mut failed, backup);
     }
     Ok(failed)
 }

@@ -17,6 +17,7 @@ use velero_plugin::Actions;
 use velero_rules::resource_policies::ResourcePolicies;
 use velero_store::BackupStore;
 
+use crate::backup::again::keep_asked;
 use crate::backup::ending::report as report_end;
 use crate::backup::failure::Failure;
 use crate::backup::queue::Queue;
@@ -57,6 +58,7 @@ pub(super) async fn run(context: &SharedContext, queue: &Queue, backup: Backup) 
     let mut prepared = prepare::prepare(&backup, &context.settings, &facts, clock::now())?;
     if *prepared.backup.status.phase() == BackupPhase::InProgress {
         context.holder.sign(&mut prepared.backup);
+        keep_asked(&mut prepared.backup, &backup.spec);
     }
     let taken = context.take(&backup, &prepared.backup).await?;
     let running = name(&taken).to_owned();

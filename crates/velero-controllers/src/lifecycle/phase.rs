@@ -3,9 +3,11 @@
 use crate::lifecycle::kind::Kind;
 use crate::runtime::error::{Error, Result};
 use crate::runtime::holder::unsign;
+use velero_api::annotations::ASKED_SPEC;
 use velero_api::metadata::name;
 
-/// Moves a backup or restore to a phase if the table of moves has it. Nobody holds one that is not InProgress.
+/// Moves a backup or restore to a phase if the table of moves has it. Nobody holds one that is not InProgress, and what it
+/// was asked for is not needed beside it any more.
 pub(crate) fn move_to<K: Kind>(object: &mut K, phase: K::Phase) -> Result<()> {
     let current = object.phase();
     if !K::can_become(current, &phase) {
@@ -14,6 +16,9 @@ pub(crate) fn move_to<K: Kind>(object: &mut K, phase: K::Phase) -> Result<()> {
     }
     if phase != K::IN_PROGRESS {
         unsign(object);
+        if let Some(annotations) = &mut object.meta_mut().annotations {
+            annotations.remove(ASKED_SPEC);
+        }
     }
     object.put_phase(phase);
     Ok(())

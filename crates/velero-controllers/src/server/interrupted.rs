@@ -52,7 +52,8 @@ async fn fail_interrupted_backup(context: &Context, backup: &Backup) -> Result<(
         tracing::info!(backup = name(backup), "The backup had ended when the server was stopped");
         return Ok(());
     }
-    if let Some(failed) = fail(context, backup, backup::debts::LEFT_BEHIND, backup::again::owe_retry).await? {
+    let note = |failed: &mut Backup| backup::again::owe_retry(failed, backup);
+    if let Some(failed) = fail(context, backup, backup::debts::LEFT_BEHIND, note).await? {
         pay(&failed, backup::debts::pay(context, &failed)).await;
     }
     Ok(())

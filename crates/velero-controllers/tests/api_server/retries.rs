@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use kube::api::{ListParams, PostParams};
-use velero_api::annotations::{RETRIED_AS, RETRY_INTERRUPTED, RETRY_NUMBER, RETRY_OF, RETRY_OWED};
+use velero_api::annotations::{ASKED_SPEC, RETRIED_AS, RETRY_INTERRUPTED, RETRY_NUMBER, RETRY_OF, RETRY_OWED};
 use velero_api::labels;
 use velero_api::metadata::{annotation, label, name};
-use velero_api::v1::{Backup, BackupPhase};
+use velero_api::v1::{Backup, BackupPhase, BackupSpec};
 use velero_controllers::server::Settings;
 use velero_testkit::{TestCluster, cluster_test};
 
@@ -99,6 +99,29 @@ fn a_killed_server_has_its_backups_taken_again_that_ask_for_it_once_each_and_at_
 }
 
 #[test]
+fn a_backup_whose_replacement_has_the_name_of_another_says_that_it_is_not_taken_again() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster).await;
+        let workload = Workload::new(&cluster, 1).await;
+        let mut interrupted = backup(&cluster, &workload, "daily", "daily", &[]);
+        interrupted.status.phase = Some(BackupPhase::InProgress);
+        let mut other = backup(&cluster, &workload, "daily-retry-1", "", &[]);
+        other.status.phase = Some(BackupPhase::Completed);
+        for backup in [interrupted, other] {
+            api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
+        }
+        let server = Server::start(cluster.clone()).await;
+        let failed: Backup = server.until("daily", settled).await;
+        assert_phase(&failed, &BackupPhase::Failed);
+        assert_says(&[&failed.status.failure_reason], "not taken again: another backup is called daily-retry-1");
+        assert_eq!(annotation(&failed, RETRIED_AS), "");
+        assert_eq!(names(&cluster).await, ["daily", "daily-retry-1"]);
+        workload.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
 fn a_server_that_is_told_to_end_leaves_its_backup_to_the_next_which_takes_it_again() {
     cluster_test(|cluster| async move {
         let directory = tempfile::tempdir().unwrap();
@@ -108,7 +131,9 @@ fn a_server_that_is_told_to_end_leaves_its_backup_to_the_next_which_takes_it_aga
         let server = Server::start_with(cluster.clone(), slow).await;
         server.directory_location("default", directory.path()).await;
         server.create(backup(&cluster, &workload, "cut", "", &[(RETRY_INTERRUPTED, "true")])).await;
-        server.until("cut", |backup: &Backup| *backup.status.phase() == BackupPhase::InProgress).await;
+        let running = |backup: &Backup| *backup.status.phase() == BackupPhase::InProgress;
+        let ran: Backup = server.until("cut", running).await;
+        assert_ne!(ran.spec.ttl, Default::default(), "the server has completed it");
         server.stop().await;
         let cut = api::<Backup>(&cluster).get("cut").await.unwrap();
         assert_phase(&cut, &BackupPhase::Failed);
@@ -116,9 +141,19 @@ fn a_server_that_is_told_to_end_leaves_its_backup_to_the_next_which_takes_it_aga
         let stored = std::fs::read_to_string(directory.path().join("backups/cut/velero-backup.json")).unwrap();
         assert!(!stored.contains(RETRY_OWED), "other clusters must not take it again");
 
-        let server = Server::start(cluster.clone()).await;
+        let slow = Settings { client_qps: Some(8.0), client_burst: Some(8), client_page_size: 1, ..settings(&cluster) };
+        let server = Server::start_with(cluster.clone(), slow).await;
+        let again: Backup = server.until("cut-retry-1", running).await;
+        let asked: BackupSpec = serde_json::from_str(annotation(&again, ASKED_SPEC)).unwrap();
+        let mut written = workload.spec();
+        written.storage_location = "default".to_owned();
+        assert_eq!(asked, written, "it is asked for what the user wrote, not for what the server had made of it");
         let again = server.until("cut-retry-1", ended).await;
         assert_phase(&again, &BackupPhase::Completed);
+        for name in ["cut", "cut-retry-1"] {
+            let over: Backup = server.until(name, settled).await;
+            assert_eq!(annotation(&over, ASKED_SPEC), "", "{name}: needed while it runs only");
+        }
         assert!(directory.path().join("backups/cut-retry-1/cut-retry-1.tar.gz").exists());
         workload.delete().await;
         server.stop().await;
