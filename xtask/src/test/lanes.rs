@@ -23,6 +23,8 @@ const MOST_A_CORE: usize = 2;
 const A_LOOK_EVERY: Duration = Duration::from_secs(5);
 /// No suite takes this long, unless it hangs.
 const LONGEST: Duration = Duration::from_secs(30 * 60);
+/// Nor this long with all its long comparisons.
+const LONGEST_THOROUGH: Duration = Duration::from_secs(3 * 60 * 60);
 const A_LINE_EVERY: Duration = Duration::from_secs(60);
 const SLOWEST: usize = 12;
 /// How much of what a failed suite said is repeated at the end.
@@ -120,7 +122,8 @@ fn run_one(suite: &Suite, thorough: bool) -> Result<()> {
     }
     let child = command.stdout(file.try_clone()?).stderr(file).spawn();
     let mut child = child.with_context(|| format!("{} cannot be run", suite.executable.display()))?;
-    let deadline = Instant::now() + LONGEST;
+    let longest = if thorough { LONGEST_THOROUGH } else { LONGEST };
+    let deadline = Instant::now() + longest;
     let status: Option<ExitStatus> = loop {
         if let Some(status) = child.try_wait()? {
             break Some(status);
@@ -137,7 +140,7 @@ fn run_one(suite: &Suite, thorough: bool) -> Result<()> {
     match status {
         Some(status) if status.success() => Ok(()),
         Some(_) => Err(anyhow!("{} failed:\n{}", suite.name, failures(&printed))),
-        None => bail!("{} was ended because it ran for {LONGEST:?}", suite.name),
+        None => bail!("{} was ended because it ran for {longest:?}", suite.name),
     }
 }
 

@@ -13,18 +13,23 @@ use velero_testkit::harness::{OPENSHIFT_BOX, SHARED_BOX, STORAGE_BOX};
 use super::command;
 
 /// What in the source of a test says that it needs a shared box.
-const WORDS: [(&str, &str); 6] = [
+const WORDS: [(&str, &str); 5] = [
     ("cluster_test", SHARED_BOX),
     ("whole_box_test", SHARED_BOX),
     ("SHARED_BOX", SHARED_BOX),
-    // Boxes with storage see the volumes and snapshots of each other, boxes of OpenShift one registry.
     ("storage_box_test", STORAGE_BOX),
-    ("BoxKind::Storage", STORAGE_BOX),
+    // Boxes of OpenShift share one registry.
     ("openshift", OPENSHIFT_BOX),
 ];
 
 /// What takes longest, alone or with others that need the same box, begins first: none of it is left alone at the end.
-const LONGEST: [&str; 17] = [
+const LONGEST: [&str; 23] = [
+    "peer_volume_scenarios",
+    "peer_volume_moves",
+    "node_agent_config",
+    "peer_volume_devices",
+    "peer_volume_copies",
+    "peer_side_by_side",
     "peer_restores",
     "peer_cross_restore",
     "peer_csi",
@@ -155,7 +160,8 @@ mod tests {
         for (source, boxes) in [
             ("cluster_test(|test| async move {})", vec![SHARED_BOX]),
             ("harness::run(\"mine\", BoxKind::ControlPlane, async |cluster| {})", vec![]),
-            ("TestBox::up(\"mine\", BoxKind::Storage)", vec![STORAGE_BOX]),
+            ("TestBox::up(\"mine\", BoxKind::Storage)", vec![]),
+            ("storage_box_test(|cluster| async move {})", vec![STORAGE_BOX]),
             (
                 "openshift_box_test(|test| async move {}); TestBox::up(SHARED_BOX, kind)",
                 vec![SHARED_BOX, OPENSHIFT_BOX],
