@@ -26,6 +26,10 @@ use velero_repo::store::{BlobStore, FolderStore};
 use velero_repo::upload::{self, SnapshotRequest, UploadOptions, forget, upload_folder};
 use velero_repo::{Error, Repository, Result};
 
+/// As movers have it (`crates/velero/src/main.rs`).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 fn main() -> ExitCode {

@@ -69,7 +69,7 @@ impl Place {
         Ok(match (self, side) {
             (Self::Folder, Side::Ours) => {
                 std::fs::create_dir_all(&repository)?;
-                let mut command = Command::new(ours);
+                let mut command = as_a_mover(ours);
                 command.arg(repository);
                 command
             }
@@ -80,7 +80,7 @@ impl Place {
                 command
             }
             (Self::Bucket(Delay { url, .. }), Side::Ours) => {
-                let mut command = Command::new(ours);
+                let mut command = as_a_mover(ours);
                 command.arg(format!("s3://{BUCKET}/{prefix}")).env("AWS_ENDPOINT_URL", url).envs(STORE_KEYS);
                 command
             }
@@ -98,6 +98,13 @@ impl Place {
             }
         }
     }
+}
+
+/// Our program, started as movers start themselves: its allocator keeps nothing for later.
+fn as_a_mover(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env("MIMALLOC_PURGE_DELAY", "0");
+    command
 }
 
 /// A door of this machine that leads to the store, and takes some milliseconds longer. Its thread is in the network from

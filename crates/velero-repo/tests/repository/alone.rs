@@ -14,6 +14,8 @@ pub(crate) fn run(before: &[&str], test: &str, step: &str, folder: &Path) -> Str
     let mut words = before.iter().map(|word| (*word).to_owned()).chain([this.to_str().unwrap().to_owned()]);
     let mut command = Command::new(words.next().unwrap());
     command.args(words).args(["--exact", test, "--ignored", "--nocapture", "--test-threads", "1"]);
+    // As movers start themselves.
+    command.env("MIMALLOC_PURGE_DELAY", "0");
     let output = command.env(FOLDER, folder).env(STEP, step).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let complained = String::from_utf8_lossy(&output.stderr);

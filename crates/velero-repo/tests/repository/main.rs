@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "all of it is test")]
 
+/// As movers have it (`crates/velero/src/main.rs`): some of the tests measure memory.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod alone;
 mod damage;
 mod hardships;
