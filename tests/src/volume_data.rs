@@ -69,7 +69,8 @@ pub fn set_up_server(
     up(test_box, edition, prefix, flags, &[&format!("--node-agent-configmap={AGENT_SETTINGS}")])
 }
 
-fn namespace(edition: Edition) -> String {
+/// The namespace of the server of an edition.
+pub fn namespace(edition: Edition) -> String {
     format!("velero-{}", format!("{edition:?}").to_lowercase())
 }
 
