@@ -23,7 +23,10 @@ pub use reservation::BackupReservation;
 use crate::{ByteStream, Error, ObjectStoreHandle, Result, read_all};
 
 /// The largest file read into memory, compressed.
-const LARGEST_FILE: usize = 512 << 20;
+const LARGEST_FILE: usize = 64 << 20;
+/// The largest metadata: an object that an API server has held. It is read without anybody asking for it, so whoever
+/// writes to the bucket must not be able to fill the memory with it.
+const LARGEST_METADATA: usize = 16 << 20;
 
 /// A location seen as a set of backups and restores.
 #[derive(Clone)]
@@ -122,7 +125,7 @@ impl BackupStore {
     /// Reads the metadata of a backup.
     pub async fn get_metadata(&self, backup: &str) -> Result<Backup> {
         let key = self.keys.backup_file(backup, BackupFile::Metadata)?;
-        let content = read_all(&key, self.store.get_stream(&key).await?, LARGEST_FILE).await?;
+        let content = read_all(&key, self.store.get_stream(&key).await?, LARGEST_METADATA).await?;
         serde_json::from_slice(&content).map_err(|source| Error::Decode { key, source: source.into() })
     }
 
