@@ -59,7 +59,9 @@ impl RawItem {
     /// Takes the bytes of one JSON object.
     pub fn new(resource_type: Arc<ResourceType>, bytes: Bytes) -> Result<Self> {
         let unreadable = |error: serde_json::Error| unreadable(&resource_type, "an object", error);
-        let head: Head<'_> = serde_json::from_slice(&bytes).map_err(unreadable)?;
+        // Of what is passed over, the parser looks at brackets and quotes alone.
+        let text = str::from_utf8(&bytes).map_err(|error| unreadable(serde::de::Error::custom(error)))?;
+        let head: Head<'_> = serde_json::from_str(text).map_err(unreadable)?;
         let metadata = head.metadata.map_or("{}", RawValue::get);
         let identity: Identity<'_> = serde_json::from_str(metadata).map_err(unreadable)?;
         let name = identity.name.unwrap_or_default().0.into();
@@ -252,6 +254,14 @@ mod tests {
     fn item(text: &'static str) -> RawItem {
         let resource_type = Arc::new(ResourceType::new("apps/v1", "Deployment", "deployments", true));
         RawItem::new(resource_type, Bytes::from_static(text.as_bytes())).unwrap()
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_no_item() {
+        let kind = Arc::new(ResourceType::new("v1", "ConfigMap", "configmaps", true));
+        let bytes = Bytes::from_static(b"{\"metadata\":{\"name\":\"a\"},\"data\":{\"k\":\"\xbe\x93\"}}");
+        let error = RawItem::new(kind, bytes).unwrap_err().to_string();
+        assert!(error.contains("configmaps"), "{error}");
     }
 
     #[test]
