@@ -105,7 +105,10 @@ fn rewritten(content: &Value, handle: &str, class: Option<&str>, restore: &Resto
 
 #[cfg(test)]
 mod tests {
+    use velero_testkit::hostile::{Parser, ROUNDS, strike};
+
     use super::*;
+    use crate::objects::identity;
 
     fn content() -> Value {
         let reference =
@@ -116,6 +119,19 @@ mod tests {
                 "volumeSnapshotClassName": "old", "volumeSnapshotRef": reference},
             "status": {"snapshotHandle": "h", "readyToUse": true},
         })
+    }
+
+    #[test]
+    fn thousands_of_changed_contents_are_rewritten_or_refused() {
+        let parse = |bytes: &[u8]| {
+            let Ok(content) = serde_json::from_slice::<Value>(bytes) else { return };
+            if let Ok(handle) = usable_handle(&content) {
+                let _ = rewritten(&content, handle, Some("class"), &Restore::new("velero", "r", Default::default()));
+            }
+            let _ = (crate::objects::failure(&content), crate::objects::is_ready(&content), identity(&content));
+        };
+        let samples = vec![content().to_string().into_bytes()];
+        strike(&Parser { name: "snapshot contents", samples, parse }, ROUNDS);
     }
 
     #[test]
