@@ -114,9 +114,10 @@ impl<'a> Files<'a> {
     /// results be lost, the `known` ones still count. With `once`, what the results say already is not said again.
     pub(crate) async fn amend(&self, journal: &Journal, known: Counts, once: bool) -> Result<Counts, StoreError> {
         let stored = self.get(File::Results).await?;
-        let stored = stored.map(|content| gzjson::decode::<ResultsFile>(&content, gzjson::DEFAULT_LIMIT));
+        let stored = stored.map_or(Stored::Nothing, |content| Stored::read(&content, gzjson::DEFAULT_LIMIT));
+        let is_closed = matches!(stored, Stored::TooMuch);
         // Results that cannot be read are begun anew: the counts are known from the status.
-        let mut results = stored.and_then(Result::ok).unwrap_or_default();
+        let mut results = if let Stored::Results(results) = stored { results } else { ResultsFile::default() };
         let more = journal.results();
         let said = add(&mut results, more, once);
         let counted = |known: i64, all: usize| known.max(i64::try_from(all).unwrap_or_default());
@@ -124,7 +125,7 @@ impl<'a> Files<'a> {
             warnings: counted(known.warnings + said.warnings, results.warnings.len()),
             errors: counted(known.errors + said.errors, results.errors.len()),
         };
-        if said != Counts::default() {
+        if said != Counts::default() && !is_closed {
             self.put(File::Results, gzjson::encode(&results)?.into()).await?;
         }
         // A gzip file may consist of several members.
@@ -132,6 +133,27 @@ impl<'a> Files<'a> {
         log.extend(journal.compressed_log().map_err(velero_archive::Error::Write)?);
         self.put(File::Log, log.into()).await?;
         Ok(counts)
+    }
+}
+
+/// The results that are in the store already.
+#[derive(Debug)]
+enum Stored {
+    /// None, or nothing that could be read.
+    Nothing,
+    /// More than is read again. They stay as they are: what is added is in the log and counted.
+    TooMuch,
+    /// These.
+    Results(ResultsFile),
+}
+
+impl Stored {
+    fn read(content: &[u8], limit: u64) -> Self {
+        match gzjson::decode(content, limit) {
+            Ok(results) => Self::Results(results),
+            Err(velero_archive::Error::TooLarge { .. }) => Self::TooMuch,
+            Err(_) => Self::Nothing,
+        }
     }
 }
 
@@ -185,6 +207,14 @@ mod tests {
         let journal = Journal::for_restore("velero", "r", LogFormat::Text, Level::Info);
         texts.iter().for_each(|text| journal.error().namespace(Some("shop")).message(text));
         journal.results()
+    }
+
+    #[test]
+    fn results_too_large_to_be_read_again_are_told_from_damaged_ones() {
+        let stored = gzjson::encode(&results(&["a", "b"])).unwrap();
+        assert!(matches!(Stored::read(&stored, 1000), Stored::Results(read) if read.errors.len() == 2));
+        assert!(matches!(Stored::read(&stored, 10), Stored::TooMuch));
+        assert!(matches!(Stored::read(&stored[..10], 1000), Stored::Nothing));
     }
 
     #[test]
