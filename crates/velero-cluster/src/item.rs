@@ -61,9 +61,9 @@ impl RawItem {
         let unreadable = |error: serde_json::Error| unreadable(&resource_type, "an object", error);
         // Of what is passed over, the parser looks at brackets and quotes alone.
         let text = str::from_utf8(&bytes).map_err(|error| unreadable(serde::de::Error::custom(error)))?;
-        let head: Head<'_> = serde_json::from_str(text).map_err(unreadable)?;
+        let head: Head<'_> = serde_json::from_str(fields(text).map_err(unreadable)?).map_err(unreadable)?;
         let metadata = head.metadata.map_or("{}", RawValue::get);
-        let identity: Identity<'_> = serde_json::from_str(metadata).map_err(unreadable)?;
+        let identity: Identity<'_> = serde_json::from_str(fields(metadata).map_err(unreadable)?).map_err(unreadable)?;
         let name = identity.name.unwrap_or_default().0.into();
         let namespace = identity.namespace.filter(|text| !text.0.is_empty()).map(|text| text.0.into());
         let type_fields = type_fields(&head);
@@ -241,6 +241,14 @@ fn position(whole: &[u8], part: &str) -> Range<usize> {
     start..start + part.len()
 }
 
+/// The text of a JSON object. Serde would take a list for one too, its fields in their order.
+fn fields(text: &str) -> serde_json::Result<&str> {
+    match text.trim_start().starts_with('{') {
+        true => Ok(text),
+        false => Err(serde::de::Error::custom("it is no JSON object")),
+    }
+}
+
 fn unreadable(resource_type: &ResourceType, what: &str, error: serde_json::Error) -> Error {
     Error::Unreadable { action: format!("read {what} of {}", resource_type.group_resource()), source: error.into() }
 }
@@ -257,11 +265,17 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_no_item() {
+    fn what_is_no_text_or_no_object_is_no_item() {
         let kind = Arc::new(ResourceType::new("v1", "ConfigMap", "configmaps", true));
-        let bytes = Bytes::from_static(b"{\"metadata\":{\"name\":\"a\"},\"data\":{\"k\":\"\xbe\x93\"}}");
-        let error = RawItem::new(kind, bytes).unwrap_err().to_string();
-        assert!(error.contains("configmaps"), "{error}");
+        for bytes in [
+            &b"{\"metadata\":{\"name\":\"a\"},\"data\":{\"k\":\"\xbe\x93\"}}"[..],
+            b"[{\"name\":\"a\"},\"v1\",\"ConfigMap\"]",
+            b"{\"metadata\":[\"a\",\"shop\"]}",
+            b"null",
+        ] {
+            let error = RawItem::new(Arc::clone(&kind), Bytes::from_static(bytes)).unwrap_err().to_string();
+            assert!(error.contains("configmaps"), "{error}");
+        }
     }
 
     #[test]
