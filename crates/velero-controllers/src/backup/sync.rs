@@ -223,9 +223,8 @@ mod tests {
         stored.spec.storage_location = "theirs".to_owned();
         stored.spec.hooks.resources.push(Default::default());
         stored.metadata.finalizers = Some(vec!["example.com/never".to_owned()]);
-        let notes =
-            [annotations::OWED_HOOKS, annotations::CLEAN_UP_OWED, annotations::HOLDER_IDENTITY, "example.com/a"];
-        stored.metadata.annotations = Some(notes.map(|key| (key.to_owned(), "x".to_owned())).into());
+        let notes = OF_THE_SERVER.iter().chain(&["example.com/a", annotations::RETRY_OF]);
+        stored.metadata.annotations = Some(notes.map(|key| ((*key).to_owned(), "x".to_owned())).collect());
         let arrived = localised(stored, "velero", "ours", BackupPhase::Completed);
         assert_eq!(arrived.metadata.namespace.as_deref(), Some("velero"));
         assert_eq!((arrived.metadata.resource_version.clone(), arrived.metadata.uid.clone()), (None, None));
@@ -234,7 +233,11 @@ mod tests {
         assert!(arrived.spec.hooks.resources.is_empty());
         assert_eq!(arrived.metadata.finalizers, None);
         let kept: Vec<_> = arrived.metadata.annotations.iter().flatten().map(|(key, _)| key.as_str()).collect();
-        assert_eq!(kept, ["example.com/a"], "a debt that somebody wrote into the bucket is none");
+        assert_eq!(
+            kept,
+            ["example.com/a", annotations::RETRY_OF],
+            "a debt that somebody wrote into the bucket is none"
+        );
         assert_eq!(*arrived.status.phase(), BackupPhase::Completed);
     }
 }
