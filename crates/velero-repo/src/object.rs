@@ -312,13 +312,17 @@ mod tests {
         let mut contents = Contents::default();
         let piece = ObjectId::direct(contents.put(None, b"x"));
         let long = contents.list(&[(0, u64::MAX - 1, piece), (u64::MAX - 1, 1, piece)]);
-        let list = contents.list(&[(0, 1, piece), (1, 1, long)]);
+        let row = |start, length, object| ListEntry { start, length, object };
+        let rows = write_list(&[row(0, 1, piece), row(1, 1, long)]);
+        let stored = ObjectId::direct(contents.put(Some('x'), &rows));
+        let list = ObjectId { indirection: 2, ..contents.list(&[(0, rows.len() as u64, stored)]) };
         let mut seen = 0;
         let outcome = for_each_piece(&contents, list, &mut |_| {
             seen += 1;
             Ok(())
         });
-        assert!(outcome.unwrap_err().to_string().contains("another length than its list"));
+        let refusal = outcome.unwrap_err().to_string();
+        assert!(refusal.contains("another length than its list"), "{refusal}");
         assert_eq!(seen, 1);
     }
 

@@ -407,9 +407,9 @@ fn operations_that_double_an_object_again_and_again_are_refused_before_it_fills_
 
 #[test]
 fn operations_that_nest_an_object_in_itself_are_refused_before_it_is_too_deep_to_be_dropped() {
-    let (object, problems) = repeated("{operation: copy, from: /spec, path: /spec/x}", 100);
+    let (object, problems) = repeated("{operation: copy, from: /spec, path: /spec/x}", 200);
     assert!(problems[0].contains("too deep"), "{problems:?}");
     assert_eq!(object, claim(), "it stays as it was");
-    let (_, problems) = repeated("{operation: copy, from: /spec, path: /copied}", 100);
+    let (_, problems) = repeated("{operation: copy, from: /spec, path: /copied}", 200);
     assert!(problems.is_empty(), "{problems:?}");
 }

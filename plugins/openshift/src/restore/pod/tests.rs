@@ -214,6 +214,6 @@ fn a_pod_of_a_stage_whose_containers_are_none_is_left_to_the_api_server() {
     let labels = json!({"migration-included-stage-backup": "m-1"});
     let mut item =
         json!({"kind": "Pod", "metadata": {"name": "web", "labels": labels}, "spec": {"containers": ["x", 7, []]}});
-    stage::adapt(&mut item, &stage, &Settings::default());
+    stage::adapt(&mut item, &restore_of(&stage), &Settings::default());
     assert_eq!(item["spec"]["containers"], json!(["x", 7, []]));
 }
