@@ -5,34 +5,15 @@ use std::io::Write as _;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use velero_archive::{ArchiveReader, ArchiveWriter, Error, ItemPath, Limits, ObjectKeys, layout, rewrite};
+use velero_archive::{ArchiveReader, Error, ItemPath, Limits, ObjectKeys, layout, rewrite};
 use velero_testkit::hostile::Parser;
 
 fn parsers() -> Vec<Parser> {
-    let archive = archive();
-    let mut tarball = Vec::new();
-    std::io::copy(&mut flate2::read::MultiGzDecoder::new(archive.as_slice()), &mut tarball).unwrap();
-    let paths = [
-        "resources/pods/namespaces/shop/web-0.json",
-        "resources/deployments.apps/v1-preferredversion/namespaces/shop/web.json",
-        "resources/persistentvolumes/cluster/pv-1.json",
-        "metadata/version",
-    ];
     vec![
-        Parser { name: "compressed archive", samples: vec![archive], parse: read },
-        Parser { name: "tarball", samples: vec![tarball], parse: |bytes| read(&gzip(bytes)) },
-        Parser { name: "paths", samples: paths.map(|path| path.as_bytes().to_vec()).to_vec(), parse: read_path },
+        Parser::of("archives", read),
+        Parser::of("tarballs", |bytes| read(&gzip(bytes))),
+        Parser::of("paths", read_path),
     ]
-}
-
-/// A small archive as a backup makes it; one path is so long that it needs a header of its own.
-fn archive() -> Vec<u8> {
-    let mut writer = ArchiveWriter::new(Vec::new(), 1).unwrap();
-    let long = format!("resources/pods/namespaces/shop/{}.json", "web-".repeat(60));
-    for path in ["resources/pods/namespaces/shop/web-0.json", "resources/namespaces/cluster/shop.json", &long] {
-        writer.append(path, br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-0"}}"#).unwrap();
-    }
-    writer.finish().unwrap()
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -76,4 +57,4 @@ fn read_path(bytes: &[u8]) {
     }
 }
 
-crate::strike_all!(parsers);
+velero_testkit::strike_all!(parsers);

@@ -23,7 +23,7 @@ fn bomb(beginning: &[u8], byte: u8) -> Vec<u8> {
         encoder.write_all(bytes).unwrap();
         encoder.finish().unwrap()
     };
-    [gzip(beginning), gzip(&vec![byte; 16 << 20]).repeat(640)].concat()
+    [gzip(beginning), gzip(&vec![byte; 4 << 20]).repeat(2560)].concat()
 }
 
 /// Gives one input to a parser, as it is: bounded in time and memory like any other.

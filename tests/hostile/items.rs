@@ -3,27 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::Value;
 use velero_cluster::{RawItem, ResourceType};
 use velero_rules::pod_volumes::WaitContainer;
 use velero_testkit::hostile::Parser;
 
 fn parsers() -> Vec<Parser> {
-    let pod = json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {
-            "name": "web-0", "namespace": "shop", "labels": {"app": "web"},
-            "annotations": {"pre.hook.backup.velero.io/command": "[\"sync\"]", "backup.velero.io/backup-volumes": "data"},
-        },
-        "spec": {
-            "containers": [{"name": "web", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}],
-            "initContainers": [{"name": "restore-wait", "image": "i"}], "volumes": [{"name": "data", "emptyDir": {}}],
-        },
-        "status": {"phase": "Running"},
-    });
-    let bare = json!({"metadata": {"name": "a", "labels": null}, "data": {"k": "v\u{e9}\n"}});
-    let samples = [pod, bare].map(|item| item.to_string().into_bytes()).to_vec();
-    vec![Parser { name: "items", samples, parse: read }]
+    vec![Parser::of("items", read)]
 }
 
 fn read(bytes: &[u8]) {
@@ -43,4 +29,4 @@ fn read(bytes: &[u8]) {
     let _ = wait.insert(&mut pod);
 }
 
-crate::strike_all!(parsers);
+velero_testkit::strike_all!(parsers);

@@ -1,9 +1,10 @@
 //! Hostile input: every parser of what others wrote gets its samples, changed thousands of times. See
-//! `velero_testkit::hostile`; the samples are in `corpus/`, those of binary formats are made on the way. An input that
-//! made a parser stumble is kept there and has a test of its own where the parser is.
+//! `velero_testkit::hostile`; the samples are kept in `corpus/`, a folder a parser. An input that made a parser stumble
+//! is kept there too, or has a test of its own where the parser is.
 //!
-//! Parsers that only their crate can reach are struck there: the plugin wire and its handshake (`velero-plugin`), the
-//! manifests of registries (`velero-registry`), the objects of CSI (`plugins/csi`).
+//! Parsers that only their crate can reach are struck there, with samples from the same corpus: the plugin wire and its
+//! handshake (`velero-plugin`), manifests, challenges and tokens of registries (`velero-registry`), what CSI drivers and
+//! data movers answer (`plugins/csi`), and what is sent to the port of the server (`velero-controllers`).
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -13,34 +14,3 @@ mod items;
 mod records;
 mod repository;
 mod rules;
-
-use std::path::Path;
-
-use velero_testkit::hostile::{Parser, samples_in};
-
-/// A parser whose samples are in a folder of the corpus.
-fn parser(name: &'static str, folder: &str, parse: fn(&[u8])) -> Parser {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("hostile/corpus");
-    Parser { name, samples: samples_in(&corpus.join(folder)), parse }
-}
-
-/// The usual run and the thorough one over some parsers.
-macro_rules! strike_all {
-    ($parsers:ident) => {
-        #[test]
-        fn thousands_of_changed_samples_are_read_or_refused() {
-            for parser in $parsers() {
-                velero_testkit::hostile::strike(&parser, velero_testkit::hostile::ROUNDS);
-            }
-        }
-
-        #[test]
-        #[ignore = "many times the usual run"]
-        fn very_many_changed_samples_are_read_or_refused() {
-            for parser in $parsers() {
-                velero_testkit::hostile::strike(&parser, velero_testkit::hostile::THOROUGH_ROUNDS);
-            }
-        }
-    };
-}
-use strike_all;

@@ -22,26 +22,14 @@ const FILLED: &str = include_str!("../../crates/velero-api/tests/golden/filled.j
 fn parsers() -> Vec<Parser> {
     let kinds: Value = serde_json::from_str(FILLED).unwrap();
     let kinds = kinds.as_object().unwrap().values().map(|object| serde_json::to_vec(object).unwrap()).collect();
-    let records = RECORDS.map(|record| record.as_bytes().to_vec()).to_vec();
-    let compressed = RECORDS.iter().map(|record| gzjson::compress(record.as_bytes()).unwrap()).collect();
+    let records = Parser::of("records", read_records);
+    let compressed = records.samples.iter().map(|record| gzjson::compress(record).unwrap()).collect();
     vec![
         Parser { name: "kinds", samples: kinds, parse: read_kinds },
-        Parser { name: "records", samples: records, parse: read_records },
+        records,
         Parser { name: "compressed records", samples: compressed, parse: read_compressed },
     ]
 }
-
-const RECORDS: [&str; 9] = [
-    r#"[{"spec":{"backupName":"b1","backupUID":"u","backupItemAction":"a/b","resourceIdentifier":{"group":"","resource":"persistentvolumeclaims","namespace":"shop","name":"data"},"operationID":"op-1","postOperationItems":[{"group":"g","resource":"r","name":"n"}]},"status":{"phase":"InProgress","operationProgress":{"nCompleted":5,"nTotal":10,"operationUnits":"Bytes","started":"2026-01-02T03:04:05Z"},"created":"2026-01-02T03:04:05Z"}}]"#,
-    r#"[{"pvcName":"data","pvcNamespace":"shop","pvName":"pv-1","backupMethod":"CSISnapshot","snapshotDataMoved":true,"preserveLocalSnapshot":false,"skipped":false,"result":"succeeded","startTimestamp":"2026-01-02T03:04:05Z","csiSnapshotInfo":{"snapshotHandle":"s","size":1073741824,"driver":"d","vscName":"v","operationID":"o"},"snapshotDataMovementInfo":{"dataMover":"velero","uploaderType":"kopia","retainedSnapshot":"","snapshotHandle":"h","operationID":"o","size":7},"pvInfo":{"reclaimPolicy":"Delete","labels":{"a":"b"}}}]"#,
-    r#"[{"spec":{"backupName":"b1","backupUID":"u","location":"default","persistentVolumeName":"pv-1","providerVolumeID":"vol-1","volumeType":"gp2","volumeAZ":"eu-1a","volumeIOPS":100},"status":{"providerSnapshotID":"snap-1","phase":"Completed"}}]"#,
-    r#"{"errors":{"velero":["v"],"cluster":["c"],"namespaces":{"shop":["n"]}},"warnings":{}}"#,
-    r#"{"apps/v1/Deployment":["shop/web","shop/db(created)"],"v1/Namespace":["shop"]}"#,
-    r#"{"snapshotID":"0123","emptySnapshot":false,"source":{"byPath":"/host_pods/x","volMode":"Filesystem"},"totalBytes":10,"incrementalBytes":5}"#,
-    r#"{"target":{"byPath":"/x","volMode":"Block"},"totalBytes":10}"#,
-    r#"{"totalBytes":10,"doneBytes":3}"#,
-    r#"{"uid":"u","cluster":"c","namespace":"velero","holder":"h","reservedAt":"2026-01-02T03:04:05Z"}"#,
-];
 
 /// Reads, and writes what was read: what comes out must be the same the second time.
 fn survives<T: DeserializeOwned + Serialize>(bytes: &[u8]) {
@@ -89,4 +77,4 @@ fn read_compressed(bytes: &[u8]) {
     assert!(whole.is_ok() || decoded.is_err(), "damage was not noticed");
 }
 
-crate::strike_all!(parsers);
+velero_testkit::strike_all!(parsers);

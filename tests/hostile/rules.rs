@@ -19,21 +19,18 @@ use velero_rules::wildcard::{self, Wildcard};
 use velero_rules::{names, pairs};
 use velero_testkit::hostile::Parser;
 
-use crate::parser;
-
 fn parsers() -> Vec<Parser> {
-    let small = ["1h30m0.5s", "-2562047h47m16.854775807s", "10Gi", "1.5e3", "500m", "a=b,\"c=d,e\"", "kube-system"];
-    let small = small.map(|text| text.as_bytes().to_vec()).to_vec();
     vec![
-        parser("policies", "policies", read_policies),
-        parser("modifiers", "modifiers", read_modifiers),
-        parser("cron", "cron", read_cron),
-        parser("selectors", "selectors", read_selectors),
-        parser("wildcards", "wildcards", read_wildcards),
-        parser("node agent configuration", "node-agent", read_node_agent),
-        parser("maintenance configuration", "maintenance", read_maintenance),
-        Parser { name: "durations, quantities, pairs, names", samples: small, parse: read_small },
-        Parser { name: "strategic merge", samples: vec![deployment().to_string().into_bytes()], parse: read_merge },
+        Parser::of("policies", read_policies),
+        Parser::of("modifiers", read_modifiers),
+        Parser::of("cron", read_cron),
+        Parser::of("selectors", read_selectors),
+        Parser::of("wildcards", read_wildcards),
+        Parser::of("node-agent-configuration", read_node_agent),
+        Parser::of("maintenance-configuration", read_maintenance),
+        // Durations, quantities, pairs, names.
+        Parser::of("words", read_small),
+        Parser::of("strategic-merge", read_merge),
     ]
 }
 
@@ -139,4 +136,4 @@ fn read_merge(bytes: &[u8]) {
     let _ = strategic_merge(&mut hostile, &deployment());
 }
 
-crate::strike_all!(parsers);
+velero_testkit::strike_all!(parsers);

@@ -149,7 +149,7 @@ pub(crate) async fn open(context: &Context, request: &str, token: &str) -> Resul
 
 /// Whether there can be such a request at all. Anybody may send anything here, and the name becomes part of a request to
 /// the API server.
-fn can_be_asked_for(request: &str, token: &str) -> bool {
+pub(crate) fn can_be_asked_for(request: &str, token: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
     let is_name = !request.starts_with('.') && request.bytes().all(is_part);
     is_name && (1..=LONGEST_NAME).contains(&request.len()) && token.len() == TOKEN_LENGTH
@@ -170,7 +170,32 @@ fn is_same(expected: &str, given: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use velero_testkit::hostile::Parser;
+    use velero_testkit::strike_all;
+
     use super::*;
+
+    fn parsers() -> Vec<Parser> {
+        vec![Parser::of("downloads", show_token)]
+    }
+
+    /// Whatever a token is, only the one that the request has opens anything.
+    fn show_token(bytes: &[u8]) {
+        const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+        let text = String::from_utf8_lossy(bytes);
+        let given = text.split_once("token=").map_or("", |(_, token)| token);
+        let mut request = DownloadRequest::default();
+        let notes = [(DOWNLOAD_TOKEN_ANNOTATION.to_owned(), TOKEN.to_owned())];
+        request.metadata.annotations = Some(notes.into());
+        request.status.expiration = Some(clock::now_time());
+        request.status.phase = Some(DownloadRequestPhase::Processed);
+        assert_eq!(admits(&request, given, jiff::Timestamp::UNIX_EPOCH), given == TOKEN);
+        assert!(!admits(&request, given, jiff::Timestamp::MAX));
+        request.metadata.annotations = None;
+        assert!(!admits(&request, given, jiff::Timestamp::UNIX_EPOCH), "no token is no key");
+    }
+
+    strike_all!(parsers);
 
     #[test]
     fn what_cannot_be_a_request_is_not_looked_for() {

@@ -126,7 +126,20 @@ fn token_of(answer: Option<TokenAnswer>, now: Instant) -> Option<Token> {
 
 #[cfg(test)]
 mod tests {
+    use velero_testkit::hostile::Parser;
+    use velero_testkit::strike_all;
+
     use super::*;
+
+    fn parsers() -> Vec<Parser> {
+        vec![Parser::of("registry-tokens", read_token)]
+    }
+
+    fn read_token(bytes: &[u8]) {
+        let _ = token_of(serde_json::from_slice(bytes).ok(), Instant::now());
+    }
+
+    strike_all!(parsers);
 
     #[test]
     fn a_token_is_renewed_before_its_end() {

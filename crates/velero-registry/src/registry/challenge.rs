@@ -59,7 +59,8 @@ fn parameters_of(text: &str) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use velero_testkit::hostile::{Parser, ROUNDS, strike};
+    use velero_testkit::hostile::Parser;
+    use velero_testkit::strike_all;
 
     use super::*;
 
@@ -71,20 +72,16 @@ mod tests {
         Challenge::of(&headers)
     }
 
-    #[test]
-    fn thousands_of_changed_challenges_and_configurations_are_read_or_refused() {
-        let bearer = r#"Bearer realm="https://auth.example/token",service="registry",scope="repository:a:pull,push""#;
-        let samples = [bearer, "Basic realm=x"].map(|text| text.as_bytes().to_vec()).to_vec();
-        let parse = |bytes: &[u8]| drop(Challenge::parse(&String::from_utf8_lossy(bytes)));
-        strike(&Parser { name: "registry challenges", samples, parse }, ROUNDS);
-        let config =
-            r#"{"auths": {"https://registry.example/v1/": {"auth": "YTpi", "username": "a", "password": "b"}}}"#;
-        let parse = |bytes: &[u8]| {
+    fn parsers() -> Vec<Parser> {
+        let read = |bytes: &[u8]| drop(Challenge::parse(&String::from_utf8_lossy(bytes)));
+        let read_configuration = |bytes: &[u8]| {
             let text = String::from_utf8_lossy(bytes);
             drop(crate::Credentials::from_docker_config(&text, "registry.example"));
         };
-        strike(&Parser { name: "docker configuration", samples: vec![config.as_bytes().to_vec()], parse }, ROUNDS);
+        vec![Parser::of("registry-challenges", read), Parser::of("registry-credentials", read_configuration)]
     }
+
+    strike_all!(parsers);
 
     #[test]
     fn challenges_are_read_as_registries_write_them() {

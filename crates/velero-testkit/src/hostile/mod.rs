@@ -1,6 +1,7 @@
 //! Hostile input: valid samples are changed thousands of times, the same way in every run, and given to a parser. It may
 //! refuse what it gets; it must not panic, hang, or take more memory than its bound.
 
+mod json;
 mod mutation;
 
 use std::fs;
@@ -33,6 +34,13 @@ pub struct Parser {
     pub samples: Vec<Vec<u8>>,
     /// Takes an input, and whatever it is, returns.
     pub parse: fn(&[u8]),
+}
+
+impl Parser {
+    /// A parser of the kept samples in a folder, named like it.
+    pub fn of(folder: &'static str, parse: fn(&[u8])) -> Self {
+        Self { name: folder, samples: corpus(folder), parse }
+    }
 }
 
 /// Gives a parser its samples as they are, then changed.
@@ -71,12 +79,31 @@ pub fn strike(parser: &Parser, rounds: usize) {
     assert!(taken <= MOST_MEMORY, "{} took {taken} bytes of memory", parser.name);
 }
 
-/// The samples in a folder, in the order of their names.
-///
-/// # Panics
-/// Where there is none.
-pub fn samples_in(folder: &Path) -> Vec<Vec<u8>> {
-    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+/// The usual run and the thorough one over the parsers that a function gives.
+#[macro_export]
+macro_rules! strike_all {
+    ($parsers:ident) => {
+        #[test]
+        fn thousands_of_changed_samples_are_read_or_refused() {
+            for parser in $parsers() {
+                $crate::hostile::strike(&parser, $crate::hostile::ROUNDS);
+            }
+        }
+
+        #[test]
+        #[ignore = "many times the usual run; begun with --thorough"]
+        fn very_many_changed_samples_are_read_or_refused() {
+            for parser in $parsers() {
+                $crate::hostile::strike(&parser, $crate::hostile::THOROUGH_ROUNDS);
+            }
+        }
+    };
+}
+
+/// The kept samples of a parser, in the order of their names: a folder of `tests/hostile/corpus`.
+fn corpus(folder: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/hostile/corpus").join(folder);
+    let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
     files.sort();
     files.iter().map(|file| fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))).collect()

@@ -1,5 +1,7 @@
 //! How samples are changed.
 
+use super::json;
+
 /// What parsers stumble over: ends of ranges, signs, quotes, brackets.
 const WORDS: [&[u8]; 24] = [
     b"\0",
@@ -57,6 +59,12 @@ impl Mutator {
             return sample.clone();
         }
         let mut input = self.samples[number % self.samples.len()].clone();
+        // Every other one, so that each sample is changed in both ways.
+        if (number / self.samples.len()).is_multiple_of(2)
+            && let Some(changed) = json::changed(&input, |bound| self.below(bound))
+        {
+            return changed;
+        }
         for _ in 0..1 + self.below(4) {
             self.change(&mut input);
         }
