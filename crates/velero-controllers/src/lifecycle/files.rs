@@ -114,10 +114,11 @@ impl<'a> Files<'a> {
     /// results be lost, the `known` ones still count. With `once`, what the results say already is not said again.
     pub(crate) async fn amend(&self, journal: &Journal, known: Counts, once: bool) -> Result<Counts, StoreError> {
         let stored = self.get(File::Results).await?;
-        let stored = stored.map_or(Stored::Nothing, |content| Stored::read(&content, gzjson::DEFAULT_LIMIT));
-        let is_closed = matches!(stored, Stored::TooMuch);
+        let stored = stored.map(|content| gzjson::decode::<ResultsFile>(&content, gzjson::DEFAULT_LIMIT));
+        // More than is read again stays as it is: what is added is in the log and counted.
+        let is_closed = stored.as_ref().is_some_and(is_too_large);
         // Results that cannot be read are begun anew: the counts are known from the status.
-        let mut results = if let Stored::Results(results) = stored { results } else { ResultsFile::default() };
+        let mut results = stored.and_then(Result::ok).unwrap_or_default();
         let more = journal.results();
         let said = add(&mut results, more, once);
         let counted = |known: i64, all: usize| known.max(i64::try_from(all).unwrap_or_default());
@@ -136,25 +137,8 @@ impl<'a> Files<'a> {
     }
 }
 
-/// The results that are in the store already.
-#[derive(Debug)]
-enum Stored {
-    /// None, or nothing that could be read.
-    Nothing,
-    /// More than is read again. They stay as they are: what is added is in the log and counted.
-    TooMuch,
-    /// These.
-    Results(ResultsFile),
-}
-
-impl Stored {
-    fn read(content: &[u8], limit: u64) -> Self {
-        match gzjson::decode(content, limit) {
-            Ok(results) => Self::Results(results),
-            Err(velero_archive::Error::TooLarge { .. }) => Self::TooMuch,
-            Err(_) => Self::Nothing,
-        }
-    }
+fn is_too_large(read: &Result<ResultsFile, velero_archive::Error>) -> bool {
+    matches!(read, Err(velero_archive::Error::TooLarge { .. }))
 }
 
 /// Adds results to others; says how much there was to add.
@@ -212,9 +196,11 @@ mod tests {
     #[test]
     fn results_too_large_to_be_read_again_are_told_from_damaged_ones() {
         let stored = gzjson::encode(&results(&["a", "b"])).unwrap();
-        assert!(matches!(Stored::read(&stored, 1000), Stored::Results(read) if read.errors.len() == 2));
-        assert!(matches!(Stored::read(&stored, 10), Stored::TooMuch));
-        assert!(matches!(Stored::read(&stored[..10], 1000), Stored::Nothing));
+        for (content, limit, too_large) in
+            [(&stored[..], 1000, false), (&stored, 10, true), (&stored[..10], 1000, false)]
+        {
+            assert_eq!(is_too_large(&gzjson::decode(content, limit)), too_large, "{limit}");
+        }
     }
 
     #[test]
