@@ -69,6 +69,7 @@ fn is_accepted_whatever_the_values(machine: &Machine) {
         json!({"configMaps": {"plugin": {"labels": {"velero.io/plugin-config": ""}, "data": {"a": "b"}}}}),
         json!({"extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}"}}]}),
         json!({"deployNodeAgent": true}),
+        json!({"networkPolicy": {"enabled": false}, "configuration": {"metricsAddress": "0.0.0.0:9999"}}),
         json!({"deployNodeAgent": true, "rbac": {"clusterAdministrator": true}, "nodeAgent": {
             "disableHostPath": true, "extraArgs": ["--node-agent-configmap=agents"], "extraEnvVars": {"A": "b"},
             "tolerations": [{"operator": "Exists"}], "containerSecurityContext": {"privileged": true},
@@ -187,6 +188,8 @@ fn the_chart_is_accepted_by_the_api_server_upgrades_veleros_own_and_deploys_a_se
         let velero = CommandLine::new(machine, Edition::Ours);
         velero.velero(&["install", "--crds-only"]).unwrap();
         machine.kubectl(&["create", "namespace", NAMESPACE]).unwrap();
+        // What it deploys without node agents has to do with the least rights that Kubernetes knows.
+        machine.kubectl(&["label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted"]).unwrap();
         is_accepted_whatever_the_values(machine);
         upgrades_a_release_of_veleros_own_chart(machine);
         deploys_a_server_that_works(machine, &velero);

@@ -170,9 +170,12 @@ fn is_confined(cli: &CommandLine<'_>) {
     let script = r#"grep -l "^Name:.velero$" /proc/[0-9]*/status | xargs cat"#;
     let status = cli.machine.run("sh", ["-c", script]).unwrap();
     assert_eq!(status.matches("Name:\tvelero\n").count(), 1, "{status}");
-    for expected in ["Uid:\t65532\t65532", "CapEff:\t0000000000000000", "NoNewPrivs:\t1"] {
+    for expected in ["Uid:\t65532\t65532", "CapEff:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"] {
         assert!(status.contains(expected), "{expected}: {status}");
     }
+    let level = r"-o=jsonpath={.metadata.labels.pod-security\.kubernetes\.io/enforce}";
+    assert_eq!(cli.machine.kubectl(&["get", "namespace", "velero", level]).unwrap(), "restricted");
+    cli.machine.kubectl(&["-n", "velero", "get", "networkpolicy", "velero"]).unwrap();
 }
 
 #[test]

@@ -9,7 +9,7 @@ use velero_tests::command_line::CommandLine;
 use velero_tests::difference::differences;
 
 /// Where the two differ; the same list is in docs/compatibility.md.
-const DIFFERENCES: [&str; 18] = [
+const DIFFERENCES: [&str; 22] = [
     "ClusterRole/velero",
     "ClusterRoleBinding/velero/roleRef/name",
     "DaemonSet/node-agent/spec/template/spec/containers/node-agent/args/--features=",
@@ -21,7 +21,11 @@ const DIFFERENCES: [&str; 18] = [
     "Deployment/velero/spec/template/spec/containers/velero/securityContext",
     "Deployment/velero/spec/template/spec/containers/velero/startupProbe",
     "Deployment/velero/spec/template/spec/containers/velero/volumeMounts//tmp",
+    "Deployment/velero/spec/template/spec/initContainers/velero-velero-plugin-for-aws/securityContext",
+    "Deployment/velero/spec/template/spec/securityContext",
     "Deployment/velero/spec/template/spec/terminationGracePeriodSeconds",
+    "NetworkPolicy/velero",
+    "NetworkPolicy/velero-node-agent",
     "Role/velero-data-mover",
     "Role/velero-node-agent",
     "RoleBinding/velero-data-mover",

@@ -44,6 +44,9 @@ pub const DRY_RUN: &str = "velero.io/dry-run";
 /// On such a Restore: the version of the server that answers it.
 pub const DRY_RUN_SERVER: &str = "velero.io/dry-run-server";
 
+/// What a server notes on a Backup for itself or the next one. On a Backup that comes out of a bucket it means nothing.
+pub const OF_THE_SERVER: [&str; 5] = [HOLDER_IDENTITY, OWED_HOOKS, CLEAN_UP_OWED, RETRY_OWED, CANCEL_REQUESTED];
+
 /// On a pod: volumes to back up through the file system, comma separated.
 pub const VOLUMES_TO_BACKUP: &str = "backup.velero.io/backup-volumes";
 /// On a pod: volumes not to back up through the file system, comma separated.

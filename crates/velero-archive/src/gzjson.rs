@@ -1,6 +1,6 @@
 //! The compressed JSON files beside the tarball: one document, one trailing newline, gzip.
 
-use std::io::{Read, Write};
+use std::io::{self, BufReader, Read, Write};
 
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
@@ -12,8 +12,10 @@ use crate::limits::Bounded;
 use crate::reader::damaged;
 use crate::{Error, Result, go_json};
 
-/// The largest decompressed document read by default, in bytes.
-pub const DEFAULT_LIMIT: u64 = 1 << 30;
+/// The largest decompressed document read by default, in bytes: what is told of a hundred thousand volumes takes less.
+pub const DEFAULT_LIMIT: u64 = 128 << 20;
+/// How much of a document is in memory at a time while it is read.
+const BUFFER: usize = 64 << 10;
 
 /// Compresses bytes that are already in their final form, such as a log.
 pub fn compress(bytes: &[u8]) -> Result<Vec<u8>> {
@@ -37,9 +39,14 @@ pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
     compress(&document)
 }
 
-/// Reads a compressed document, refusing more than `limit` decompressed bytes.
+/// Reads a compressed document, refusing more than `limit` decompressed bytes. Its text is never whole in memory: a few
+/// bytes can say that they become gigabytes.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8], limit: u64) -> Result<T> {
-    Ok(serde_json::from_slice(&decompress(bytes, limit)?)?)
+    let reader = BufReader::with_capacity(BUFFER, Bounded::plain(MultiGzDecoder::new(bytes), limit));
+    serde_json::from_reader(reader).map_err(|error| match error.is_io() {
+        true => damaged(io::Error::from(error)),
+        false => Error::Json(error),
+    })
 }
 
 #[cfg(test)]
@@ -60,6 +67,7 @@ mod tests {
         let bytes = compress(&vec![b' '; 10_000_000]).unwrap();
         assert!(bytes.len() < 20_000);
         assert!(matches!(decompress(&bytes, 1_000_000), Err(Error::TooLarge { limit: 1_000_000 })));
+        assert!(matches!(decode::<Vec<u8>>(&bytes, 1_000_000), Err(Error::TooLarge { limit: 1_000_000 })));
     }
 
     #[test]
@@ -70,6 +78,8 @@ mod tests {
         let checksum = bytes.len() - 6;
         bytes[checksum] ^= 1;
         assert!(matches!(decompress(&bytes, 100), Err(Error::Damaged(_))));
+        assert!(matches!(decode::<Vec<String>>(&bytes, 100), Err(Error::Damaged(_))), "also at the very end");
+        assert!(matches!(decode::<Vec<String>>(b"plain text", 100), Err(Error::NotGzip)));
         let wrong = encode(&"text").unwrap();
         assert!(matches!(decode::<Vec<u8>>(&wrong, 100), Err(Error::Json(_))));
     }

@@ -59,9 +59,11 @@ impl RawItem {
     /// Takes the bytes of one JSON object.
     pub fn new(resource_type: Arc<ResourceType>, bytes: Bytes) -> Result<Self> {
         let unreadable = |error: serde_json::Error| unreadable(&resource_type, "an object", error);
-        let head: Head<'_> = serde_json::from_slice(&bytes).map_err(unreadable)?;
+        // Of what is passed over, the parser looks at brackets and quotes alone.
+        let text = str::from_utf8(&bytes).map_err(|error| unreadable(serde::de::Error::custom(error)))?;
+        let head: Head<'_> = serde_json::from_str(fields(text).map_err(unreadable)?).map_err(unreadable)?;
         let metadata = head.metadata.map_or("{}", RawValue::get);
-        let identity: Identity<'_> = serde_json::from_str(metadata).map_err(unreadable)?;
+        let identity: Identity<'_> = serde_json::from_str(fields(metadata).map_err(unreadable)?).map_err(unreadable)?;
         let name = identity.name.unwrap_or_default().0.into();
         let namespace = identity.namespace.filter(|text| !text.0.is_empty()).map(|text| text.0.into());
         let type_fields = type_fields(&head);
@@ -239,6 +241,14 @@ fn position(whole: &[u8], part: &str) -> Range<usize> {
     start..start + part.len()
 }
 
+/// The text of a JSON object. Serde would take a list for one too, its fields in their order.
+fn fields(text: &str) -> serde_json::Result<&str> {
+    match text.trim_start().starts_with('{') {
+        true => Ok(text),
+        false => Err(serde::de::Error::custom("it is no JSON object")),
+    }
+}
+
 fn unreadable(resource_type: &ResourceType, what: &str, error: serde_json::Error) -> Error {
     Error::Unreadable { action: format!("read {what} of {}", resource_type.group_resource()), source: error.into() }
 }
@@ -252,6 +262,20 @@ mod tests {
     fn item(text: &'static str) -> RawItem {
         let resource_type = Arc::new(ResourceType::new("apps/v1", "Deployment", "deployments", true));
         RawItem::new(resource_type, Bytes::from_static(text.as_bytes())).unwrap()
+    }
+
+    #[test]
+    fn what_is_no_text_or_no_object_is_no_item() {
+        let kind = Arc::new(ResourceType::new("v1", "ConfigMap", "configmaps", true));
+        for bytes in [
+            &b"{\"metadata\":{\"name\":\"a\"},\"data\":{\"k\":\"\xbe\x93\"}}"[..],
+            b"[{\"name\":\"a\"},\"v1\",\"ConfigMap\"]",
+            b"{\"metadata\":[\"a\",\"shop\"]}",
+            b"null",
+        ] {
+            let error = RawItem::new(Arc::clone(&kind), Bytes::from_static(bytes)).unwrap_err().to_string();
+            assert!(error.contains("configmaps"), "{error}");
+        }
     }
 
     #[test]

@@ -22,6 +22,11 @@ use crate::runtime::error::{Error, Result};
 /// The annotation with the token for a download through the server.
 pub const DOWNLOAD_TOKEN_ANNOTATION: &str = "velero.io/download-token";
 
+/// The longest name of an object.
+const LONGEST_NAME: usize = 253;
+/// How many hexadecimal digits a token has.
+const TOKEN_LENGTH: usize = 32;
+
 /// The scheme of a URL that only the server can serve.
 pub const SERVER_URL_SCHEME: &str = "velero-server:";
 
@@ -128,6 +133,9 @@ async fn store_of(context: &Context, request: &DownloadRequest) -> Result<Backup
 /// Opens the file of a request for somebody who shows its token. `None` when there is no such request, its time is
 /// over or the token is another one; which of these is not told.
 pub(crate) async fn open(context: &Context, request: &str, token: &str) -> Result<Option<ByteStream>> {
+    if !can_be_asked_for(request, token) {
+        return Ok(None);
+    }
     let Some(request) = context.objects.get::<DownloadRequest>(request).await? else { return Ok(None) };
     if !admits(&request, token, clock::now()) {
         return Ok(None);
@@ -137,6 +145,14 @@ pub(crate) async fn open(context: &Context, request: &str, token: &str) -> Resul
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether there can be such a request at all. Anybody may send anything here, and the name becomes part of a request to
+/// the API server.
+pub(crate) fn can_be_asked_for(request: &str, token: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+    let is_name = !request.starts_with('.') && request.bytes().all(is_part);
+    is_name && (1..=LONGEST_NAME).contains(&request.len()) && token.len() == TOKEN_LENGTH
 }
 
 fn admits(request: &DownloadRequest, token: &str, now: jiff::Timestamp) -> bool {
@@ -154,7 +170,44 @@ fn is_same(expected: &str, given: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use velero_testkit::hostile::Parser;
+    use velero_testkit::strike_all;
+
     use super::*;
+
+    fn parsers() -> Vec<Parser> {
+        vec![Parser::of("downloads", show_token)]
+    }
+
+    /// Whatever a token is, only the one that the request has opens anything.
+    fn show_token(bytes: &[u8]) {
+        const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+        let text = String::from_utf8_lossy(bytes);
+        let given = text.split_once("token=").map_or("", |(_, token)| token);
+        let mut request = DownloadRequest::default();
+        let notes = [(DOWNLOAD_TOKEN_ANNOTATION.to_owned(), TOKEN.to_owned())];
+        request.metadata.annotations = Some(notes.into());
+        request.status.expiration = Some(clock::now_time());
+        request.status.phase = Some(DownloadRequestPhase::Processed);
+        assert_eq!(admits(&request, given, jiff::Timestamp::UNIX_EPOCH), given == TOKEN);
+        assert!(!admits(&request, given, jiff::Timestamp::MAX));
+        request.metadata.annotations = None;
+        assert!(!admits(&request, given, jiff::Timestamp::UNIX_EPOCH), "no token is no key");
+    }
+
+    strike_all!(parsers);
+
+    #[test]
+    fn what_cannot_be_a_request_is_not_looked_for() {
+        let token = uuid::Uuid::new_v4().simple().to_string();
+        assert!(can_be_asked_for("nginx-backup-20260101", &token) && can_be_asked_for("a.b", &token));
+        for name in ["", ".", "../secrets/keys", "a/b", "a?watch=true", "a%2fb", "Big", "a\nb", &"a".repeat(254)] {
+            assert!(!can_be_asked_for(name, &token), "{name}");
+        }
+        for wrong in ["", "0", &token[1..], &format!("{token}0")] {
+            assert!(!can_be_asked_for("a", wrong), "{wrong}");
+        }
+    }
 
     #[test]
     fn only_the_token_of_an_unexpired_answer_opens_the_file() {

@@ -182,6 +182,8 @@ fn unsupported(reason: String) -> Problem {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use velero_testkit::hostile::Parser;
+    use velero_testkit::strike_all;
 
     use super::*;
 
@@ -247,6 +249,24 @@ mod tests {
             assert!(error.contains(reason), "{document}: {error}");
         }
     }
+
+    fn parsers() -> Vec<Parser> {
+        vec![Parser::of("registry-manifests", read_manifest), Parser::of("image-references", read_reference)]
+    }
+
+    fn read_manifest(bytes: &[u8]) {
+        let Ok(manifest) = Manifest::read(Bytes::copy_from_slice(bytes), Some(DOCKER_LIST)) else { return };
+        if let Content::Index(children) = &manifest.content {
+            let _ = choose(children, &"linux/arm".parse().unwrap());
+        }
+    }
+
+    fn read_reference(bytes: &[u8]) {
+        let text = String::from_utf8_lossy(bytes);
+        let _ = (text.parse::<crate::Reference>(), text.parse::<Platform>(), text.parse::<Digest>());
+    }
+
+    strike_all!(parsers);
 
     #[test]
     fn a_platform_is_found_by_what_was_asked_for() {

@@ -71,7 +71,8 @@ impl EpochState {
             }
         }
         for ((first, last, set), blobs) in ranges {
-            let known = state.ranges.iter().any(|range| (range.first, range.last) == (first, last));
+            // They come in order, so one of the same epochs would be the one before.
+            let known = state.ranges.last().is_some_and(|range| (range.first, range.last) == (first, last));
             if is_complete(&set, &blobs) && !known {
                 state.ranges.push(RangeCheckpoint { first, last, blobs });
             }
@@ -86,25 +87,31 @@ impl EpochState {
 
     /// The ranges that cover the epochs from 0 on the furthest, with the fewest of them.
     pub fn range_chain(&self) -> Vec<&RangeCheckpoint> {
-        // For each epoch that a chain can end at: the shortest chain.
-        let mut chains: BTreeMap<Epoch, Vec<&RangeCheckpoint>> = BTreeMap::new();
+        // For each epoch that a chain can end at: how many ranges the shortest has, and the last of them.
+        let mut chains: BTreeMap<Epoch, (usize, &RangeCheckpoint)> = BTreeMap::new();
         let mut ranges: Vec<_> = self.ranges.iter().filter(|range| range.first <= range.last).collect();
         ranges.sort_by_key(|range| range.first);
         for range in ranges {
-            let before = match range.first.checked_sub(1) {
-                None => Vec::new(),
+            let length = match range.first.checked_sub(1) {
+                None => 1,
                 Some(before) => match chains.get(&before) {
-                    Some(chain) => chain.clone(),
+                    Some((length, _)) => length + 1,
                     None => continue,
                 },
             };
-            let chain = [before, vec![range]].concat();
-            let best = chains.entry(range.last).or_insert_with(|| chain.clone());
-            if chain.len() < best.len() {
-                *best = chain;
+            let best = chains.entry(range.last).or_insert((length, range));
+            if length < best.0 {
+                *best = (length, range);
             }
         }
-        chains.pop_last().map(|(_, chain)| chain).unwrap_or_default()
+        let mut chain = Vec::new();
+        let mut end = chains.keys().next_back().copied();
+        while let Some((_, range)) = end.and_then(|end| chains.get(&end)) {
+            chain.push(*range);
+            end = range.first.checked_sub(1);
+        }
+        chain.reverse();
+        chain
     }
 
     /// The blobs that together are the index of the repository.
@@ -212,6 +219,15 @@ mod tests {
         assert_eq!(found.len(), 3);
         let names = ["xe20", "xr0_15_#-s1-c1", "xr0_7_#-s2-c1", "xr8_15_#-s3-c1"];
         assert_eq!(set(&names), ["xr0_15_#-s1-c1"]);
+    }
+
+    #[test]
+    fn a_chain_of_very_many_ranges_is_found() {
+        let names: Vec<String> = (0..20_000).map(|epoch| format!("xr{epoch}_{epoch}_#-s{epoch}-c1")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let state = state(&names);
+        let chain = state.range_chain();
+        assert_eq!((chain.len(), chain[0].first, chain[19_999].last), (20_000, 0, 19_999));
     }
 
     #[test]

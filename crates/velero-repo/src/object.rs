@@ -169,16 +169,15 @@ fn for_each_part(
     if entry.object.indirection == 0 && !entry.object.compressed {
         return visit(Piece { start: entry.start, length: Some(entry.length), content: entry.object.content });
     }
+    let longer = || Error::malformed(what, "a row tells another length than its list has");
     let mut end = 0;
     for_each_piece(source, entry.object, &mut |piece| {
-        end = piece.start + piece.length.unwrap_or(0);
+        // What a list tells of its pieces may be anything; its row has said how long they are together.
+        end =
+            piece.start.checked_add(piece.length.unwrap_or(0)).filter(|end| *end <= entry.length).ok_or_else(longer)?;
         visit(Piece { start: entry.start + piece.start, ..piece })
     })?;
-    if end == entry.length {
-        Ok(())
-    } else {
-        Err(Error::malformed(what, "a row tells another length than its list has"))
-    }
+    if end == entry.length { Ok(()) } else { Err(longer()) }
 }
 
 /// An object as a stream; one content at a time is in memory.
@@ -306,6 +305,25 @@ mod tests {
         for wrong in ["", "I", "IZf5386b932a82749f91057cabb1f8ec1f", "IIIIIIIIIIf5386b932a82749f91057cabb1f8ec1f"] {
             assert!(wrong.parse::<ObjectId>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn lists_that_tell_of_more_than_there_can_be_are_refused() {
+        let mut contents = Contents::default();
+        let piece = ObjectId::direct(contents.put(None, b"x"));
+        let long = contents.list(&[(0, u64::MAX - 1, piece), (u64::MAX - 1, 1, piece)]);
+        let row = |start, length, object| ListEntry { start, length, object };
+        let rows = write_list(&[row(0, 1, piece), row(1, 1, long)]);
+        let stored = ObjectId::direct(contents.put(Some('x'), &rows));
+        let list = ObjectId { indirection: 2, ..contents.list(&[(0, rows.len() as u64, stored)]) };
+        let mut seen = 0;
+        let outcome = for_each_piece(&contents, list, &mut |_| {
+            seen += 1;
+            Ok(())
+        });
+        let refusal = outcome.unwrap_err().to_string();
+        assert!(refusal.contains("another length than its list"), "{refusal}");
+        assert_eq!(seen, 1);
     }
 
     #[test]

@@ -19,6 +19,7 @@
 //! | [`agents`] | its node agents, as pods |
 //! | [`load`] | many objects, for measurements |
 //! | [`harness`] | what a test calls |
+//! | [`hostile`] | samples that are changed thousands of times, for parsers of what others wrote |
 //! | [`objects`] | builders for the objects tests need |
 
 pub mod agents;
@@ -27,6 +28,7 @@ pub mod cache;
 pub mod ec2_proxy;
 pub mod faulty_proxy;
 pub mod harness;
+pub mod hostile;
 pub mod image;
 pub mod install;
 pub mod kopia;

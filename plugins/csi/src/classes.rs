@@ -109,6 +109,9 @@ fn choose_for_group<'a>(classes: &'a [Value], driver: &str) -> Result<&'a str, S
 mod tests {
     use serde_json::json;
 
+    use velero_testkit::hostile::Parser;
+    use velero_testkit::strike_all;
+
     use super::*;
 
     const DRIVER: &str = "disk.example.com";
@@ -132,6 +135,18 @@ mod tests {
     fn claim(key: &str, class: &str) -> Value {
         json!({"metadata": {"name": "data", "annotations": {key: class}}})
     }
+
+    fn parsers() -> Vec<Parser> {
+        vec![Parser::of("csi-classes", choose_one)]
+    }
+
+    fn choose_one(bytes: &[u8]) {
+        let Ok(Value::Array(classes)) = serde_json::from_slice::<Value>(bytes) else { return };
+        let backup = Backup::new("velero", "b", Default::default());
+        let _ = choose(&classes, "disk.csi.example", classes.first().unwrap_or(&Value::Null), &backup);
+    }
+
+    strike_all!(parsers);
 
     #[test]
     fn the_claim_decides_then_the_backup_then_label_default_and_the_only_one() {

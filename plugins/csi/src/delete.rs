@@ -123,7 +123,22 @@ fn for_deletion(content: &Value, handle: &str, backup: &Backup) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use velero_testkit::hostile::Parser;
+    use velero_testkit::strike_all;
+
     use super::*;
+
+    fn parsers() -> Vec<Parser> {
+        vec![Parser::of("csi-contents", take_away)]
+    }
+
+    fn take_away(bytes: &[u8]) {
+        let Ok(content) = serde_json::from_slice::<Value>(bytes) else { return };
+        let made = for_deletion(&content, "h", &Backup::new("velero", "b", Default::default()));
+        assert_eq!(made["spec"]["source"], json!({"snapshotHandle": "h"}));
+    }
+
+    strike_all!(parsers);
 
     #[test]
     fn a_content_for_deletion_names_the_handle_and_belongs_to_no_snapshot() {

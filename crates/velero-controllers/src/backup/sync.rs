@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
+use velero_api::annotations::OF_THE_SERVER;
 use velero_api::metadata::{name, uid};
 use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation, PodVolumeBackup, Schedule};
 use velero_api::{DataMovePhase, GROUP, labels};
@@ -140,13 +141,18 @@ async fn bring_in(
 
 /// A stored backup as an object of this cluster.
 ///
-/// It is the record of a backup that ran elsewhere: its hooks must never run here.
+/// It is the record of a backup that ran elsewhere: its hooks must never run here, and nothing is owed for it. Whoever can
+/// write to the bucket has written it, so what a server notes for itself is taken off.
 fn localised(mut backup: Backup, namespace: &str, location: &str, phase: BackupPhase) -> Backup {
     let metadata = &mut backup.metadata;
     metadata.namespace = Some(namespace.to_owned());
     metadata.resource_version = None;
     metadata.uid = None;
     metadata.managed_fields = None;
+    metadata.finalizers = None;
+    if let Some(annotations) = &mut metadata.annotations {
+        annotations.retain(|key, _| !OF_THE_SERVER.contains(&key.as_str()));
+    }
     let label = (labels::STORAGE_LOCATION.to_owned(), labels::valid_value(location));
     metadata.labels.get_or_insert_default().extend([label]);
     backup.spec.storage_location = location.to_owned();
@@ -205,6 +211,8 @@ async fn bring_in_pod_volume_backups(
 
 #[cfg(test)]
 mod tests {
+    use velero_api::annotations;
+
     use super::*;
 
     #[test]
@@ -214,12 +222,22 @@ mod tests {
         stored.metadata.uid = Some("u".to_owned());
         stored.spec.storage_location = "theirs".to_owned();
         stored.spec.hooks.resources.push(Default::default());
+        stored.metadata.finalizers = Some(vec!["example.com/never".to_owned()]);
+        let notes = OF_THE_SERVER.iter().chain(&["example.com/a", annotations::RETRY_OF]);
+        stored.metadata.annotations = Some(notes.map(|key| ((*key).to_owned(), "x".to_owned())).collect());
         let arrived = localised(stored, "velero", "ours", BackupPhase::Completed);
         assert_eq!(arrived.metadata.namespace.as_deref(), Some("velero"));
         assert_eq!((arrived.metadata.resource_version.clone(), arrived.metadata.uid.clone()), (None, None));
         assert_eq!(arrived.spec.storage_location, "ours");
         assert_eq!(velero_api::metadata::label(&arrived, labels::STORAGE_LOCATION), "ours");
         assert!(arrived.spec.hooks.resources.is_empty());
+        assert_eq!(arrived.metadata.finalizers, None);
+        let kept: Vec<_> = arrived.metadata.annotations.iter().flatten().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(
+            kept,
+            ["example.com/a", annotations::RETRY_OF],
+            "a debt that somebody wrote into the bucket is none"
+        );
         assert_eq!(*arrived.status.phase(), BackupPhase::Completed);
     }
 }

@@ -115,6 +115,8 @@ impl<'a> Files<'a> {
     pub(crate) async fn amend(&self, journal: &Journal, known: Counts, once: bool) -> Result<Counts, StoreError> {
         let stored = self.get(File::Results).await?;
         let stored = stored.map(|content| gzjson::decode::<ResultsFile>(&content, gzjson::DEFAULT_LIMIT));
+        // More than is read again stays as it is: what is added is in the log and counted.
+        let is_closed = stored.as_ref().is_some_and(is_too_large);
         // Results that cannot be read are begun anew: the counts are known from the status.
         let mut results = stored.and_then(Result::ok).unwrap_or_default();
         let more = journal.results();
@@ -124,7 +126,7 @@ impl<'a> Files<'a> {
             warnings: counted(known.warnings + said.warnings, results.warnings.len()),
             errors: counted(known.errors + said.errors, results.errors.len()),
         };
-        if said != Counts::default() {
+        if said != Counts::default() && !is_closed {
             self.put(File::Results, gzjson::encode(&results)?.into()).await?;
         }
         // A gzip file may consist of several members.
@@ -133,6 +135,10 @@ impl<'a> Files<'a> {
         self.put(File::Log, log.into()).await?;
         Ok(counts)
     }
+}
+
+fn is_too_large(read: &Result<ResultsFile, velero_archive::Error>) -> bool {
+    matches!(read, Err(velero_archive::Error::TooLarge { .. }))
 }
 
 /// Adds results to others; says how much there was to add.
@@ -185,6 +191,16 @@ mod tests {
         let journal = Journal::for_restore("velero", "r", LogFormat::Text, Level::Info);
         texts.iter().for_each(|text| journal.error().namespace(Some("shop")).message(text));
         journal.results()
+    }
+
+    #[test]
+    fn results_too_large_to_be_read_again_are_told_from_damaged_ones() {
+        let stored = gzjson::encode(&results(&["a", "b"])).unwrap();
+        for (content, limit, too_large) in
+            [(&stored[..], 1000, false), (&stored, 10, true), (&stored[..10], 1000, false)]
+        {
+            assert_eq!(is_too_large(&gzjson::decode(content, limit)), too_large, "{limit}");
+        }
     }
 
     #[test]

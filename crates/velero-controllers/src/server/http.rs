@@ -91,3 +91,26 @@ async fn download(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use velero_testkit::hostile::Parser;
+    use velero_testkit::strike_all;
+
+    use super::*;
+
+    fn parsers() -> Vec<Parser> {
+        vec![Parser::of("downloads", read)]
+    }
+
+    /// What anybody can send to the port, up to where the API server is asked.
+    fn read(bytes: &[u8]) {
+        let Ok(uri) = String::from_utf8_lossy(bytes).parse::<http::Uri>() else { return };
+        let Ok(Query(query)) = Query::<DownloadQuery>::try_from_uri(&uri) else { return };
+        let name = uri.path().trim_start_matches("/downloads/");
+        let admitted = download::can_be_asked_for(name, &query.token);
+        assert!(!admitted || !name.contains(['/', '%', '?', '#', '\\']), "{name} leads elsewhere");
+    }
+
+    strike_all!(parsers);
+}

@@ -23,10 +23,13 @@ use crate::{
     ResourceSelector, Result,
 };
 
-/// A client without a limit on what it takes: items may be as large as the API server allows.
+/// The longest answer of a plugin: more than any item or any list of a store. Who sends more has lost its way.
+pub(crate) const LONGEST_ANSWER: usize = 256 << 20;
+
+/// A client that takes what a plugin may have to say, and no more.
 macro_rules! client {
     ($client:ident, $connection:expr) => {
-        $client::new($connection).max_decoding_message_size(usize::MAX)
+        $client::new($connection).max_decoding_message_size($crate::host::actions::LONGEST_ANSWER)
     };
 }
 pub(crate) use client;

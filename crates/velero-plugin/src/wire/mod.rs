@@ -1,6 +1,8 @@
 //! The messages and services of the plugin protocol, made from `proto/`, and what they are in our words.
 
 mod convert;
+#[cfg(test)]
+mod hostile_tests;
 mod status;
 
 pub(crate) use convert::{

@@ -16,6 +16,8 @@ use crate::{Credentials, Problem};
 const DEFAULT_LIFETIME: u64 = 60;
 /// A token is renewed this long before its end, so that it outlives the request it is used for.
 const RESERVE: Duration = Duration::from_secs(10);
+/// The longest answer of a token service that is read.
+const LONGEST_ANSWER: usize = 1 << 20;
 
 pub(super) struct Authorization {
     credentials: Credentials,
@@ -95,11 +97,17 @@ impl Authorization {
             request = request.header(AUTHORIZATION, header);
         }
         let broken = |error: &reqwest::Error| Problem::of_request(registry.host(), action, error);
-        let response = request.send().await.map_err(|error| broken(&error))?;
+        let mut response = request.send().await.map_err(|error| broken(&error))?;
         if response.status() != StatusCode::OK {
             return Err(registry.problem(action, response).await);
         }
-        let body = response.bytes().await.map_err(|error| broken(&error))?;
+        let mut body = Vec::new();
+        // What is longer has no token for us, and is not read to its end.
+        while body.len() <= LONGEST_ANSWER
+            && let Some(piece) = response.chunk().await.map_err(|error| broken(&error))?
+        {
+            body.extend_from_slice(&piece);
+        }
         let answer = serde_json::from_slice::<TokenAnswer>(&body).ok();
         token_of(answer, Instant::now()).ok_or_else(|| Problem::InvalidSetting {
             what: format!("the token service of registry {}", registry.host()),
@@ -118,7 +126,20 @@ fn token_of(answer: Option<TokenAnswer>, now: Instant) -> Option<Token> {
 
 #[cfg(test)]
 mod tests {
+    use velero_testkit::hostile::Parser;
+    use velero_testkit::strike_all;
+
     use super::*;
+
+    fn parsers() -> Vec<Parser> {
+        vec![Parser::of("registry-tokens", read_token)]
+    }
+
+    fn read_token(bytes: &[u8]) {
+        let _ = token_of(serde_json::from_slice(bytes).ok(), Instant::now());
+    }
+
+    strike_all!(parsers);
 
     #[test]
     fn a_token_is_renewed_before_its_end() {

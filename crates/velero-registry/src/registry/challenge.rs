@@ -59,6 +59,9 @@ fn parameters_of(text: &str) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use velero_testkit::hostile::Parser;
+    use velero_testkit::strike_all;
+
     use super::*;
 
     fn of(values: &[&str]) -> Option<Challenge> {
@@ -68,6 +71,17 @@ mod tests {
         }
         Challenge::of(&headers)
     }
+
+    fn parsers() -> Vec<Parser> {
+        let read = |bytes: &[u8]| drop(Challenge::parse(&String::from_utf8_lossy(bytes)));
+        let read_configuration = |bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes);
+            drop(crate::Credentials::from_docker_config(&text, "registry.example"));
+        };
+        vec![Parser::of("registry-challenges", read), Parser::of("registry-credentials", read_configuration)]
+    }
+
+    strike_all!(parsers);
 
     #[test]
     fn challenges_are_read_as_registries_write_them() {

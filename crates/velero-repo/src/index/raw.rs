@@ -192,6 +192,11 @@ impl Iterator for Entries<'_> {
     type Item = Result<ContentEntry>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
+        let next = self.step().transpose();
+        if let Some(Err(_)) = next {
+            // Nothing behind damage can be told, and whoever passes over errors must come to an end.
+            (self.position, self.next_row) = (self.index.len(), self.rows.len());
+        }
+        next
     }
 }

@@ -146,3 +146,14 @@ fn cut_and_flipped_indexes_never_panic() {
         }
     }
 }
+
+#[test]
+fn behind_a_damaged_entry_there_is_nothing() {
+    let built = build_index((0..8).map(|number| (entry(number, 1), PACK.to_owned())).collect()).unwrap();
+    let mut damaged = built;
+    // The number of the pack of the third entry.
+    let row = crate::ContentId::KEY_SIZE + 16;
+    damaged[HEADER + 2 * row + crate::ContentId::KEY_SIZE + 14] = 0x80;
+    let entries: Vec<_> = raw(damaged).unwrap().entries().take(100).collect();
+    assert_eq!((entries.len(), entries.iter().filter(|entry| entry.is_err()).count()), (3, 1));
+}

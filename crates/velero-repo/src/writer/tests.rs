@@ -165,7 +165,7 @@ fn packs_are_closed_once_they_reach_their_size() {
     writer.flush().unwrap();
     let mut sizes: Vec<_> = list_all(bench.store.as_ref(), "p").unwrap().iter().map(|blob| blob.size >> 20).collect();
     sizes.sort_unstable();
-    assert_eq!(sizes, [5, 20, 20]);
+    assert_eq!(sizes, [15, 15, 15]);
     for (id, data) in ids {
         assert_eq!(bench.other().content(id).unwrap(), data);
     }

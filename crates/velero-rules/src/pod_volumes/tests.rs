@@ -260,3 +260,13 @@ fn containers_of_an_earlier_restore_go_and_other_pods_stay_as_they_are() {
     remove_wait_containers(&mut same);
     assert_eq!(same, plain);
 }
+
+#[test]
+fn a_pod_without_a_specification_stays_as_it_is() {
+    for spec in [json!("text"), json!([]), json!(7), Value::Null] {
+        let pod = json!({"kind": "Pod", "spec": spec});
+        assert_eq!(with_container(&pod, &[]).unwrap(), pod, "{spec}");
+    }
+    let odd = json!({"spec": {"initContainers": "none", "containers": 3}});
+    assert!(with_container(&odd, &[]).unwrap()["spec"]["initContainers"].is_array());
+}

@@ -42,10 +42,13 @@ impl WaitContainer<'_> {
     pub fn insert(&self, pod: &mut Value) -> Result<(), WaitContainerError> {
         let container = self.container(pod)?;
         remove_wait_containers(pod);
-        let spec = &mut pod["spec"];
-        let rest = spec["initContainers"].take();
-        let rest = rest.as_array().cloned().unwrap_or_default();
-        spec["initContainers"] = std::iter::once(container).chain(rest).collect();
+        // What comes out of an archive may have anything in place of a specification; the API server will say so.
+        let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
+        let rest = match spec.remove("initContainers") {
+            Some(Value::Array(containers)) => containers,
+            _ => Vec::new(),
+        };
+        spec.insert("initContainers".to_owned(), std::iter::once(container).chain(rest).collect());
         Ok(())
     }
 

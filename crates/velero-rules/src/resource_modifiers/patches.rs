@@ -6,6 +6,11 @@ use serde_json::{Value, json};
 use super::document::{JsonPatchDocument, PatchDataDocument, RuleDocument};
 use crate::strategic_merge::strategic_merge;
 
+/// The deepest an object may become: nothing deeper could be read again.
+const DEEPEST: usize = 128;
+/// How much the operations of a rule may copy, in bytes: what they copy they can copy again, so each may double the object.
+const MOST_COPIED: usize = 16 << 20;
+
 const OPERATIONS: [&str; 6] = ["add", "remove", "replace", "test", "move", "copy"];
 
 /// The patches of a rule, which are all of one kind.
@@ -55,7 +60,12 @@ impl Patches {
 
 /// Carries out operations until a test fails; says whether all were carried out.
 fn apply_operations(object: &mut Value, operations: &[PatchOperation]) -> Result<bool, String> {
+    let mut copied = 0;
     for operation in operations {
+        copied += growth(object, operation).ok_or_else(|| format!("JSON patch {operation}: it goes too deep"))?;
+        if copied > MOST_COPIED {
+            return Err(format!("JSON patch {operation}: the rule copies more than {MOST_COPIED} bytes"));
+        }
         match operation {
             PatchOperation::Test(test) if holds(object, test.path.as_str(), &test.value) => {}
             PatchOperation::Test(_) => return Ok(false),
@@ -64,6 +74,33 @@ fn apply_operations(object: &mut Value, operations: &[PatchOperation]) -> Result
         }
     }
     Ok(true)
+}
+
+/// How many bytes an operation copies; none where it would make the object too deep.
+fn growth(object: &Value, operation: &PatchOperation) -> Option<usize> {
+    let value = match operation {
+        PatchOperation::Add(add) => Some(&add.value),
+        PatchOperation::Replace(replace) => Some(&replace.value),
+        PatchOperation::Copy(copy) => object.pointer(copy.from.as_str()),
+        PatchOperation::Move(moved) => object.pointer(moved.from.as_str()),
+        PatchOperation::Remove(_) | PatchOperation::Test(_) => None,
+    };
+    let levels = operation.path().as_str().matches('/').count();
+    let size = value.map_or(Some(0), |value| size_within(value, DEEPEST.checked_sub(levels)?))?;
+    Some(if matches!(operation, PatchOperation::Copy(_)) { size } else { 0 })
+}
+
+/// About how many bytes a value takes; none where it is deeper than some levels.
+fn size_within(value: &Value, levels: usize) -> Option<usize> {
+    let below = |value: &Value| size_within(value, levels.checked_sub(1)?);
+    match value {
+        Value::Array(items) => items.iter().map(below).try_fold(2, |sum, size| Some(sum + size? + 1)),
+        Value::Object(fields) => {
+            fields.iter().try_fold(2, |sum: usize, (key, value)| Some(sum + key.len() + 4 + below(value)?))
+        }
+        Value::String(text) => Some(text.len() + 2),
+        _ => Some(4),
+    }
 }
 
 /// Says whether an object has a value at a path. What is missing is null.

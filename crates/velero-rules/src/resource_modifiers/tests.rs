@@ -384,3 +384,32 @@ fn a_config_map_holds_exactly_one_document() {
         "Validation error in resource modifiers provided in configmap velero/m: resource modifier rules cannot be empty"
     );
 }
+
+/// Applies one rule with that many times the same operation.
+fn repeated(operation: &str, times: usize) -> (Value, Vec<String>) {
+    let operations = vec![operation; times].join(", ");
+    let modifiers = rule("{groupResource: persistentvolumeclaims}", &format!("patches: [{operations}]"));
+    let mut object = claim();
+    let problems = modifiers.apply(&mut object, CLAIMS);
+    (object, problems)
+}
+
+#[test]
+fn operations_that_double_an_object_again_and_again_are_refused_before_it_fills_the_memory() {
+    let wider = "{operation: copy, from: /spec, path: /spec/NEW}";
+    let operations: Vec<String> = (0..64).map(|number| wider.replace("NEW", &format!("n{number}"))).collect();
+    let modifiers = rule("{groupResource: persistentvolumeclaims}", &format!("patches: [{}]", operations.join(", ")));
+    let mut object = claim();
+    let problems = modifiers.apply(&mut object, CLAIMS);
+    assert!(problems[0].contains("copies more than 16777216 bytes"), "{problems:?}");
+    assert_eq!(object, claim(), "it stays as it was");
+}
+
+#[test]
+fn operations_that_nest_an_object_in_itself_are_refused_before_it_is_too_deep_to_be_dropped() {
+    let (object, problems) = repeated("{operation: copy, from: /spec, path: /spec/x}", 200);
+    assert!(problems[0].contains("too deep"), "{problems:?}");
+    assert_eq!(object, claim(), "it stays as it was");
+    let (_, problems) = repeated("{operation: copy, from: /spec, path: /copied}", 200);
+    assert!(problems.is_empty(), "{problems:?}");
+}

@@ -22,8 +22,13 @@ pub use reservation::BackupReservation;
 
 use crate::{ByteStream, Error, ObjectStoreHandle, Result, read_all};
 
-/// The largest file read into memory, compressed.
-const LARGEST_FILE: usize = 512 << 20;
+/// The largest record read into memory, compressed.
+const LARGEST_FILE: usize = 64 << 20;
+/// The largest log, compressed: that of a million items must not be too large to be continued.
+const LARGEST_LOG: usize = 512 << 20;
+/// The largest metadata: an object that an API server has held. It is read without anybody asking for it, so whoever
+/// writes to the bucket must not be able to fill the memory with it.
+const LARGEST_METADATA: usize = 16 << 20;
 
 /// A location seen as a set of backups and restores.
 #[derive(Clone)]
@@ -122,7 +127,7 @@ impl BackupStore {
     /// Reads the metadata of a backup.
     pub async fn get_metadata(&self, backup: &str) -> Result<Backup> {
         let key = self.keys.backup_file(backup, BackupFile::Metadata)?;
-        let content = read_all(&key, self.store.get_stream(&key).await?, LARGEST_FILE).await?;
+        let content = read_all(&key, self.store.get_stream(&key).await?, LARGEST_METADATA).await?;
         serde_json::from_slice(&content).map_err(|source| Error::Decode { key, source: source.into() })
     }
 
@@ -133,7 +138,8 @@ impl BackupStore {
 
     /// Reads one file of a backup as it is stored; `None` when there is none.
     pub async fn get_file(&self, backup: &str, file: BackupFile) -> Result<Option<Bytes>> {
-        self.read_optional(&self.keys.backup_file(backup, file)?).await
+        let limit = if file == BackupFile::Log { LARGEST_LOG } else { LARGEST_FILE };
+        self.read_optional(&self.keys.backup_file(backup, file)?, limit).await
     }
 
     /// Reads one compressed JSON file of a backup; the default value when there is none or it holds `null`.
@@ -163,16 +169,16 @@ impl BackupStore {
         self.store.delete_objects(&found).await
     }
 
-    async fn read_optional(&self, key: &str) -> Result<Option<Bytes>> {
+    async fn read_optional(&self, key: &str, limit: usize) -> Result<Option<Bytes>> {
         match self.store.get_stream(key).await {
-            Ok(stream) => read_all(key, stream, LARGEST_FILE).await.map(Some),
+            Ok(stream) => read_all(key, stream, limit).await.map(Some),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     async fn read_json<T: DeserializeOwned + Default>(&self, key: &str) -> Result<T> {
-        let Some(content) = self.read_optional(key).await? else {
+        let Some(content) = self.read_optional(key, LARGEST_FILE).await? else {
             return Ok(T::default());
         };
         let decoded = gzjson::decode::<Option<T>>(&content, gzjson::DEFAULT_LIMIT);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use velero_archive::BackupFile;
 
-use super::BackupStore;
+use super::{BackupStore, LARGEST_METADATA};
 use crate::{Error, Result};
 
 /// How often a reservation is tried while it comes and goes, or the store does not answer.
@@ -38,7 +38,7 @@ impl BackupStore {
         for _ in 0..TRIES {
             outcome = self.store.put_if_absent(&key, document.clone()).await;
             if let Ok(true) = outcome {
-                if self.read_optional(&key).await? == Some(document.clone()) {
+                if self.read_optional(&key, LARGEST_METADATA).await? == Some(document.clone()) {
                     return Ok(None);
                 }
                 // It is ours, and damaged.
@@ -59,7 +59,7 @@ impl BackupStore {
     /// The reservation of a backup that is being written, or was when its server ended.
     pub async fn reservation(&self, backup: &str) -> Result<Option<BackupReservation>> {
         let key = self.keys.backup_file(backup, BackupFile::Reservation)?;
-        let Some(content) = self.read_optional(&key).await? else { return Ok(None) };
+        let Some(content) = self.read_optional(&key, LARGEST_METADATA).await? else { return Ok(None) };
         let read = serde_json::from_slice(&content);
         read.map(Some).map_err(|source| Error::Decode { key, source: source.into() })
     }

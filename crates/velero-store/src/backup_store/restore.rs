@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use velero_archive::{RestoreFile, gzjson};
 
-use super::BackupStore;
+use super::{BackupStore, LARGEST_FILE, LARGEST_LOG};
 use crate::Result;
 
 impl BackupStore {
@@ -31,7 +31,8 @@ impl BackupStore {
 
     /// Reads one file of a restore as it is stored; `None` when there is none.
     pub async fn get_restore_file(&self, restore: &str, file: RestoreFile) -> Result<Option<Bytes>> {
-        self.read_optional(&self.keys.restore_file(restore, file)?).await
+        let limit = if file == RestoreFile::Log { LARGEST_LOG } else { LARGEST_FILE };
+        self.read_optional(&self.keys.restore_file(restore, file)?, limit).await
     }
 
     /// Reads one compressed JSON file of a restore; the default value when there is none or it holds `null`.

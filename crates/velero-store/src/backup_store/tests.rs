@@ -129,6 +129,21 @@ async fn restores_are_written_read_and_deleted() {
 }
 
 #[tokio::test]
+async fn a_long_log_can_be_continued_and_other_files_are_bounded() {
+    let (directory, store) = location("").await;
+    write(&store, "b1").await;
+    let folder = directory.path().join("backups/b1");
+    for file in ["b1-logs.gz", "b1-results.gz", "velero-backup.json"] {
+        std::fs::File::create(folder.join(file)).unwrap().set_len(65 << 20).unwrap();
+    }
+    assert_eq!(store.get_file("b1", BackupFile::Log).await.unwrap().unwrap().len(), 65 << 20);
+    let refused = store.get_file("b1", BackupFile::Results).await.unwrap_err();
+    assert!(format!("{refused:?}").contains("more than the 67108864 bytes"), "{refused:?}");
+    let refused = store.get_metadata("b1").await.unwrap_err();
+    assert!(format!("{refused:?}").contains("more than the 16777216 bytes"), "{refused:?}");
+}
+
+#[tokio::test]
 async fn every_download_target_has_a_key_and_a_directory_has_no_urls() {
     let (_directory, store) = location("p").await;
     let target =

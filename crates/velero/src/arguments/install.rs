@@ -49,6 +49,10 @@ pub(crate) struct InstallRunArguments {
     #[arg(long)]
     pub(crate) force: bool,
 
+    /// Create NetworkPolicies that admit connections to the port of metrics, health and downloads alone [default: true]
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) network_policy: OptionalBool,
+
     /// Output display format: json or yaml. The resources are sent too, unless with --dry-run
     #[arg(short, long)]
     pub(crate) output: Option<String>,

@@ -11,6 +11,7 @@ use velero_api::metadata;
 
 use super::server_status::{SERVER_CONTAINER, ask_server, server_deployment};
 use crate::arguments::{PluginAddArguments, PluginGetArguments, PluginRemoveArguments};
+use crate::install::plugin_rights;
 use crate::output::{Format, print_plugins};
 use crate::session::{Session, api_error};
 
@@ -93,6 +94,7 @@ fn add_container(pod: &mut PodSpec, image: &str, pull_policy: &str, suffix: &str
         let server = server.ok_or_else(|| anyhow!("velero container not found in velero deployment"))?;
         server.volume_mounts.get_or_insert_default().push(mount(SERVER_FOLDER));
     }
+    let rights = if is_confined(pod) { Some(serde_json::from_value(plugin_rights())?) } else { None };
     let containers = pod.init_containers.get_or_insert_default();
     let taken: Vec<&str> = containers.iter().map(|container| container.name.as_str()).collect();
     containers.push(Container {
@@ -100,9 +102,15 @@ fn add_container(pod: &mut PodSpec, image: &str, pull_policy: &str, suffix: &str
         image: Some(image.to_owned()),
         image_pull_policy: Some(pull_policy.to_owned()),
         volume_mounts: Some(vec![mount(PLUGIN_FOLDER)]),
+        security_context: rights,
         ..Container::default()
     });
     Ok(())
+}
+
+/// Whether nothing in the pod is to run as root: then its namespace may refuse a container that does not say as much.
+fn is_confined(pod: &PodSpec) -> bool {
+    pod.security_context.as_ref().and_then(|rights| rights.run_as_non_root).unwrap_or(false)
 }
 
 fn mount(path: &str) -> VolumeMount {
@@ -178,6 +186,20 @@ mod tests {
         remove_container(&mut pod, "a-b-abcde").unwrap();
         assert!(names(&pod).is_empty());
         assert!(remove_container(&mut pod, "a-b").unwrap_err().to_string().contains("a-b not found"));
+    }
+
+    #[test]
+    fn a_plugin_of_a_confined_server_is_confined_too() {
+        let rights = |pod: &PodSpec| pod.init_containers.as_ref().unwrap()[0].security_context.clone();
+        let mut pod = server();
+        add_container(&mut pod, "a/b:v1", "Always", "abcde").unwrap();
+        assert_eq!(rights(&pod), None, "the pod of another Velero stays as it is");
+        let mut pod = server();
+        let confined = json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}});
+        pod.security_context = Some(serde_json::from_value(confined).unwrap());
+        add_container(&mut pod, "a/b:v1", "Always", "abcde").unwrap();
+        let rights = rights(&pod).unwrap();
+        assert_eq!((rights.run_as_user, rights.allow_privilege_escalation), (Some(65532), Some(false)));
     }
 
     #[test]

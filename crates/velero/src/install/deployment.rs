@@ -7,11 +7,11 @@ use super::{INSTALLED_BY, Installation, SERVER, locations, metadata, quantity};
 use crate::commands::plugin::container_name;
 
 /// The label its pods are found by.
-const SELECTOR: (&str, &str) = ("deploy", "velero");
+pub(super) const SELECTOR: (&str, &str) = ("deploy", "velero");
 /// How long the server may take to end the work in hand.
 const GRACE_SECONDS: u32 = 60;
-/// The group that owns the volume for backups: that of the user the image runs as.
-const GROUP: u32 = 65532;
+/// The user the image runs as, and the group that owns the volume for backups.
+const USER: u32 = 65532;
 /// Where an init container puts plugins.
 const PLUGIN_FOLDER: &str = "/target";
 
@@ -45,9 +45,11 @@ fn pod_spec(installation: &Installation<'_>) -> Value {
         "affinity": pod::node_affinity("NotIn"),
         "containers": [container(installation, &parts)],
         "volumes": parts.volumes,
+        "securityContext": { "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" } },
     });
     if locations::uses_claim(installation) {
-        spec["securityContext"] = json!({ "fsGroup": GROUP, "fsGroupChangePolicy": "OnRootMismatch" });
+        spec["securityContext"]["fsGroup"] = json!(USER);
+        spec["securityContext"]["fsGroupChangePolicy"] = json!("OnRootMismatch");
     }
     let plugins = plugin_containers(installation);
     if !plugins.is_empty() {
@@ -106,6 +108,16 @@ fn container(installation: &Installation<'_>, parts: &Parts) -> Value {
     container
 }
 
+/// What the init container of a plugin may do: copy a file. Many images name no user, so they would run as root.
+pub(crate) fn plugin_rights() -> Value {
+    json!({
+        "runAsNonRoot": true,
+        "runAsUser": USER,
+        "allowPrivilegeEscalation": false,
+        "capabilities": { "drop": ["ALL"] },
+    })
+}
+
 /// The init containers that bring plugins.
 fn plugin_containers(installation: &Installation<'_>) -> Vec<Value> {
     let pod = &installation.arguments.pod;
@@ -121,6 +133,7 @@ fn plugin_containers(installation: &Installation<'_>) -> Vec<Value> {
                 "image": image,
                 "imagePullPolicy": pod::pull_policy(&pod.image),
                 "volumeMounts": [pod::mount("plugins", PLUGIN_FOLDER)],
+                "securityContext": plugin_rights(),
             })
         })
         .collect()

@@ -8,6 +8,7 @@ mod daemonset;
 mod deployment;
 mod locations;
 mod namespace;
+mod network;
 mod pod;
 mod quantity;
 mod rbac;
@@ -18,7 +19,9 @@ use velero_api::labels;
 use crate::arguments::InstallArguments;
 
 pub(crate) use check::check;
+pub(crate) use deployment::plugin_rights;
 pub(crate) use locations::{CLAIM, SECRET, SECRET_KEY};
+pub(crate) use namespace::{POD_SECURITY, PRIVILEGED, RESTRICTED};
 pub(crate) use rbac::cluster_name;
 
 /// On the Deployment: which program made it.
@@ -52,6 +55,10 @@ pub(crate) struct Files {
 /// What is in the namespace already and goes on to be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Existing {
+    /// The namespace, made by an installation.
+    pub(crate) namespace: bool,
+    /// The namespace, and it is not restricted: pods of others may count on that.
+    pub(crate) open_namespace: bool,
     /// The default backup storage location.
     pub(crate) location: bool,
     /// The claim for backups.
@@ -116,8 +123,9 @@ pub(crate) fn definitions() -> Vec<Resource> {
 /// Everything that is installed, in the order it is created in.
 pub(crate) fn resources(installation: &Installation<'_>) -> Vec<Resource> {
     let mut resources = definitions();
-    resources.push(namespace::namespace(installation.namespace));
+    resources.push(namespace::namespace(installation));
     resources.extend(rbac::resources(installation));
+    resources.extend(network::policies(installation));
     resources.extend(locations::resources(installation));
     resources.push(Resource::applied(deployment::deployment(installation)));
     let agents = &installation.arguments.node_agent;

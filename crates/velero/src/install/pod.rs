@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use velero_api::labels;
 
-use super::{Installation, SECRET, SERVER, locations};
+use super::{Installation, SECRET, SERVER, locations, network};
 use crate::arguments::values::merged;
 
 /// Where the credentials are mounted.
@@ -126,7 +126,7 @@ pub(super) fn node_affinity(operator: &str) -> Value {
 
 /// The ports of a container.
 fn ports() -> Value {
-    json!([{ "name": "metrics", "containerPort": 8085 }])
+    json!([{ "name": "metrics", "containerPort": network::PORT }])
 }
 
 /// The flag that switches features on; none when there are none.

@@ -38,6 +38,7 @@ fn without_flags_backups_go_to_a_claim() {
         "ClusterRole/velero",
         "ClusterRoleBinding/velero",
         "ServiceAccount/velero",
+        "NetworkPolicy/velero",
         "PersistentVolumeClaim/velero-backups",
         "BackupStorageLocation/default",
         "ServerStatusRequest/velero-server-status",
@@ -69,6 +70,7 @@ fn a_bucket_comes_with_its_secret_and_with_plugins_a_snapshot_location() {
         "ClusterRole/velero",
         "ClusterRoleBinding/velero",
         "ServiceAccount/velero",
+        "NetworkPolicy/velero",
         "Secret/cloud-credentials",
         "BackupStorageLocation/default",
         "VolumeSnapshotLocation/default",
@@ -84,7 +86,7 @@ fn a_bucket_comes_with_its_secret_and_with_plugins_a_snapshot_location() {
 
 #[test]
 fn what_an_earlier_installation_made_is_kept_unless_flags_name_it() {
-    let bucket = Existing { location: true, claim: false, secret: true };
+    let bucket = Existing { location: true, secret: true, ..Existing::default() };
     let again = built(&[], bucket);
     let names = kinds(&again);
     assert!(!names.iter().any(|name| name.contains("Location") || name.contains("Claim")), "{names:?}");
@@ -93,7 +95,7 @@ fn what_an_earlier_installation_made_is_kept_unless_flags_name_it() {
     assert_eq!(find(&built(&BUCKET, bucket), "BackupStorageLocation").manner, Manner::Apply);
     assert_eq!(find(&built(&BUCKET, bucket), "Namespace").manner, Manner::Keep);
 
-    let claim = Existing { location: true, claim: true, secret: false };
+    let claim = Existing { location: true, claim: true, ..Existing::default() };
     let again = built(&[], claim);
     let volumes = &find(&again, "Deployment").object["spec"]["template"]["spec"]["volumes"];
     assert_eq!(volumes[2]["persistentVolumeClaim"]["claimName"], "velero-backups");
@@ -129,6 +131,59 @@ fn flags_reach_the_server_and_plugins_become_init_containers() {
     assert_eq!(names, ["a-b", "c-b", "a-b-00002"]);
     assert_eq!(find(&resources, "ClusterRoleBinding").object["roleRef"]["name"], "cluster-admin");
     assert!(!kinds(&resources).contains(&"ClusterRole/velero".to_owned()));
+}
+
+/// What the level `restricted` of Kubernetes asks of a pod, beside what no pod of ours ever has.
+fn is_restricted(pod: &Value) -> bool {
+    let of_pod = &pod["securityContext"];
+    let list = |name: &str| pod[name].as_array().cloned().unwrap_or_default();
+    let confined = |container: &Value| {
+        let rights = &container["securityContext"];
+        rights["allowPrivilegeEscalation"] == false
+            && rights["capabilities"] == json!({"drop": ["ALL"]})
+            && rights["runAsUser"] != 0
+    };
+    of_pod["runAsNonRoot"] == true
+        && of_pod["seccompProfile"]["type"] == "RuntimeDefault"
+        && [list("initContainers"), list("containers")].iter().flatten().all(confined)
+        && list("volumes").iter().all(|volume| volume.get("hostPath").is_none())
+}
+
+#[test]
+fn a_server_alone_lives_in_a_restricted_namespace_and_node_agents_open_it() {
+    let level = |resources: &[Resource]| {
+        let namespace = find(resources, "Namespace");
+        (namespace.object["metadata"]["labels"]["pod-security.kubernetes.io/enforce"].clone(), namespace.manner)
+    };
+    let own = Existing { namespace: true, ..Existing::default() };
+    for flags in [&[][..], &BUCKET, &["--plugins=a/b:v1"]] {
+        let alone = built(flags, own);
+        assert_eq!(level(&alone), (json!("restricted"), Manner::Keep), "{flags:?}");
+        assert!(is_restricted(&find(&alone, "Deployment").object["spec"]["template"]["spec"]), "{flags:?}");
+    }
+    let agents = &["--use-node-agent"];
+    assert_eq!(level(&built(agents, Existing::default())), (json!("privileged"), Manner::Keep));
+    assert_eq!(level(&built(agents, own)), (json!("privileged"), Manner::Apply), "its pods would be refused");
+    let open = Existing { open_namespace: true, ..own };
+    assert_eq!(level(&built(&[], open)), (json!("privileged"), Manner::Keep), "agents may be there already");
+}
+
+#[test]
+fn connections_are_admitted_to_one_port_of_pods_that_are_ours() {
+    let policies = |flags: &[&str]| -> Vec<Value> {
+        let resources = built(flags, Existing::default()).into_iter();
+        resources.filter(|resource| resource.kind() == "NetworkPolicy").map(|resource| resource.object).collect()
+    };
+    for flags in [&["--use-node-agent"][..], &["--use-node-agent", "--network-policy"]] {
+        let found = policies(flags);
+        let selected: Vec<_> = found.iter().map(|policy| &policy["spec"]["podSelector"]["matchLabels"]).collect();
+        assert_eq!(selected, [&json!({"deploy": "velero"}), &json!({"role": "node-agent"})]);
+        for policy in &found {
+            assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress"]));
+            assert_eq!(policy["spec"]["ingress"], json!([{"ports": [{"protocol": "TCP", "port": 8085}]}]));
+        }
+    }
+    assert!(policies(&["--network-policy=false"]).is_empty());
 }
 
 #[test]

@@ -236,6 +236,9 @@ fn with_snapshot(claim: &Value, snapshot: &str, content: &Value, backup: &Backup
 
 #[cfg(test)]
 mod tests {
+    use velero_testkit::hostile::Parser;
+    use velero_testkit::strike_all;
+
     use super::*;
 
     fn backup() -> Backup {
@@ -250,6 +253,20 @@ mod tests {
             "spec": {"resources": {"requests": {"storage": "1Gi"}}},
         })
     }
+
+    fn parsers() -> Vec<Parser> {
+        vec![Parser::of("csi-claims-with-content", take)]
+    }
+
+    fn take(bytes: &[u8]) {
+        let Ok(both) = serde_json::from_slice::<Value>(bytes) else { return };
+        let stored = with_snapshot(&both["claim"], "s", &both["content"], &backup());
+        assert_eq!(stored.is_object(), both["claim"].is_object());
+        assert!(new_snapshot(&both["claim"], "fast", &backup())["metadata"]["labels"].is_object());
+        let _ = (bound_content(&both["content"]), failure(&both["content"]), handle(&both["content"]));
+    }
+
+    strike_all!(parsers);
 
     #[test]
     fn a_snapshot_names_its_claim_its_class_and_its_backup() {

@@ -185,7 +185,29 @@ fn notes(content: &Value) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
+    use velero_testkit::hostile::Parser;
+    use velero_testkit::strike_all;
+
     use super::*;
+
+    fn parsers() -> Vec<Parser> {
+        vec![Parser::of("csi-contents", note), Parser::of("csi-operations", read_operation)]
+    }
+
+    fn note(bytes: &[u8]) {
+        let Ok(content) = serde_json::from_slice::<Value>(bytes) else { return };
+        assert!(notes(&content).values().all(Value::is_string));
+        let _ = (is_safe(&content, &BackupPhase::InProgress), BackupAction::is_own(&content, &Backup::default()));
+    }
+
+    fn read_operation(bytes: &[u8]) {
+        if let Ok((namespace, name, begun)) = parse(&String::from_utf8_lossy(bytes)) {
+            let again = operation_id(namespace, name, begun);
+            assert_eq!(parse(&again).unwrap().0, namespace);
+        }
+    }
+
+    strike_all!(parsers);
 
     #[test]
     fn an_operation_is_known_by_its_snapshot_and_when_it_began() {

@@ -177,6 +177,9 @@ fn new_note(upload: &DataUpload, result: &DataUploadResult, restore: &Restore) -
 
 #[cfg(test)]
 mod tests {
+    use velero_testkit::hostile::Parser;
+    use velero_testkit::strike_all;
+
     use super::*;
 
     fn upload(mover: &str, status: &Value) -> DataUpload {
@@ -190,6 +193,20 @@ mod tests {
         backup.spec.storage_location = "now".to_owned();
         backup
     }
+
+    fn parsers() -> Vec<Parser> {
+        vec![Parser::of("csi-transfers", learn)]
+    }
+
+    fn learn(bytes: &[u8]) {
+        let Ok(item) = serde_json::from_slice::<Value>(bytes) else { return };
+        let Ok(upload) = Uploads::read(&item) else { return };
+        let result = result_of(&upload, &Backup::new("velero", "b", Default::default()));
+        assert!(new_note(&upload, &result, &Restore::new("velero", "r", Default::default()))["data"].is_object());
+        let _ = judge(&upload, result);
+    }
+
+    strike_all!(parsers);
 
     #[test]
     fn what_comes_back_is_what_the_upload_came_to() {

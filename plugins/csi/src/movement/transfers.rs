@@ -137,11 +137,26 @@ fn reason(transfer: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use velero_testkit::hostile::Parser;
+    use velero_testkit::strike_all;
+
     use super::*;
 
     fn transfer(status: &Value) -> Value {
         json!({"metadata": {"name": "b-1"}, "spec": {"datamover": ""}, "status": status})
     }
+
+    fn parsers() -> Vec<Parser> {
+        vec![Parser::of("csi-transfers", follow)]
+    }
+
+    fn follow(bytes: &[u8]) {
+        let Ok(transfer) = serde_json::from_slice::<Value>(bytes) else { return };
+        let progress = progress_of("DataUpload", &transfer);
+        assert!(!progress.description.is_empty() && (progress.completed || progress.error.is_empty()));
+    }
+
+    strike_all!(parsers);
 
     #[test]
     fn an_operation_is_as_far_as_its_transfer_says() {

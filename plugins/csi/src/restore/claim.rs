@@ -156,7 +156,24 @@ fn of_snapshot(claim: &Value, snapshot: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use velero_testkit::hostile::Parser;
+    use velero_testkit::strike_all;
+
     use super::*;
+
+    fn parsers() -> Vec<Parser> {
+        vec![Parser::of("csi-claims", bring_back)]
+    }
+
+    fn bring_back(bytes: &[u8]) {
+        let Ok(claim) = serde_json::from_slice::<Value>(bytes) else { return };
+        assert!(
+            of_snapshot(&claim, "s").pointer("/spec/volumeName").is_none(),
+            "it would be bound to a volume of others"
+        );
+    }
+
+    strike_all!(parsers);
 
     #[test]
     fn a_claim_gives_up_its_volume_for_the_snapshot() {

@@ -105,7 +105,11 @@ fn rewritten(content: &Value, handle: &str, class: Option<&str>, restore: &Resto
 
 #[cfg(test)]
 mod tests {
+    use velero_testkit::hostile::Parser;
+    use velero_testkit::strike_all;
+
     use super::*;
+    use crate::objects::identity;
 
     fn content() -> Value {
         let reference =
@@ -117,6 +121,20 @@ mod tests {
             "status": {"snapshotHandle": "h", "readyToUse": true},
         })
     }
+
+    fn parsers() -> Vec<Parser> {
+        vec![Parser::of("csi-contents", bring_back)]
+    }
+
+    fn bring_back(bytes: &[u8]) {
+        let Ok(content) = serde_json::from_slice::<Value>(bytes) else { return };
+        if let Ok(handle) = usable_handle(&content) {
+            let _ = rewritten(&content, handle, Some("class"), &Restore::new("velero", "r", Default::default()));
+        }
+        let _ = (crate::objects::failure(&content), crate::objects::is_ready(&content), identity(&content));
+    }
+
+    strike_all!(parsers);
 
     #[test]
     fn a_content_keeps_what_the_driver_holds_and_follows_the_namespace() {

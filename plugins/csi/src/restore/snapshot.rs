@@ -133,7 +133,24 @@ fn new_content(snapshot: &Value, (handle, driver): (&str, &str), class: Option<&
 
 #[cfg(test)]
 mod tests {
+    use velero_testkit::hostile::Parser;
+    use velero_testkit::strike_all;
+
     use super::*;
+
+    fn parsers() -> Vec<Parser> {
+        vec![Parser::of("csi-snapshots", bring_back)]
+    }
+
+    fn bring_back(bytes: &[u8]) {
+        let Ok(snapshot) = serde_json::from_slice::<Value>(bytes) else { return };
+        let restore = Restore::new("velero", "r", Default::default());
+        let content = new_content(&snapshot, ("h", "disk"), Some("fast"), &restore);
+        assert_eq!(content["spec"]["deletionPolicy"], "Retain", "a restore never takes a snapshot away");
+        let _ = bound_to_new_content(&snapshot, "new");
+    }
+
+    strike_all!(parsers);
 
     #[test]
     fn a_snapshot_is_bound_to_the_content_of_its_new_name_without_a_class() {

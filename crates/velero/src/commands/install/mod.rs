@@ -47,6 +47,7 @@ pub(super) async fn install(arguments: &InstallArguments, settings: &Settings, p
     if !arguments.run.crds_only {
         found = preflight::look(&session).await?;
         preflight::check_foreign(&session, &found, arguments.run.force)?;
+        preflight::check_pod_security(session.namespace(), &found, arguments)?;
         preflight::check_config_maps(&session, arguments).await?;
     }
     installation.existing = found.existing;

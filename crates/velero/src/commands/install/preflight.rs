@@ -9,12 +9,14 @@ use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessR
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Secret};
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, PostParams};
-use velero_api::GROUP;
 use velero_api::v1::BackupStorageLocation;
+use velero_api::{GROUP, labels};
 
 use super::{api_of, kind_of};
 use crate::arguments::InstallArguments;
-use crate::install::{CLAIM, DEFAULT_LOCATION, Existing, INSTALLED_BY, Resource, SECRET, SERVER};
+use crate::install::{
+    CLAIM, DEFAULT_LOCATION, Existing, INSTALLED_BY, POD_SECURITY, PRIVILEGED, RESTRICTED, Resource, SECRET, SERVER,
+};
 use crate::session::{Session, api_error};
 
 /// The namespace in which objects are tried out while theirs does not exist.
@@ -25,6 +27,8 @@ const ELSEWHERE: &str = "default";
 pub(super) struct Found {
     /// Whether the namespace exists.
     pub(super) namespace: bool,
+    /// What its label allows pods to do, where it has one.
+    pub(super) pod_security: Option<String>,
     /// What goes on to be used.
     pub(super) existing: Existing,
     /// The Deployments of another Velero: their names and images.
@@ -83,12 +87,16 @@ pub(super) async fn look(session: &Session) -> Result<Found> {
     );
     let secrets: Api<Secret> = Api::namespaced(client.clone(), name);
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), name);
+    let labels = namespace.metadata.labels.unwrap_or_default();
+    let pod_security = labels.get(POD_SECURITY).cloned();
     let existing = Existing {
+        namespace: labels.get(labels::COMPONENT).is_some_and(|value| value == labels::COMPONENT_VELERO),
+        open_namespace: pod_security.as_deref() != Some(RESTRICTED),
         location: has_default_location(session).await?,
         claim: claims.get_metadata_opt(CLAIM).await.map_err(api_error)?.is_some(),
         secret: secrets.get_metadata_opt(SECRET).await.map_err(api_error)?.is_some(),
     };
-    Ok(Found { namespace: true, existing, foreign: foreign_servers(session).await? })
+    Ok(Found { namespace: true, pod_security, existing, foreign: foreign_servers(session).await? })
 }
 
 async fn has_default_location(session: &Session) -> Result<bool> {
@@ -124,6 +132,20 @@ pub(super) fn check_foreign(session: &Session, found: &Found, force: bool) -> Re
              resources stay), or install beside it with --namespace; nothing was changed",
             session.namespace()
         ),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses node agents where the namespace would refuse their pods. One that an installation made is changed.
+pub(super) fn check_pod_security(namespace: &str, found: &Found, arguments: &InstallArguments) -> Result<()> {
+    match found.pod_security.as_deref() {
+        Some(level) if arguments.node_agent.use_node_agent && level != PRIVILEGED && !found.existing.namespace => {
+            bail!(
+                "namespace {namespace} has the label {POD_SECURITY}={level}, and node agents need {PRIVILEGED}: they read the \
+             volumes of all pods of their node; change it with: kubectl label --overwrite namespace {namespace} \
+             {POD_SECURITY}={PRIVILEGED}; nothing was changed"
+            )
+        }
         _ => Ok(()),
     }
 }
@@ -177,4 +199,37 @@ pub(super) async fn try_out(session: &Session, resources: &[Resource], found: &F
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, FromArgMatches};
+
+    use super::*;
+    use crate::arguments::{Cli, Command, with_go_flags};
+
+    fn parsed(flags: &[&str]) -> InstallArguments {
+        let matches = with_go_flags(Cli::command()).get_matches_from(["velero", "install"].iter().chain(flags));
+        let Command::Install(arguments) = Cli::from_arg_matches(&matches).unwrap().command else {
+            panic!("not install")
+        };
+        *arguments
+    }
+
+    #[test]
+    fn node_agents_are_refused_where_a_namespace_of_the_users_would_refuse_their_pods() {
+        let agents = parsed(&["--use-node-agent"]);
+        let found = |level: Option<&str>, made: bool| Found {
+            namespace: true,
+            pod_security: level.map(str::to_owned),
+            existing: Existing { namespace: made, ..Existing::default() },
+            ..Found::default()
+        };
+        let refusal = check_pod_security("mine", &found(Some("baseline"), false), &agents).unwrap_err().to_string();
+        assert!(refusal.contains("kubectl label") && refusal.contains("=privileged"), "{refusal}");
+        for (level, made) in [(None, false), (Some("privileged"), false), (Some("restricted"), true)] {
+            check_pod_security("mine", &found(level, made), &agents).unwrap();
+        }
+        check_pod_security("mine", &found(Some("restricted"), false), &parsed(&[])).unwrap();
+    }
 }

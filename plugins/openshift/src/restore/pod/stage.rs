@@ -41,7 +41,7 @@ pub(super) fn adapt(pod: &mut Value, restore: &Restore, settings: &Settings) {
     if let Some(volumes) = list_mut(pod, "/spec/volumes") {
         volumes.retain(|volume| kept.contains(text(volume, "/name")));
     }
-    for container in elements_mut(pod, "/spec/containers") {
+    for container in elements_mut(pod, "/spec/containers").filter(|container| container.is_object()) {
         container["image"] = image.into();
         container["command"] = json!(["sleep"]);
         container["args"] = json!(["infinity"]);

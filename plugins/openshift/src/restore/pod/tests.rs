@@ -207,3 +207,13 @@ fn a_pod_of_a_copy_stage_is_marked_and_runs_on_any_node_whoever_owns_it() {
         check(row, &reset(&item), outcome, &Expected::Item(expected));
     }
 }
+
+#[test]
+fn a_pod_of_a_stage_whose_containers_are_none_is_left_to_the_api_server() {
+    let stage = migration(&json!({"migration.openshift.io/stage-pod-image": "quay.io/stage"}));
+    let labels = json!({"migration-included-stage-backup": "m-1"});
+    let mut item =
+        json!({"kind": "Pod", "metadata": {"name": "web", "labels": labels}, "spec": {"containers": ["x", 7, []]}});
+    stage::adapt(&mut item, &restore_of(&stage), &Settings::default());
+    assert_eq!(item["spec"]["containers"], json!(["x", 7, []]));
+}

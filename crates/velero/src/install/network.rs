@@ -1,0 +1,37 @@
+//! Who may connect to the pods: everybody to the port of metrics, health and downloads, nobody to any other. Where they
+//! connect to themselves is not restricted: API server and stores may be anywhere.
+
+use serde_json::{Value, json};
+
+use super::{Installation, Resource, SERVER, deployment, metadata};
+
+/// The port that server and node agents listen on.
+pub(super) const PORT: u16 = 8085;
+/// The policy of the node agents.
+const NODE_AGENT: &str = "velero-node-agent";
+/// The label that node agents of all systems carry.
+const ROLE: (&str, &str) = ("role", "node-agent");
+
+/// The policies of the pods; none where flags leave them out.
+pub(super) fn policies(installation: &Installation<'_>) -> Vec<Resource> {
+    if installation.arguments.run.network_policy.0 == Some(false) {
+        return Vec::new();
+    }
+    let agents = installation.arguments.node_agent.use_node_agent;
+    let of_agents = agents.then(|| policy(installation.namespace, NODE_AGENT, ROLE));
+    let of_server = policy(installation.namespace, SERVER, deployment::SELECTOR);
+    [of_server].into_iter().chain(of_agents).map(Resource::applied).collect()
+}
+
+fn policy(namespace: &str, name: &str, label: (&str, &str)) -> Value {
+    json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": metadata(Some(namespace), name),
+        "spec": {
+            "podSelector": { "matchLabels": { label.0: label.1 } },
+            "policyTypes": ["Ingress"],
+            "ingress": [{ "ports": [{ "protocol": "TCP", "port": PORT }] }],
+        },
+    })
+}
