@@ -39,6 +39,7 @@ fn holds(path: &str, live: &Value, wanted: &Value, is_pod: bool) -> bool {
             let is_there = |wanted: &Value| live.iter().any(|live| holds(path, live, wanted, is_pod));
             (may_grow || live.len() == wanted.len()) && wanted.iter().all(is_there)
         }
+        (_, Value::Null) => true,
         (live, wanted) => live == wanted,
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::LazyLock;
 
 use serde_json::Value;
+use velero_api::labels;
 use velero_cluster::{Error, ItemRef, RawItem, ResourceType, types};
 use velero_plugin::item::{elements, text};
 use velero_rules::resume::{Download, LeftClaim, LeftPod, Snapshot, awaited_snapshot, left_claim, left_pod};
@@ -64,6 +65,13 @@ impl Run {
             LeftClaim::Foreign | LeftClaim::Done => Ok(()),
             LeftClaim::Leaving => self.wait_for_removal(item, place, &claim).await,
             LeftClaim::Remade => self.remove(item, place, &claim).await,
+            LeftClaim::Unmarked => Err(Trouble::error(format!(
+                "the data of {} is not restored: the claim waits for a volume that never comes, but its label {} does not name \
+                 the earlier restore that asked for it, so it is not removed. Delete it, and resume the restore again",
+                item.id(),
+                labels::RESTORE_NAME
+            ))
+            .but_exists()),
             LeftClaim::Busy => Err(Trouble::error(format!(
                 "the data of {} is not restored: its DataDownload of an earlier restore was told to end and has not; see that \
                  its node agent runs, and resume the restore again",

@@ -63,12 +63,13 @@ impl Earlier {
         self.family.iter().find(|relative| labels::valid_value(&relative.name) == made_by)
     }
 
-    /// How far the filling of a volume of a pod is.
+    /// How far the filling of a volume of a pod is; one that was never asked for is as good as failed.
     pub(crate) fn filling(&self, pod_uid: &str, volume: &str) -> Download {
         let of_volume = |filling: &&PodVolumeRestore| {
             filling.spec.pod.uid.as_deref() == Some(pod_uid) && filling.spec.volume == volume
         };
-        best(self.fillings.iter().filter(of_volume).map(|filling| filling.status.phase()))
+        let known = self.fillings.iter().filter(of_volume).map(|filling| Download::of(filling.status.phase()));
+        known.max().unwrap_or(Download::Failed)
     }
 
     /// The volumes that were filled, or were to be, of pods of this name, each with the UID of its claim.
@@ -93,22 +94,18 @@ impl Earlier {
         !claim_uid.is_empty() && self.fillings.iter().filter(is_of).any(is_done)
     }
 
-    /// How far what fills the new volume of a claim is.
-    pub(crate) fn download(&self, namespace: &str, claim: &str) -> Download {
+    /// How far what fills the new volume of a claim is, if somebody has asked for that.
+    pub(crate) fn download(&self, namespace: &str, claim: &str) -> Option<Download> {
         let is_of = |download: &&DataDownload| {
             let target = &download.spec.target_volume;
             (target.namespace.as_str(), target.pvc.as_str()) == (namespace, claim)
         };
-        best(self.downloads.iter().filter(is_of).map(|download| download.status.phase()))
+        self.downloads.iter().filter(is_of).map(|download| Download::of(download.status.phase())).max()
     }
 }
 
 fn labels_of(family: &[Relative]) -> Vec<String> {
     family.iter().map(|relative| labels::valid_value(&relative.name)).collect()
-}
-
-fn best<'p>(phases: impl Iterator<Item = &'p DataMovePhase>) -> Download {
-    phases.map(Download::of).max().unwrap_or(Download::Failed)
 }
 
 /// The objects that ask for data to be moved for earlier restores.

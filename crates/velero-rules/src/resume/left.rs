@@ -39,12 +39,14 @@ pub enum LeftClaim {
     Remade,
     /// What fills its volume has not ended.
     Busy,
+    /// It waits for a volume that an earlier restore failed to fill, and does not say that one of them made it: it is left.
+    Unmarked,
 }
 
 /// How far what fills the volume of a claim is: the best of all that were made for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Download {
-    /// There is none, or it failed or was cancelled.
+    /// It failed or was cancelled.
     Failed,
     /// It has not ended.
     Busy,
@@ -86,11 +88,15 @@ fn is_leaving(object: &Value) -> bool {
 pub fn left_pod(pod: &Value, family: &[Relative]) -> LeftPod {
     let init_containers = pod["spec"]["initContainers"].as_array().into_iter().flatten();
     let waiting = init_containers.clone().find(|container| is_wait_container(container));
-    match (maker(pod, family), waiting) {
+    let left = waiting.map_or(LeftPod::Done, |waiting| left_waiting(pod, waiting, family));
+    match (maker(pod, family), left) {
+        (None, LeftPod::Waits { .. }) => LeftPod::Stuck(format!(
+            "it waits for an earlier restore, but its label {} does not name one: delete it, and resume the restore again",
+            labels::RESTORE_NAME
+        )),
         (None, _) => LeftPod::Foreign,
         _ if is_leaving(pod) => LeftPod::Leaving,
-        (_, None) => LeftPod::Done,
-        (_, Some(waiting)) => left_waiting(pod, waiting, family),
+        (Some(_), left) => left,
     }
 }
 
@@ -139,12 +145,15 @@ fn is_bound(claim: &Value) -> bool {
 }
 
 /// Decides about a claim that is there.
-pub fn left_claim(claim: &Value, family: &[Relative], download: Download, snapshot: Snapshot) -> LeftClaim {
+///
+/// `download` is how far what fills its volume is, if an earlier restore has asked for that.
+pub fn left_claim(claim: &Value, family: &[Relative], download: Option<Download>, snapshot: Snapshot) -> LeftClaim {
     match (waits_for_download(claim), download) {
+        (true, Some(Download::Failed | Download::Busy)) if maker(claim, family).is_none() => LeftClaim::Unmarked,
         _ if maker(claim, family).is_none() => LeftClaim::Foreign,
         _ if is_leaving(claim) => LeftClaim::Leaving,
-        (true, Download::Busy) => LeftClaim::Busy,
-        (true, Download::Failed) => LeftClaim::Remade,
+        (true, Some(Download::Busy)) => LeftClaim::Busy,
+        (true, Some(Download::Failed) | None) => LeftClaim::Remade,
         _ if awaited_snapshot(claim).is_some() && snapshot == Snapshot::Gone => LeftClaim::Remade,
         _ => LeftClaim::Done,
     }

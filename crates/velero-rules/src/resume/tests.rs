@@ -223,40 +223,46 @@ fn a_pod_is_done_waits_or_is_made_again_as_the_table_says() {
         ("r", "uid-of-r", failed, LeftPod::Remade),
         ("gone", "uid-of-gone", json!({}), LeftPod::Remade),
         ("r", "uid-of-another", json!({}), LeftPod::Remade),
-        ("other", "uid-of-r", json!({}), LeftPod::Foreign),
-        ("other", "uid-of-r", json!({"metadata": {"deletionTimestamp": "x"}}), LeftPod::Foreign),
+        ("other", "uid-of-other", json!({}), LeftPod::Foreign),
+        ("other", "", json!({}), LeftPod::Foreign),
+        ("other", "uid-of-r", json!({"status": {"phase": "Running"}}), LeftPod::Foreign),
         ("r", "uid-of-r", owner.clone(), waits()),
     ] {
         assert_eq!(left_pod(&pod(made_by, waits_for, &more), &known), expected, "{made_by} {waits_for} {more}");
     }
     let LeftPod::Stuck(why) = left_pod(&pod("gone", "uid-of-gone", &owner), &known) else { panic!("it has an owner") };
     assert!(why.contains("ReplicaSet web") && why.contains("is gone"), "{why}");
+    let LeftPod::Stuck(why) = left_pod(&pod("other", "uid-of-r", &json!({})), &known) else { panic!("nobody's") };
+    assert!(why.contains("velero.io/restore-name"), "{why}");
     assert_eq!(left_pod(&json!({"metadata": {}, "spec": {}}), &known), LeftPod::Foreign);
 }
 
 #[test]
 fn a_claim_is_made_again_only_if_its_volume_never_comes() {
-    use LeftClaim::{Busy, Done, Foreign, Leaving, Remade};
+    use LeftClaim::{Busy, Done, Foreign, Leaving, Remade, Unmarked};
     let known = relatives(&[("r", "", RestorePhase::Failed)]);
     let claim = |made_by: &str, spec: &Value, phase: &str| json!({"metadata": {"labels": {"velero.io/restore-name": made_by}}, "spec": spec, "status": {"phase": phase}});
     let moved = json!({"selector": {"matchLabels": {"velero.io/dynamic-pv-restore": "x"}}});
     let of_snapshot = json!({"dataSource": {"kind": "VolumeSnapshot", "name": "s"}});
     let plain = json!({"dataSource": {"kind": "PersistentVolumeClaim", "name": "s"}});
     for (made_by, spec, phase, download, snapshot, expected) in [
-        ("r", &moved, "Pending", Download::Failed, Snapshot::There, Remade),
-        ("r", &moved, "Pending", Download::Busy, Snapshot::There, Busy),
-        ("r", &moved, "Pending", Download::Completed, Snapshot::There, Done),
-        ("r", &moved, "Bound", Download::Failed, Snapshot::There, Done),
-        ("other", &moved, "Pending", Download::Failed, Snapshot::There, Foreign),
-        ("r", &of_snapshot, "Pending", Download::Failed, Snapshot::There, Done),
-        ("r", &of_snapshot, "Pending", Download::Failed, Snapshot::Gone, Remade),
-        ("r", &of_snapshot, "Bound", Download::Failed, Snapshot::Gone, Done),
-        ("r", &plain, "Pending", Download::Failed, Snapshot::Gone, Done),
+        ("r", &moved, "Pending", Some(Download::Failed), Snapshot::There, Remade),
+        ("r", &moved, "Pending", Some(Download::Busy), Snapshot::There, Busy),
+        ("r", &moved, "Pending", Some(Download::Completed), Snapshot::There, Done),
+        ("r", &moved, "Bound", Some(Download::Failed), Snapshot::There, Done),
+        ("r", &moved, "Pending", None, Snapshot::There, Remade),
+        ("other", &moved, "Pending", Some(Download::Failed), Snapshot::There, Unmarked),
+        ("other", &moved, "Pending", None, Snapshot::There, Foreign),
+        ("other", &moved, "Bound", Some(Download::Failed), Snapshot::There, Foreign),
+        ("r", &of_snapshot, "Pending", Some(Download::Failed), Snapshot::There, Done),
+        ("r", &of_snapshot, "Pending", Some(Download::Failed), Snapshot::Gone, Remade),
+        ("r", &of_snapshot, "Bound", Some(Download::Failed), Snapshot::Gone, Done),
+        ("r", &plain, "Pending", Some(Download::Failed), Snapshot::Gone, Done),
     ] {
         let claim = claim(made_by, spec, phase);
         assert_eq!(left_claim(&claim, &known, download, snapshot), expected, "{claim} {download:?} {snapshot:?}");
     }
     let mut leaving = claim("r", &moved, "Pending");
     leaving["metadata"]["deletionTimestamp"] = "x".into();
-    assert_eq!(left_claim(&leaving, &known, Download::Failed, Snapshot::There), Leaving);
+    assert_eq!(left_claim(&leaving, &known, Some(Download::Failed), Snapshot::There), Leaving);
 }
