@@ -47,6 +47,7 @@ mod restore_dry_run;
 mod restore_order;
 mod restore_progress;
 mod restore_rate;
+mod resumed;
 mod server_status;
 mod two_clusters_one_bucket;
 mod volume_kills;

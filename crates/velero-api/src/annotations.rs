@@ -36,6 +36,11 @@ pub const RETRIED_AS: &str = "velero.io/retried-as";
 pub const RETRY_OF: &str = "velero.io/retry-of";
 /// On such a Backup: which try it is, 1 for the first.
 pub const RETRY_NUMBER: &str = "velero.io/retry-number";
+/// On a Restore: the name of the Restore it goes on with, which was interrupted or ended with errors.
+pub const RESUME_OF: &str = "velero.io/resume-of";
+/// On a Restore that is not Completed: the fields of its spec that the server completed, as they were asked for, as a JSON
+/// object; `null` is a field that was not given.
+pub const ASKED_FIELDS: &str = "velero.io/asked-fields";
 /// On a Restore whose own work is done: what it still waits for, `hooks` and `volumes`.
 pub const AWAITED: &str = "velero.io/awaited";
 /// On a Restore: it is only to be looked at; the name of the restore it would be. What acts on items of such a restore

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kube::api::{Api, DeleteParams, GetParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::Request;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -113,6 +113,16 @@ impl Cluster {
             Ok(_) => Ok(true),
             Err(Error::NotFound(_)) => Ok(false),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes an object if it is the one with this UID, and gives it so long to end; false when there is none such any more.
+    pub async fn delete_own(&self, item: ItemRef<'_>, uid: &str, grace_seconds: u32) -> Result<bool> {
+        let own = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+        let parameters = DeleteParams { grace_period_seconds: Some(grace_seconds), ..DeleteParams::default() };
+        match self.delete(item, &parameters.preconditions(own)).await {
+            Err(Error::Conflict(_)) => Ok(false),
+            answer => answer,
         }
     }
 

@@ -30,6 +30,7 @@ pub mod resource_modifiers;
 pub mod resource_policies;
 pub mod restore_hooks;
 pub mod restore_validation;
+pub mod resume;
 pub mod retention;
 pub mod schedule;
 pub mod selector;

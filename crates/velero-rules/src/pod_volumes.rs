@@ -8,7 +8,8 @@ mod wait_container;
 
 pub use copies::{CopyObstacle, copies_of_pod, copy_obstacle, is_wait_container, wait_containers};
 pub use transfers::{
-    CopiedVolume, FilledVolume, RunningPod, pod_volume_backup, pod_volume_restore, transfer_name, volume_restore_info,
+    CopiedVolume, FilledVolume, RunningPod, fill_for_earlier, pod_volume_backup, pod_volume_restore, transfer_name,
+    volume_restore_info,
 };
 pub use wait_container::{WaitContainer, WaitContainerError, remove_wait_containers};
 

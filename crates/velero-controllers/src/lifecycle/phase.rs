@@ -3,7 +3,7 @@
 use crate::lifecycle::kind::Kind;
 use crate::runtime::error::{Error, Result};
 use crate::runtime::holder::unsign;
-use velero_api::annotations::ASKED_SPEC;
+use velero_api::annotations::{ASKED_FIELDS, ASKED_SPEC};
 use velero_api::metadata::name;
 
 /// Moves a backup or restore to a phase if the table of moves has it. Nobody holds one that is not InProgress, and what it
@@ -19,6 +19,12 @@ pub(crate) fn move_to<K: Kind>(object: &mut K, phase: K::Phase) -> Result<()> {
         if let Some(annotations) = &mut object.meta_mut().annotations {
             annotations.remove(ASKED_SPEC);
         }
+    }
+    if phase == K::COMPLETED
+        && let Some(annotations) = &mut object.meta_mut().annotations
+    {
+        // Only what is not Completed is ever resumed.
+        annotations.remove(ASKED_FIELDS);
     }
     object.put_phase(phase);
     Ok(())
@@ -39,9 +45,11 @@ mod tests {
         assert_eq!(*backup.status.phase(), BackupPhase::Queued);
         let mut restore = Restore::new("velero", "r", Default::default());
         move_to(&mut restore, RestorePhase::InProgress).unwrap();
+        restore.metadata.annotations = Some([(ASKED_FIELDS.to_owned(), "{}".to_owned())].into());
         move_to(&mut restore, RestorePhase::Completed).unwrap();
         let error = move_to(&mut restore, RestorePhase::Failed).unwrap_err().to_string();
         assert!(error.contains("Completed") && error.contains("Failed"), "{error}");
         assert_eq!(*restore.status.phase(), RestorePhase::Completed);
+        assert!(restore.metadata.annotations.unwrap().is_empty(), "nobody resumes it");
     }
 }

@@ -1,7 +1,7 @@
 //! Reads what a restore is prepared with.
 
 use k8s_openapi::api::core::v1::TypedLocalObjectReference;
-use velero_api::v1::{Backup, BackupStorageLocation, RestoreSpec};
+use velero_api::v1::{Backup, BackupStorageLocation, Restore};
 use velero_api::{FeatureFlags, labels};
 use velero_rules::Unusable;
 use velero_rules::api_versions::{VersionPriorities, parse_version_priorities};
@@ -9,6 +9,7 @@ use velero_rules::resource_modifiers::ResourceModifiers;
 use velero_rules::resource_policies::ResourcePolicies;
 
 use crate::lifecycle::policies::read_policies;
+use crate::restore::resumption::{self, Resumption};
 use crate::runtime::error::{Result, describe};
 use crate::runtime::objects::Objects;
 
@@ -29,10 +30,13 @@ pub(super) struct Facts {
     pub(super) modifiers: Result<Option<ResourceModifiers>, Unusable>,
     /// The policies of the restore, or why they cannot be used.
     pub(super) policies: Result<Option<ResourcePolicies>, Unusable>,
+    /// The restore that it is to go on with, when it names one.
+    pub(super) resumption: Option<Resumption>,
 }
 
 /// Reads what a restore is prepared with.
-pub(super) async fn gather(objects: &Objects, spec: &RestoreSpec) -> Result<Facts> {
+pub(super) async fn gather(objects: &Objects, restore: &Restore) -> Result<Facts> {
+    let spec = &restore.spec;
     let of_schedule = match spec.schedule_name.as_str() {
         "" => Vec::new(),
         schedule => {
@@ -50,6 +54,7 @@ pub(super) async fn gather(objects: &Objects, spec: &RestoreSpec) -> Result<Fact
         locations: objects.list("").await?,
         modifiers: modifiers(objects, spec.resource_modifier.as_ref()).await,
         policies: policies(objects, spec.resource_policy.as_ref()).await,
+        resumption: resumption::gather(objects, restore).await?,
     })
 }
 

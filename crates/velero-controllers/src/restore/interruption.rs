@@ -34,7 +34,7 @@ impl From<RunError> for Cut {
 pub(super) async fn interruption(context: &Context, restore: &Restore, hold: &Hold<'_>) -> RunError {
     let interrupted = RunError::Interrupted;
     tokio::select! {
-        () = context.stop.cancelled() => interrupted("the server was stopped while the restore ran; create a new restore"),
+        () = context.stop.cancelled() => interrupted("the server was stopped while the restore ran; resume it with `velero restore create --resume`"),
         () = hold.interrupted() => interrupted("its backup was deleted while the restore ran"),
         () = settle::deleted(context, restore) => interrupted("the restore was deleted while it ran"),
         reason = until_requested(context, restore) => RunError::Cancelled(reason),

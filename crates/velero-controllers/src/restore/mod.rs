@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! reconciler ── hands each restore to the module of its phase
-//!   run ── facts, prepare, transfer, report: restores; settle: waits for what is left, as awaited notes;
+//!   run ── facts, resumption, prepare, transfer, report: restores; settle: waits for what is left, as awaited notes;
 //!     interruption: what ends it before that
 //!   following ── what becomes of it while its operations are followed (lifecycle::follow)
 //!   cancellation ── ends it where somebody asked for that and nobody works on it
@@ -29,6 +29,7 @@ pub(crate) mod of_backup;
 mod prepare;
 pub(crate) mod reconciler;
 mod report;
+mod resumption;
 mod run;
 mod settle;
 mod store;

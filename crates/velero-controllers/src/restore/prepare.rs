@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio_util::sync::CancellationToken;
+use velero_api::annotations::ASKED_FIELDS;
 use velero_api::metadata::name;
 use velero_api::records::BackupVolumeInfo;
 use velero_api::v1::{Backup, BackupStorageLocation, Restore, RestorePhase};
@@ -18,6 +19,7 @@ use velero_rules::resource_policies::ResourcePolicies;
 use velero_rules::restore_validation::{
     RestoreFacts, RestoreSource, complete_and_validate_restore, newest_completed_backup,
 };
+use velero_rules::resume::{Relative, asked_fields};
 use velero_rules::validation::StorageLocationFacts;
 
 use crate::lifecycle::phase::move_to;
@@ -40,17 +42,21 @@ pub struct PreparedRestore {
     pub location: Option<BackupStorageLocation>,
     modifiers: Option<ResourceModifiers>,
     policies: Option<ResourcePolicies>,
+    /// The restores that it goes on with.
+    resumes: Vec<Relative>,
+    /// What was asked for otherwise than it was completed, as the annotation has it.
+    asked: Option<String>,
 }
 
 /// Completes a restore and says what is wrong with it, from what the cluster holds now. Nothing is written.
 pub async fn prepare_restore(cluster: &Cluster, settings: &Settings, restore: &Restore) -> Result<PreparedRestore> {
     let objects = Objects::new(cluster.clone(), &settings.namespace);
-    let facts = facts::gather(&objects, &restore.spec).await?;
+    let facts = facts::gather(&objects, restore).await?;
     Ok(prepare(restore, settings, facts))
 }
 
-fn prepare(restore: &Restore, settings: &Settings, facts: Facts) -> PreparedRestore {
-    let mut restore = restore.clone();
+fn prepare(asked: &Restore, settings: &Settings, facts: Facts) -> PreparedRestore {
+    let mut restore = asked.clone();
     let newest = newest_completed_backup(&facts.of_schedule);
     let backup = facts.backup.as_ref().or(newest);
     let location = backup.and_then(|backup| location_of(backup, &facts));
@@ -60,14 +66,17 @@ fn prepare(restore: &Restore, settings: &Settings, facts: Facts) -> PreparedRest
         modifiers: facts.modifiers.as_ref().map(Option::as_ref).map_err(Clone::clone),
         policies: facts.policies.as_ref().map(Option::as_ref).map_err(Clone::clone),
     };
-    let problems = complete_and_validate_restore(&mut restore.spec, &found);
+    let mut problems = complete_and_validate_restore(&mut restore.spec, &found);
+    problems.extend(facts.resumption.as_ref().and_then(|resumption| resumption.problem(&restore, backup)));
     let spec = &mut restore.spec;
     spec.item_operation_timeout = spec.item_operation_timeout.or(settings.default_item_operation_timeout);
     PreparedRestore {
+        asked: asked_fields(&asked.spec, &restore.spec),
         restore,
         problems,
         backup: backup.cloned(),
         location: location.cloned(),
+        resumes: facts.resumption.map(|resumption| resumption.family).unwrap_or_default(),
         modifiers: facts.modifiers.ok().flatten(),
         policies: facts.policies.ok().flatten(),
     }
@@ -113,6 +122,8 @@ pub(super) fn judge(prepared: &mut PreparedRestore, now: Timestamp) -> Result<()
     if prepared.problems.is_empty() {
         move_to(restore, RestorePhase::InProgress)?;
         restore.status.start_timestamp = Some(Time(now));
+        let asked = prepared.asked.clone().map(|asked| (ASKED_FIELDS.to_owned(), asked));
+        restore.metadata.annotations.get_or_insert_default().extend(asked);
     } else {
         move_to(restore, RestorePhase::FailedValidation)?;
     }
@@ -163,6 +174,7 @@ impl PreparedRestore {
             terminating_timeout: settings.terminating_resource_timeout.to_std(),
             limits: settings.archive_limits(),
             copy_means: CopyMeans { timeout: settings.fs_backup_timeout.to_std(), repositories: None },
+            resumes: self.resumes,
             halt: CancellationToken::new(),
         })
     }
@@ -171,6 +183,7 @@ impl PreparedRestore {
 #[cfg(test)]
 mod tests {
     use velero_api::GoDuration;
+    use velero_api::metadata::annotation;
     use velero_api::v1::{BackupPhase, BackupStorageLocationPhase};
 
     use super::*;
@@ -186,7 +199,14 @@ mod tests {
     fn facts(backup: Option<Backup>, of_schedule: Vec<Backup>) -> Facts {
         let mut location = BackupStorageLocation::new("velero", "main", Default::default());
         location.status.phase = Some(BackupStorageLocationPhase::Available);
-        Facts { of_schedule, backup, locations: vec![location], modifiers: Ok(None), policies: Ok(None) }
+        Facts {
+            of_schedule,
+            backup,
+            locations: vec![location],
+            modifiers: Ok(None),
+            policies: Ok(None),
+            resumption: None,
+        }
     }
 
     fn judged(backup_name: &str, schedule: &str, facts: Facts) -> PreparedRestore {
@@ -206,6 +226,8 @@ mod tests {
         assert_eq!(restore.status.start_timestamp, Some(Time(Timestamp::UNIX_EPOCH)));
         assert_eq!(restore.spec.item_operation_timeout, GoDuration::from_hours(4));
         assert!(restore.spec.excluded_resources.iter().any(|excluded| excluded == "nodes"));
+        let asked = annotation(&restore, ASKED_FIELDS);
+        assert_eq!(asked, "{\"excludedResources\":null,\"itemOperationTimeout\":\"0s\"}", "what was asked for is kept");
         assert_eq!(prepared.location.map(|location| name(&location).to_owned()), Some("main".to_owned()));
     }
 

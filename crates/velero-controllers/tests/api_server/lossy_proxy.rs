@@ -78,7 +78,8 @@ impl LostCreations {
     }
 }
 
-async fn open_for(
+/// The same, where the rule decides about all requests of a method.
+pub(crate) async fn open_for(
     cluster: &TestCluster,
     folder: &Path,
     method: Method,

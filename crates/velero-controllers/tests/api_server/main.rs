@@ -37,6 +37,7 @@ mod restarts;
 mod restore_ends;
 mod restore_refusals;
 mod restores;
+mod resumes;
 mod retries;
 mod schedules;
 mod status;

@@ -111,8 +111,16 @@ impl Server {
 
     /// Makes a restore and waits for its end.
     pub(crate) async fn restore(&self, name: &str, spec: RestoreSpec) -> Restore {
-        self.create(Restore::new(&self.cluster.namespace, name, spec)).await;
-        self.until(name, |restore: &Restore| restore.status.phase().is_terminal()).await
+        self.restore_object(Restore::new(&self.cluster.namespace, name, spec)).await
+    }
+
+    /// Makes a restore with all it has and waits for its end.
+    pub(crate) async fn restore_object(&self, restore: Restore) -> Restore {
+        let restore = self.create(restore).await;
+        self.until(restore.metadata.name.as_deref().unwrap_or_default(), |restore: &Restore| {
+            restore.status.phase().is_terminal()
+        })
+        .await
     }
 
     /// Waits until an object is as wanted.

@@ -84,6 +84,7 @@ impl Run {
         if object::is_mirror_pod(&item.resource, &from_backup) {
             return skip("it is a mirror pod: the kubelet makes it from a file");
         }
+        self.make_way(item, &from_backup).await?;
         let mut object = from_backup.clone();
         if &*item.resource == "persistentvolumes"
             && let Some(ended) = self.handle_volume(item, &mut object).await?

@@ -56,7 +56,10 @@ impl Run {
             Ok(Some(found)) if sent.unsure && self.is_ours(&found, &wanted.object) => {
                 Ok(self.complete(target, wanted, &owners, found).await)
             }
-            Ok(Some(found)) if is_taken => self.compare(target, wanted, stripped(&found)).await,
+            Ok(Some(found)) if is_taken => {
+                let is_ours = self.take_over(target, &found);
+                self.compare(target, wanted, stripped(&found), is_ours).await
+            }
             Err(unread) if is_taken => Err(Trouble::warning(format!(
                 "{} exists already, but it cannot be read, so it was not compared with the backup: {unread}",
                 target.item.id()
@@ -95,11 +98,11 @@ impl Run {
         self.pace.send(cluster, cluster.get_raw(target.reference())).await
     }
 
-    /// Deals with an object that is there already.
-    async fn compare(&self, target: &Target<'_>, wanted: &Wanted, live: Value) -> ItemResult {
+    /// Deals with an object that is there already, perhaps made by a restore that this one goes on with.
+    async fn compare(&self, target: &Target<'_>, wanted: &Wanted, live: Value, is_ours: bool) -> ItemResult {
         let policy = self.request.restore.spec.existing_resource_policy.as_ref();
         let equal = "it already exists in the cluster and is the same as the backed up version";
-        match existing::decide(&live, &wanted.object, policy) {
+        match existing::decide(&live, &wanted.object, policy, is_ours) {
             Verdict::Equal => Ok(Ended { reason: Some(equal.to_owned()), ..Ended::new(Done::Skipped, true) }),
             Verdict::Relabel(labels) => {
                 self.patch(target, &labels).await.map_err(|error| failed(target, &error).but_exists())?;
@@ -165,7 +168,7 @@ impl Run {
             return Ok(Ended::new(Done::Created, true));
         };
         let policy = self.request.restore.spec.existing_resource_policy.as_ref();
-        let (action, reason) = match existing::decide(&live, &wanted.object, policy) {
+        let (action, reason) = match existing::decide(&live, &wanted.object, policy, false) {
             Verdict::Equal => (PreviewAction::Skip, "it exists and is the same".to_owned()),
             Verdict::Relabel(_) => {
                 (PreviewAction::Skip, "it exists and is the same; its restore labels would change".to_owned())

@@ -6,6 +6,7 @@ use velero_api::v1::ExistingResourcePolicy;
 use velero_cluster::merge_patch_diff;
 use velero_plugin::item::text;
 
+use super::cluster_changes::only_cluster_changed;
 use super::outcome::Change;
 
 /// What to do about an object that exists.
@@ -22,13 +23,14 @@ pub(super) enum Verdict {
 }
 
 /// Compares the object in the cluster with the one to restore. Both have been stripped; who owned which field, and when,
-/// makes no difference.
-pub(super) fn decide(live: &Value, wanted: &Value, policy: Option<&ExistingResourcePolicy>) -> Verdict {
+/// makes no difference. Of one that is `ours`, made by a restore that this one goes on with, what the cluster has added since
+/// makes none either.
+pub(super) fn decide(live: &Value, wanted: &Value, policy: Option<&ExistingResourcePolicy>, is_ours: bool) -> Verdict {
     let update = policy == Some(&ExistingResourcePolicy::Update);
     let relabel = update.then(|| json!({"metadata": {"labels": restore_labels(wanted)}}));
     let mut marked = live.clone();
     copy_restore_labels(&mut marked, wanted);
-    if marked == *wanted {
+    if marked == *wanted || is_ours && only_cluster_changed(&marked, wanted) {
         return relabel.map_or(Verdict::Equal, Verdict::Relabel);
     }
     if text(wanted, "/kind") == "ServiceAccount" && text(wanted, "/apiVersion") == "v1" {
@@ -146,19 +148,19 @@ mod tests {
     fn an_equal_object_stays_and_is_relabelled_only_by_update() {
         let wanted = config_map("1", "r");
         for live in [without_restore_labels(wanted.clone()), config_map("1", "earlier")] {
-            assert_eq!(decide(&live, &wanted, None), Verdict::Equal);
-            assert_eq!(decide(&live, &wanted, Some(&ExistingResourcePolicy::None)), Verdict::Equal);
+            assert_eq!(decide(&live, &wanted, None, false), Verdict::Equal);
+            assert_eq!(decide(&live, &wanted, Some(&ExistingResourcePolicy::None), false), Verdict::Equal);
             let labels = json!({"metadata": {"labels": {labels::BACKUP_NAME: "b", labels::RESTORE_NAME: "r"}}});
-            assert_eq!(decide(&live, &wanted, Some(&ExistingResourcePolicy::Update)), Verdict::Relabel(labels));
+            assert_eq!(decide(&live, &wanted, Some(&ExistingResourcePolicy::Update), false), Verdict::Relabel(labels));
         }
     }
 
     #[test]
     fn a_different_object_stays_unless_update_is_asked_for() {
         let (live, wanted) = (without_restore_labels(config_map("1", "r")), config_map("2", "r"));
-        assert_eq!(decide(&live, &wanted, None), Verdict::Differs);
-        assert_eq!(decide(&live, &wanted, Some(&ExistingResourcePolicy::None)), Verdict::Differs);
-        let Verdict::Patch { patch, .. } = decide(&live, &wanted, Some(&ExistingResourcePolicy::Update)) else {
+        assert_eq!(decide(&live, &wanted, None, false), Verdict::Differs);
+        assert_eq!(decide(&live, &wanted, Some(&ExistingResourcePolicy::None), false), Verdict::Differs);
+        let Verdict::Patch { patch, .. } = decide(&live, &wanted, Some(&ExistingResourcePolicy::Update), false) else {
             panic!("no patch");
         };
         let labels = json!({labels::BACKUP_NAME: "b", labels::RESTORE_NAME: "r"});
@@ -176,9 +178,9 @@ mod tests {
         let wanted = account(json!([{"name": "one"}, {"name": "two"}]), json!({"a": "backup", "b": "new"}));
         let expected =
             json!({"secrets": [{"name": "one"}, {"name": "two"}], "metadata": {"annotations": {"b": "new"}}});
-        assert_eq!(decide(&live, &wanted, None), Verdict::Patch { patch: expected, labels_only: None });
+        assert_eq!(decide(&live, &wanted, None, false), Verdict::Patch { patch: expected, labels_only: None });
         let fewer = account(json!([]), json!({}));
-        assert_eq!(decide(&live, &fewer, None), Verdict::Equal);
+        assert_eq!(decide(&live, &fewer, None, false), Verdict::Equal);
     }
 
     #[test]

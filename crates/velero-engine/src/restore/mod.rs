@@ -9,12 +9,14 @@
 //! ```
 //!
 //! Types follow each other in the order of the priorities; the items of one type go out at the same time, as many as
-//! the API server takes well. `again` decides which writes are sent once more. What was refused for want of a webhook or
+//! the API server takes well. `again` decides which writes are sent once more, `resume` what becomes of what an
+//! interrupted restore left that this one goes on with. What was refused for want of a webhook or
 //! a namespace is `postponed` to the end; what could refuse others, admission, comes last of all. [`preview`] walks the same path with a last step that looks instead of writing.
 
 mod act;
 mod again;
 mod apply;
+mod cluster_changes;
 mod contents;
 mod data_left;
 mod error;
@@ -33,6 +35,7 @@ mod plan;
 mod postponed;
 mod read;
 mod request;
+mod resume;
 mod run;
 mod selection;
 mod settle;

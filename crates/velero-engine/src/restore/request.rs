@@ -13,6 +13,7 @@ use velero_plugin::Actions;
 use velero_rules::ordering::Priorities;
 use velero_rules::resource_modifiers::ResourceModifiers;
 use velero_rules::resource_policies::ResourcePolicies;
+use velero_rules::resume::Relative;
 
 use crate::recorder::Recorded;
 use crate::volumes::CopyMeans;
@@ -53,6 +54,8 @@ pub struct RestoreRequest {
     pub limits: Limits,
     /// What volumes that are filled from copies need.
     pub copy_means: CopyMeans,
+    /// The restores that this one goes on with; none for most.
+    pub resumes: Vec<Relative>,
     /// Cancelled when no further item is to be begun: what is at hand is finished, and the rest is told as not restored.
     pub halt: CancellationToken,
 }

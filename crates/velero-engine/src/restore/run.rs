@@ -31,7 +31,7 @@ use super::{RestoreError, RestoreRequest};
 use crate::Journal;
 pub(super) use crate::lock;
 use crate::recorder::started;
-use crate::volumes::{RestoreContext, RestoreVolumes, VolumeRestorer};
+use crate::volumes::{Earlier, RestoreContext, RestoreVolumes, VolumeRestorer};
 
 /// The most items of a type that are worked on at the same time; how many requests go out is up to [`Pace`].
 pub(super) const ROWS: usize = 128;
@@ -62,6 +62,7 @@ pub(super) struct Run {
     pub outages: Outages,
     pub postponed: Mutex<Vec<Postponed>>,
     pub volumes: RestoreVolumes,
+    pub earlier: Earlier,
     pub namespaces: Namespaces,
     pub hook_rules: RestoreHookRules,
     pub status_types: Option<IncludesExcludes>,
@@ -104,6 +105,10 @@ impl Run {
             &request.restore.spec,
             &request.features,
         );
+        let earlier = match mode {
+            Mode::Write => Earlier::meet(&request, &journal).await?,
+            Mode::Preview => Earlier::default(),
+        };
         let copies = volumes.copies();
         request.actions.restore_item().iter().for_each(|action| action.fills_volumes(&copies));
         Ok(Self {
@@ -114,6 +119,7 @@ impl Run {
             ledger: Ledger::new(keys(&plan), progress),
             types: Types::new(discovery),
             volumes,
+            earlier,
             namespaces: Namespaces::default(),
             pace: Pace::new(),
             outages: Outages::default(),
@@ -148,6 +154,7 @@ impl Run {
             terminating_timeout: self.request.terminating_timeout,
             tasks: &self.new_volumes,
             copy_means: &self.request.copy_means,
+            earlier: &self.earlier,
             fillings: &self.fillings,
         };
         VolumeRestorer { volumes: &self.volumes, context }

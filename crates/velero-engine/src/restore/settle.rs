@@ -89,7 +89,7 @@ impl Run {
         }
     }
 
-    fn start_hooks(&self, target: &Target<'_>, created: &RawItem) {
+    pub(super) fn start_hooks(&self, target: &Target<'_>, created: &RawItem) {
         let Ok(pod) = created.to_value() else {
             return;
         };

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::records::{BackupOperation, BackupVolumeInfo, VolumeMethod};
 use velero_cluster::RawItem;
+use velero_rules::resume::LeftPod;
 use velero_rules::volume_decision::VolumeDecision;
 
 use super::backup_context::BackupContext;
@@ -135,6 +136,11 @@ pub(crate) trait Method: Send + Sync {
     /// A pod was made.
     fn pod_made(&self, restore: &RestoreContext<'_>, target: &Target<'_>, created: &RawItem) {
         let _ = (restore, target, created);
+    }
+
+    /// A pod was there already, made by a restore that this one goes on with.
+    fn pod_taken_over(&self, restore: &RestoreContext<'_>, target: &Target<'_>, found: &RawItem, left: &LeftPod) {
+        let _ = (restore, target, found, left);
     }
 
     /// All objects of the restore have been made.

@@ -8,6 +8,7 @@
 //!   └─ file_system ── copies through the file systems of pods, which node agents carry out
 //! backup ── the volumes of a backup: each decided on once, then left to its method
 //! restore ── the volumes of a restore: what the backup says of each, and what becomes of it
+//! earlier ── what the restores have begun that one goes on with
 //! sources ── where the data of volumes comes from, for those who only look
 //! saved, after_run ── what a backup has saved: how it ended, and its removal
 //! ```
@@ -21,6 +22,7 @@ mod backup;
 mod backup_context;
 mod csi;
 mod data_movement;
+mod earlier;
 mod error;
 mod file_system;
 mod followed;
@@ -38,6 +40,7 @@ mod sources;
 
 pub(crate) use backup::{BackupVolumes, PodPlace, SavedClaim, VolumeSaver};
 pub(crate) use backup_context::{BackupContext, VolumeTypes};
+pub(crate) use earlier::Earlier;
 pub(crate) use error::VolumeError;
 pub use means::{CopyMeans, RepositoryKeeper};
 pub use saved::{AfterRun, SavedVolumes};

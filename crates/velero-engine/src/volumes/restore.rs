@@ -7,6 +7,7 @@ use velero_api::{FeatureFlags, labels};
 use velero_cluster::RawItem;
 use velero_plugin::item::{label, text};
 use velero_rules::pod_volumes::copy_obstacle;
+use velero_rules::resume::LeftPod;
 
 use super::method::Method;
 use super::methods::{Given, methods};
@@ -59,6 +60,11 @@ impl VolumeRestorer<'_> {
     /// Takes notice of a pod that was made.
     pub(crate) fn pod_made(&self, target: &Target<'_>, created: &RawItem) {
         self.volumes.methods.iter().for_each(|method| method.pod_made(&self.context, target, created));
+    }
+
+    /// Takes notice of a pod that was there already, and that an earlier restore made.
+    pub(crate) fn pod_taken_over(&self, target: &Target<'_>, found: &RawItem, left: &LeftPod) {
+        self.volumes.methods.iter().for_each(|method| method.pod_taken_over(&self.context, target, found, left));
     }
 
     /// Says what there is to say once all objects have been made.

@@ -13,6 +13,7 @@ use velero_cluster::Cluster;
 use velero_plugin::Actions;
 use velero_plugin::item::{object_mut, text};
 
+use super::earlier::Earlier;
 use super::infos::Infos;
 use super::means::CopyMeans;
 use crate::restore::Pace;
@@ -96,6 +97,8 @@ pub(crate) struct RestoreContext<'a> {
     pub tasks: &'a Mutex<JoinSet<()>>,
     /// What copies through pods need.
     pub copy_means: &'a CopyMeans,
+    /// What the restores have done that this one goes on with.
+    pub earlier: &'a Earlier,
     /// Volumes that are filled in the background.
     pub fillings: &'a Mutex<JoinSet<Vec<RestoreVolumeInfo>>>,
 }

@@ -156,6 +156,25 @@ pub fn pod_volume_restore(restore: &Restore, pod: &RunningPod, volume: FilledVol
     filling
 }
 
+/// Lets a filling serve a pod that an earlier restore made: the pod waits for the word of that one, and node agents give it in
+/// the name of the first owner.
+pub fn fill_for_earlier(filling: &mut PodVolumeRestore, earlier_name: &str, earlier_uid: &str) {
+    let owners = filling.metadata.owner_references.get_or_insert_default();
+    for owner in owners.iter_mut() {
+        // An object has one controller at most.
+        owner.controller = None;
+    }
+    let earlier = OwnerReference {
+        api_version: Restore::api_version_text(),
+        kind: Restore::KIND.to_owned(),
+        name: earlier_name.to_owned(),
+        uid: earlier_uid.to_owned(),
+        controller: Some(true),
+        ..OwnerReference::default()
+    };
+    owners.insert(0, earlier);
+}
+
 /// What the files of a restore say of a volume that was filled from a copy.
 pub fn volume_restore_info(filling: &PodVolumeRestore, claim: Option<&str>) -> RestoreVolumeInfo {
     let (spec, pod) = (&filling.spec, &filling.spec.pod);

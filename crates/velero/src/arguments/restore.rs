@@ -26,6 +26,32 @@ pub(crate) enum RestoreCommand {
     Delete(DeleteArguments),
 }
 
+/// The flags that say what is restored and how: a restore that goes on with another asks for what that one did.
+const RESUMED: [&str; 22] = [
+    "from_backup",
+    "from_schedule",
+    "include_namespaces",
+    "exclude_namespaces",
+    "namespace_mappings",
+    "include_resources",
+    "exclude_resources",
+    "existing_resource_policy",
+    "status_include_resources",
+    "status_exclude_resources",
+    "selector",
+    "or_selector",
+    "item_operation_timeout",
+    "restore_volumes",
+    "preserve_nodeports",
+    "include_cluster_resources",
+    "allow_partially_failed",
+    "dry_run",
+    "resource_modifier_configmap",
+    "resource_policies_configmap",
+    "write_sparse_files",
+    "parallel_files_download",
+];
+
 /// `velero restore create`
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
@@ -33,6 +59,7 @@ pub(crate) enum RestoreCommand {
   velero restore create --from-backup backup-1 --namespace-mappings web:web-copy
   velero restore create --from-backup backup-1 --existing-resource-policy update --dry-run
   velero restore create --from-schedule daily --allow-partially-failed
+  velero restore create --resume restore-1 --wait
   velero restore create --from-backup backup-2 --include-resources persistentvolumeclaims,persistentvolumes")]
 pub(crate) struct RestoreCreateArguments {
     /// Name of the restore; by default the backup or schedule and the time
@@ -45,6 +72,11 @@ pub(crate) struct RestoreCreateArguments {
     /// Schedule to restore from: its latest backup
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) from_schedule: String,
+
+    /// Restore to go on with that was interrupted, cancelled, or ended with errors: it is asked for once more, what it made and
+    /// is equal is passed over, and data that never came is brought
+    #[arg(long, value_name = "RESTORE", conflicts_with_all = RESUMED)]
+    pub(crate) resume: Option<String>,
 
     /// Namespaces to include in the restore (use '*' for all namespaces)
     #[arg(long, default_value = "*")]

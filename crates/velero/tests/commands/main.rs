@@ -7,6 +7,7 @@ mod api_peer_server;
 mod api_plugins;
 mod api_repo_command;
 mod api_restores;
+mod api_resume;
 mod api_server_status;
 mod api_tables;
 mod api_waiting;

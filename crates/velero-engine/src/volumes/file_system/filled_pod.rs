@@ -13,8 +13,9 @@ use velero_api::{DataMovePhase, labels, with_causes};
 use velero_cluster::types;
 use velero_plugin::item::text;
 use velero_rules::pod_volumes::{
-    FilledVolume, RunningPod, pod_volume_restore, transfer_name, volume_restore_info, wait_containers,
+    FilledVolume, RunningPod, fill_for_earlier, pod_volume_restore, transfer_name, volume_restore_info, wait_containers,
 };
+use velero_rules::resume::Relative;
 
 use super::super::followed::NotSeen;
 use super::create::create;
@@ -37,6 +38,8 @@ pub(super) struct FilledPod {
     /// The namespace the pod had in the backup.
     pub source: String,
     pub pod: RunningPod,
+    /// The earlier restore that made it, for whose word it waits.
+    pub waits_for: Option<Relative>,
 }
 
 /// A volume whose filling was asked for.
@@ -129,7 +132,10 @@ impl FilledPod {
             }
         };
         let volume = FilledVolume { copy, claim_uid: claim_uid.as_deref(), location };
-        let wanted = pod_volume_restore(restore, &self.pod, volume);
+        let mut wanted = pod_volume_restore(restore, &self.pod, volume);
+        if let Some(earlier) = &self.waits_for {
+            fill_for_earlier(&mut wanted, &earlier.name, &earlier.uid);
+        }
         let wanted = serde_json::to_value(&wanted).map_err(|error| with_causes(&error))?;
         let names = |attempt| transfer_name(name(restore), uid(restore), &self.pod.uid, &copy.volume_name, attempt);
         let made = create(cluster, &types::POD_VOLUME_RESTORES, wanted, labels::RESTORE_UID, names).await;

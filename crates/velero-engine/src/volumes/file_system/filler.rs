@@ -51,7 +51,9 @@ impl Filler {
     pub(super) fn new(restore: &RestoreContext<'_>, started: Instant) -> Self {
         let (cluster, own) = (restore.cluster, namespace(restore.restore));
         let of_restore = format!("{}={}", labels::RESTORE_UID, uid(restore.restore));
-        let restored = format!("{}={}", labels::RESTORE_NAME, labels::valid_value(name(restore.restore)));
+        let mut makers = restore.earlier.labels();
+        makers.push(labels::valid_value(name(restore.restore)));
+        let restored = format!("{} in ({})", labels::RESTORE_NAME, makers.join(","));
         let timeout = restore.copy_means.timeout_of(&restore.restore.metadata, restore.journal);
         Self {
             cluster: cluster.clone(),

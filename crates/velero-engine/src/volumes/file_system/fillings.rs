@@ -9,6 +9,7 @@ use velero_api::records::{BackupVolumeInfo, PodVolumeInfo};
 use velero_cluster::RawItem;
 use velero_plugin::item::{elements, text};
 use velero_rules::pod_volumes::{RunningPod, copies_of_pod, copy_obstacle};
+use velero_rules::resume::{Download, LeftPod, Relative};
 
 use super::super::restore_context::RestoreContext;
 use super::asked::Claim;
@@ -33,7 +34,11 @@ impl Fillings {
     }
 
     /// Notes a claim that was made and whose data is in a copy: a pod has to bring it back.
-    pub(super) fn expect_claim(&self, restore: &RestoreContext<'_>, target: &Target<'_>) {
+    pub(super) fn expect_claim(&self, restore: &RestoreContext<'_>, target: &Target<'_>, made: &RawItem) {
+        let made = made.to_value().unwrap_or_default();
+        if restore.earlier.has_filled_claim(text(&made, "/metadata/uid")) {
+            return;
+        }
         let original = target.item.original.as_deref().unwrap_or_default();
         let mut infos = restore.volumes.of_claim(original, &target.item.name);
         let Some(copy) = infos.find_map(|info| restorable(restore, info)) else { return };
@@ -44,29 +49,83 @@ impl Fillings {
     /// Fills the volumes of a pod that was made, in the background.
     pub(super) fn begin(&self, restore: &RestoreContext<'_>, target: &Target<'_>, created: &RawItem) {
         let Ok(pod) = created.to_value() else { return };
+        let wanted = self.wanted(restore, target, &pod);
+        self.fill(restore, target, &pod, wanted, None);
+    }
+
+    /// Fills what is missing in the volumes of a pod that an earlier restore made and that still waits for it.
+    pub(super) fn take_over(&self, restore: &RestoreContext<'_>, target: &Target<'_>, found: &RawItem, left: &LeftPod) {
+        let Ok(pod) = found.to_value() else { return };
+        let wanted = self.wanted(restore, target, &pod);
+        let tell = |volume: &str, why: &str| {
+            let entry = restore.journal.error().resource("pods").name(&target.name).namespace(target.namespace());
+            entry.message(&format!(
+                "the data of volume {volume} of {} is not restored: {why}, and resume the restore again",
+                target.item.id()
+            ));
+        };
+        let restore_uid = match left {
+            LeftPod::Done => return,
+            LeftPod::Waits { restore_uid } => restore_uid,
+            // It was to be removed, and was not there any more when that was looked at.
+            _ => {
+                let why = "the pod was replaced meanwhile by one that cannot get it; delete that";
+                return wanted.iter().for_each(|wanted| tell(&wanted.copy.volume_name, why));
+            }
+        };
+        let waits_for = restore.earlier.family.iter().find(|relative| relative.uid == *restore_uid).cloned();
+        let pod_uid = text(&pod, "/metadata/uid");
+        let mut open = Vec::new();
+        for wanted in wanted {
+            match restore.earlier.filling(pod_uid, &wanted.copy.volume_name) {
+                Download::Completed => {}
+                Download::Failed => open.push(wanted),
+                Download::Busy => tell(
+                    &wanted.copy.volume_name,
+                    "its PodVolumeRestore of an earlier restore was told to end and has not; see that its node agent runs",
+                ),
+            }
+        }
+        self.fill(restore, target, &pod, open, waits_for);
+    }
+
+    /// The copies that belong into the volumes of a pod. The claims among them are dealt with from now on.
+    fn wanted(&self, restore: &RestoreContext<'_>, target: &Target<'_>, pod: &Value) -> Vec<Wanted> {
         let original = target.item.original.as_deref().unwrap_or_default();
         let infos = restore.volumes.of_pod(original, &target.item.name);
         let copies: Vec<&PodVolumeInfo> = infos.filter_map(|info| restorable(restore, info)).collect();
-        let named = renamed(&pod, &target.item.name);
+        let named = renamed(pod, &target.item.name);
         let wanted: Vec<Wanted> = copies_of_pod(copies, original, &named)
             .into_values()
-            .map(|copy| Wanted { copy: copy.clone(), claim: claim_of_volume(&pod, &copy.volume_name) })
+            .map(|copy| Wanted { copy: copy.clone(), claim: claim_of_volume(pod, &copy.volume_name) })
             .collect();
-        if wanted.is_empty() {
-            return;
-        }
         let (namespace, _) = place(target);
         let claims = wanted.iter().filter_map(|wanted| wanted.claim.clone());
         lock(&self.filled).extend(claims.map(|claim| (namespace.clone(), claim)));
+        wanted
+    }
+
+    fn fill(
+        &self,
+        restore: &RestoreContext<'_>,
+        target: &Target<'_>,
+        pod: &Value,
+        wanted: Vec<Wanted>,
+        waits_for: Option<Relative>,
+    ) {
+        if wanted.is_empty() {
+            return;
+        }
         self.filler.transfers.begin();
         self.filler.pods.begin();
         let pod = RunningPod {
-            namespace,
+            namespace: place(target).0,
             name: target.name.clone(),
-            uid: text(&pod, "/metadata/uid").to_owned(),
+            uid: text(pod, "/metadata/uid").to_owned(),
             node: String::new(),
         };
-        let filled = FilledPod { filler: Arc::clone(&self.filler), source: original.to_owned(), pod };
+        let source = target.item.original.as_deref().unwrap_or_default().to_owned();
+        let filled = FilledPod { filler: Arc::clone(&self.filler), source, pod, waits_for };
         lock(restore.fillings).spawn(filled.fill(wanted));
     }
 

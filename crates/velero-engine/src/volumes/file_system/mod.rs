@@ -27,6 +27,7 @@ use velero_api::records::{BackupVolumeInfo, VolumeMethod, VolumeResult};
 use velero_cluster::{ItemRef, RawItem};
 use velero_plugin::item;
 use velero_rules::pod_volumes::{CopyObstacle, copy_obstacle};
+use velero_rules::resume::LeftPod;
 use velero_rules::volume_decision::VolumeDecision;
 use velero_rules::volume_decision::pods::{PodVolumeDecision, PodVolumes};
 
@@ -148,14 +149,18 @@ impl Method for FileSystem {
         }
     }
 
-    fn claim_made(&self, restore: &RestoreContext<'_>, target: &Target<'_>, _: &RawItem) {
+    fn claim_made(&self, restore: &RestoreContext<'_>, target: &Target<'_>, made: &RawItem) {
         if !restore.is_preview {
-            self.fillings(restore).expect_claim(restore, target);
+            self.fillings(restore).expect_claim(restore, target, made);
         }
     }
 
     fn pod_made(&self, restore: &RestoreContext<'_>, target: &Target<'_>, created: &RawItem) {
         self.fillings(restore).begin(restore, target, created);
+    }
+
+    fn pod_taken_over(&self, restore: &RestoreContext<'_>, target: &Target<'_>, found: &RawItem, left: &LeftPod) {
+        self.fillings(restore).take_over(restore, target, found, left);
     }
 
     fn close_restore(&self, restore: &RestoreContext<'_>) {

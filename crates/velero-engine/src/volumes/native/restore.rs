@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use velero_api::annotations::ORIGINAL_PV_NAME;
+use velero_api::labels;
 use velero_api::records::{RestoreVolumeInfo, Snapshot, VolumeMethod};
 use velero_cluster::{Error, ItemRef, types};
 use velero_plugin::VolumeInfo;
-use velero_plugin::item::{set_annotation, text};
+use velero_plugin::item::{annotation, set_annotation, text};
 
 use super::super::VOLUMES;
 use super::super::restore_context::RestoreContext;
@@ -17,6 +19,7 @@ use crate::restore::object::reset_binding;
 use crate::restore::{Item, Trouble};
 
 const POLL: Duration = Duration::from_secs(1);
+const PAGE: u32 = 100;
 
 impl Native {
     /// Makes a volume from its snapshot and puts it behind the object, under another name if that is in use.
@@ -32,6 +35,11 @@ impl Native {
         let live = look_up(restore, types::PERSISTENT_VOLUMES.item(None, &item.name)).await.map_err(failed)?;
         let mut is_renamed = live.is_some() && restore.volumes.moves_claim(volume);
         restore.volumes.map_claim(volume);
+        if is_renamed && let Some(made) = made_earlier(restore, item, volume).await.map_err(failed)? {
+            restore.volumes.rename(&item.name, text(&made, "/metadata/name"));
+            *volume = made;
+            return Ok(());
+        }
         if !is_renamed && live.is_some() && stays(restore, item).await? {
             return Ok(());
         }
@@ -102,6 +110,28 @@ fn rename_volume(restore: &RestoreContext<'_>, item: &Item, volume: &mut Value) 
     }
     set_annotation(volume, ORIGINAL_PV_NAME, &item.name);
     restore.volumes.rename(&item.name, text(volume, "/metadata/name"));
+}
+
+/// The volume that an earlier restore made from the same snapshot for the same claim, under a name of its own.
+async fn made_earlier(restore: &RestoreContext<'_>, item: &Item, volume: &Value) -> Result<Option<Value>, Error> {
+    if restore.earlier.family.is_empty() {
+        return Ok(None);
+    }
+    let selector = format!("{} in ({})", labels::RESTORE_NAME, restore.earlier.labels().join(","));
+    let mut pages = restore.cluster.list_pages(&types::PERSISTENT_VOLUMES, None, Some(&selector), PAGE).boxed();
+    let claim = |volume: &Value| {
+        ["/spec/claimRef/namespace", "/spec/claimRef/name"].map(|pointer| text(volume, pointer).to_owned())
+    };
+    while let Some(page) = pages.try_next().await? {
+        for found in &page.items {
+            let found = found.to_value()?;
+            let is_same = annotation(&found, ORIGINAL_PV_NAME) == Some(&*item.name) && claim(&found) == claim(volume);
+            if is_same && !is_terminating(&found) && text(&found, "/status/phase") != "Released" {
+                return Ok(Some(found));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// Whether a volume that is there stays. One that is going away, by itself or with its claim, is waited for.

@@ -73,6 +73,7 @@ pub async fn request(cluster: &Cluster, spec: RestoreSpec, extra: Actions) -> Re
         terminating_timeout: Duration::from_secs(5),
         limits: Limits::default(),
         copy_means: Default::default(),
+        resumes: Vec::new(),
         halt: Default::default(),
     }
 }

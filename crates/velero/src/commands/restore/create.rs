@@ -8,7 +8,7 @@ use velero_api::v1::{
     Backup, ExistingResourcePolicy, Restore, RestoreSpec, RestoreStatusSpec, UploaderConfigForRestore,
 };
 
-use super::preview;
+use super::{preview, resume};
 use crate::arguments::RestoreCreateArguments;
 use crate::arguments::values::{StringList, merged};
 use crate::commands::wait::{Operations, Progress, wait};
@@ -17,9 +17,17 @@ use crate::session::Session;
 
 /// Creates a restore, or shows it, and waits for its end if told to.
 pub(crate) async fn create(session: &Session, arguments: RestoreCreateArguments) -> Result<()> {
-    validate(&arguments)?;
-    let source = find_source(session, &arguments).await?;
-    let restore = build(session.namespace(), &arguments, source)?;
+    let restore = match &arguments.resume {
+        Some(resumed) => {
+            Format::parse(arguments.output.output.as_deref())?;
+            resume::resuming(session, resumed, &arguments).await?
+        }
+        None => {
+            validate(&arguments)?;
+            let source = find_source(session, &arguments).await?;
+            build(session.namespace(), &arguments, source)?
+        }
+    };
     if arguments.dry_run {
         return preview::show(session, &restore, &arguments.output).await;
     }

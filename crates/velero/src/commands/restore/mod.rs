@@ -6,6 +6,7 @@ mod describe;
 mod get;
 mod logs;
 mod preview;
+mod resume;
 
 pub(super) use create::create;
 pub(super) use delete::delete;
