@@ -78,7 +78,7 @@ impl<B> Policy<Request<Body>, Response<B>, BoxError> for RetryPolicy {
 }
 
 /// Whether repeating the request changes nothing in the cluster. Exec is a GET that upgrades: it does change things.
-fn is_read<B>(request: &Request<B>) -> bool {
+pub(crate) fn is_read<B>(request: &Request<B>) -> bool {
     matches!(*request.method(), Method::GET | Method::HEAD) && !request.headers().contains_key(header::UPGRADE)
 }
 
