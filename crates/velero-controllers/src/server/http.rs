@@ -63,7 +63,8 @@ async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
 async fn readiness(State(shared): State<Shared>) -> (StatusCode, &'static str) {
     let stopping = shared.context.stop.is_cancelled();
     match shared.ready.load(Ordering::Acquire) && !stopping {
-        true => (StatusCode::OK, "ok"),
+        true if shared.context.leadership.may_write() => (StatusCode::OK, "ok"),
+        true => (StatusCode::OK, "ok: another server leads or may lead, this one waits"),
         false => (StatusCode::SERVICE_UNAVAILABLE, "not ready"),
     }
 }
