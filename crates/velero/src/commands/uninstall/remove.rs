@@ -6,7 +6,9 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim, Secret, ServiceAccount};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
@@ -51,6 +53,8 @@ pub(super) async fn namespace(session: &Session) -> Result<()> {
 pub(super) async fn objects(session: &Session) -> Result<()> {
     delete_labelled::<Deployment>(session).await?;
     delete_labelled::<DaemonSet>(session).await?;
+    delete_labelled::<PodDisruptionBudget>(session).await?;
+    delete_labelled::<Lease>(session).await?;
     delete_labelled::<RoleBinding>(session).await?;
     delete_labelled::<Role>(session).await?;
     delete_labelled::<ServiceAccount>(session).await?;
