@@ -49,6 +49,7 @@ mod restore_progress;
 mod restore_rate;
 mod server_status;
 mod two_clusters_one_bucket;
+mod two_servers;
 mod volume_kills;
 
 #[path = "../../crates/velero-repo/tests/sample/mod.rs"]
