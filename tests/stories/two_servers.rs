@@ -1,6 +1,7 @@
 //! Two servers and one Lease: one works, the other waits and takes over, and a server that was frozen over that writes
-//! nothing when it goes on.
+//! nothing when it goes on. One that is alone outlives an API server that does not answer.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -153,6 +154,24 @@ fn frozen_servers_write_nothing(server: &VeleroServer, prefix: &str) {
     frozen(server, prefix, "restores", "thaw", &leader);
 }
 
+/// An API server that does not answer for three times as long as a Lease is held ends neither the server nor its backup.
+fn outlives_an_api_server_that_is_away(server: &VeleroServer) {
+    let alone = Rival::start(server, "alone", 8130, &SLOW).unwrap();
+    alone.wait_until_it_leads(PATIENCE).unwrap();
+    backups::create(server, "through", &of_shop()).unwrap();
+    wait_for_phase(server, "backups", "through", "InProgress");
+    let api_server = server.machine().host_process("kube-apiserver").unwrap().to_string();
+    let signal = |signal: &str| assert!(Command::new("kill").args([signal, &api_server]).status().unwrap().success());
+    signal("-STOP");
+    std::thread::sleep(Duration::from_secs(30));
+    let told = alone.http("/readyz");
+    signal("-CONT");
+    assert!(told.unwrap().contains("may lead"), "it thinks that it leads");
+    wait_for_phase(server, "backups", "through", "Completed");
+    assert!(alone.is_named_in(&alone.holder().unwrap()));
+    alone.stop().unwrap();
+}
+
 fn story(box_name: &str, rounds: usize) {
     // What a run that broke off left would count as this run's.
     TestBox::down(box_name).unwrap();
@@ -162,6 +181,7 @@ fn story(box_name: &str, rounds: usize) {
         waits_beside_another(&server);
         frozen_servers_write_nothing(&server, &prefix);
         takes_over(&server, rounds);
+        outlives_an_api_server_that_is_away(&server);
     });
     TestBox::down(box_name).unwrap();
 }

@@ -14,9 +14,6 @@ use tower::{BoxError, Layer, Service};
 
 use crate::retry::is_read;
 
-/// Why a write is not sent that came too late.
-const TOO_LATE: &str = "this process may not write any more";
-
 /// Whether this process may write.
 #[derive(Clone)]
 pub struct WriteGuard {
@@ -42,8 +39,14 @@ impl fmt::Debug for WriteGuard {
 
 /// A write that was not sent, and why.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct NotSent(String);
+pub(crate) enum NotSent {
+    /// The time was over when its turn came. Who tries again waits until it is known whether it may.
+    #[error("this process may not write any more")]
+    TooLate,
+    /// It may not, or it has not been known for long.
+    #[error("{0}")]
+    Refused(String),
+}
 
 /// Lets writes wait in front of a service as long as nobody knows; without a guard it lets everything through.
 #[derive(Clone)]
@@ -86,7 +89,7 @@ where
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         Either::Right(Box::pin(async move {
-            settled.await.map_err(NotSent)?;
+            settled.await.map_err(NotSent::Refused)?;
             inner.call(request).await
         }))
     }
@@ -125,7 +128,7 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         match self.guard.as_ref().is_some_and(|guard| !is_read(&request) && !(guard.is_open)()) {
-            true => Either::Right(ready(Err(NotSent(TOO_LATE.to_owned()).into()))),
+            true => Either::Right(ready(Err(NotSent::TooLate.into()))),
             false => Either::Left(self.inner.call(request)),
         }
     }
@@ -170,5 +173,6 @@ mod tests {
         let closed = Some(guard(false, Err("it is over")));
         let refused = WaitLayer(closed).layer(answers).oneshot(command).await.unwrap_err();
         assert_eq!(refused.to_string(), "it is over", "a command in a pod changes something");
+        assert!(matches!(*refused.downcast::<NotSent>().unwrap(), NotSent::Refused(_)), "it would be tried again");
     }
 }

@@ -59,11 +59,7 @@ fn main() -> ExitCode {
 }
 
 /// Does work on so many threads, or on one for each core. What goes on in them afterwards is waited for, at most as long as said.
-fn on_threads(
-    count: Option<usize>,
-    patience: Option<Duration>,
-    work: impl Future<Output = ExitCode>,
-) -> ExitCode {
+fn on_threads(count: Option<usize>, patience: Option<Duration>, work: impl Future<Output = ExitCode>) -> ExitCode {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if let Some(count) = count {
         runtime.worker_threads(count);

@@ -17,6 +17,8 @@ const NOT_LEADING: &str = "this server does not hold its Lease any more, so it w
 
 /// How long a write waits for the answer.
 const LONGEST_DOUBT: Duration = Duration::from_secs(180);
+/// The same once the server is told to end, which it has a minute for.
+const LAST_DOUBT: Duration = Duration::from_secs(5);
 
 /// Whether this process leads; clones tell the same.
 #[derive(Clone)]
@@ -24,6 +26,8 @@ pub(crate) struct Leadership {
     term: watch::Sender<Term>,
     /// Cancelled when the controllers may begin.
     begun: CancellationToken,
+    /// Cancelled when the server is told to end.
+    stop: CancellationToken,
 }
 
 /// For how long it leads.
@@ -37,13 +41,12 @@ enum Term {
     Over,
 }
 
-impl Default for Leadership {
-    fn default() -> Self {
-        Self { term: watch::Sender::new(Term::Before), begun: CancellationToken::new() }
-    }
-}
-
 impl Leadership {
+    /// That of a process that does not lead yet, and has less patience once it is told to end.
+    pub(crate) fn new(stop: CancellationToken) -> Self {
+        Self { term: watch::Sender::new(Term::Before), begun: CancellationToken::new(), stop }
+    }
+
     /// Lets this process write until that time.
     pub(crate) fn extend(&self, until: Instant) {
         self.term.send_replace(Term::Until(until));
@@ -61,8 +64,17 @@ impl Leadership {
 
     /// Waits until this process may write; an error when it never may again, or when nobody knows for long.
     async fn settled(self) -> Result<(), String> {
-        let unknown = |_| Err(format!("it has not been known for {LONGEST_DOUBT:?} whether this server leads"));
-        tokio::time::timeout(LONGEST_DOUBT, self.known()).await.unwrap_or_else(unknown)
+        let stop = self.stop.clone();
+        let told_to_end = async {
+            stop.cancelled().await;
+            tokio::time::sleep(LAST_DOUBT).await;
+        };
+        let doubt = tokio::select! {
+            known = self.known() => return known,
+            () = tokio::time::sleep(LONGEST_DOUBT) => LONGEST_DOUBT,
+            () = told_to_end => LAST_DOUBT,
+        };
+        Err(format!("it has not been known for {doubt:?} whether this server leads"))
     }
 
     async fn known(self) -> Result<(), String> {
@@ -110,7 +122,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_process_writes_from_the_beginning_of_its_time_to_its_end() {
-        let (leadership, now) = (Leadership::default(), Instant::now());
+        let (leadership, now) = (Leadership::new(CancellationToken::new()), Instant::now());
         assert!(!leadership.may_write(), "nobody has let it");
         leadership.extend(now + LONG);
         assert!(leadership.clone().may_write());
@@ -121,7 +133,7 @@ mod tests {
 
     #[tokio::test]
     async fn whose_time_is_over_waits_until_it_is_known_who_leads() {
-        let leadership = Leadership::default();
+        let leadership = Leadership::new(CancellationToken::new());
         leadership.extend(Instant::now());
         let waiting = tokio::spawn(leadership.clone().settled());
         tokio::task::yield_now().await;
@@ -133,5 +145,18 @@ mod tests {
         leadership.end();
         assert!(waiting.await.unwrap().unwrap_err().contains("does not hold its Lease"));
         assert!(!leadership.may_write());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_for_ever_and_who_is_told_to_end_not_for_long() {
+        let stop = CancellationToken::new();
+        let leadership = Leadership::new(stop.clone());
+        let began = tokio::time::Instant::now();
+        leadership.clone().settled().await.unwrap_err();
+        assert_eq!(began.elapsed().as_secs(), LONGEST_DOUBT.as_secs());
+        stop.cancel();
+        let began = tokio::time::Instant::now();
+        leadership.settled().await.unwrap_err();
+        assert_eq!(began.elapsed().as_secs(), LAST_DOUBT.as_secs());
     }
 }

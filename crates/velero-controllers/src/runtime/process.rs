@@ -18,6 +18,10 @@ impl Process {
     /// This process; nothing where the system does not tell.
     pub(crate) fn own() -> Option<Self> {
         let number = std::process::id();
+        // The numbers that are seen here may be those of another set.
+        if fs::read_link("/proc/self").ok()?.to_str() != Some(&number.to_string()) {
+            return None;
+        }
         let Life::Began(began) = life(number) else { return None };
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned();
         let numbers = fs::read_link("/proc/self/ns/pid").ok()?.display().to_string();

@@ -270,6 +270,19 @@ impl HeldLease {
     /// Gives the Lease back, so that another need not wait.
     async fn give_back(mut self) {
         self.lease.leadership.end();
+        let mut given = self.send_back().await;
+        // A renewal that nobody waited for any more may have been written.
+        if given.as_ref().is_err_and(ClusterError::is_conflict) && self.look_again().await.is_ok() {
+            given = self.send_back().await;
+        }
+        match given {
+            Ok(()) => tracing::info!(lease = LEASE_NAME, "The Lease is given back"),
+            // It expires by itself.
+            Err(error) => tracing::warn!(error = describe(&error), "The Lease could not be given back"),
+        }
+    }
+
+    async fn send_back(&mut self) -> Result<(), ClusterError> {
         let mut lease = self.lease.renewed(written_time());
         if let Some(annotations) = &mut lease.metadata.annotations {
             annotations.remove(HOLDER_PROCESS);
@@ -277,11 +290,7 @@ impl HeldLease {
         if let Some(spec) = &mut lease.spec {
             spec.holder_identity = None;
         }
-        match self.lease.send(lease, self.lease.terms.renewal()).await {
-            Ok(()) => tracing::info!(lease = LEASE_NAME, "The Lease is given back"),
-            // It expires by itself.
-            Err(error) => tracing::warn!(error = describe(&error), "The Lease could not be given back"),
-        }
+        self.lease.send(lease, self.lease.terms.renewal()).await
     }
 }
 

@@ -65,7 +65,7 @@ pub async fn run_until_with(settings: Settings, further: Actions, stop: Cancella
     settings.validate()?;
     velero_cluster::install_crypto_provider();
     tracing::info!(version = settings.server_version, namespace = settings.namespace, "Starting Velero server");
-    let leadership = Leadership::default();
+    let leadership = Leadership::new(stop.clone());
     let cluster = connect(&settings, &leadership).await?;
     startup::check_cluster(&cluster, &settings.namespace).await?;
     let listener = match settings.metrics_address.as_str() {
