@@ -47,7 +47,7 @@ fn wait_for_phase(server: &VeleroServer, plural: &str, name: &str, wanted: &str)
     found
 }
 
-/// Ends the leader so often, by a kill and by asking, and tells how long it took until the other led.
+/// Ends the leader so often, by a kill and by asking, and tells how long it took until the controllers of the other worked.
 fn takes_over(server: &VeleroServer, rounds: usize) {
     let flags: [&str; 0] = [];
     let start =
@@ -62,11 +62,12 @@ fn takes_over(server: &VeleroServer, rounds: usize) {
         leader.signal(signal).unwrap();
         let began = Instant::now();
         let deadline = began + PATIENCE;
-        while !next.holder().is_ok_and(|holder| next.is_named_in(&holder)) {
+        while !next.http("/readyz").is_ok_and(|answer| answer == "ok") {
             assert!(Instant::now() < deadline, "nobody took over after {signal}: {}", next.log());
             std::thread::sleep(Duration::from_millis(20));
         }
         times.push(began.elapsed());
+        assert!(next.is_named_in(&next.holder().unwrap()));
         leader.wait_for_end(PATIENCE).unwrap();
         leader = next;
     }

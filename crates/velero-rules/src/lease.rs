@@ -249,14 +249,16 @@ mod tests {
         }
     }
 
+    /// What was seen, and when; and how long it takes from the hundredth second on.
+    type Case<'a> = (&'a [(Option<Said>, u32)], u32);
+
     #[test]
     fn a_lease_is_free_when_it_is_not_there_was_given_back_or_was_not_renewed_for_its_duration() {
         let longer = Said { duration: Some(30 * SECOND), ..said("a", 1) };
         let shorter = Said { duration: Some(SECOND), ..said("a", 1) };
         let endless = Said { duration: Some(Duration::from_secs(u32::MAX.into())), ..said("a", 1) };
         let undated = Said { renewed: None, duration: None, ..said("a", 1) };
-        // What was seen, and when; and how long it takes from the hundredth second on.
-        let cases: [(&[(Option<Said>, u32)], u32); 11] = [
+        let cases: [Case<'_>; 11] = [
             (&[], 0),
             (&[(None, 100)], 0),
             (&[(Some(said("", 1)), 100)], 0),

@@ -11,11 +11,13 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use velero_api::GoDuration;
-use velero_api::v1::{Backup, BackupPhase};
+use velero_api::v1::{Backup, BackupPhase, DownloadTargetKind};
+use velero_controllers::SERVER_URL_SCHEME;
 use velero_controllers::server::{Settings, run_until};
 use velero_testkit::{TestCluster, cluster_test};
 
-use crate::lossy_proxy::{Fate, open};
+use crate::downloads::download;
+use crate::lossy_proxy::{Fate, open, open_without_creations};
 use crate::support::{PATIENCE, Server, Workload, api, assert_phase, get, install_definitions, settings};
 
 const LEASE: &str = "velero-server";
@@ -66,6 +68,9 @@ fn of_two_servers_one_works_and_the_other_takes_over_when_it_ends() {
         second.until_metrics(&["velero_leader 0", "velero_backup_total"]).await;
         assert_phase(&first.backup("one", workload.spec()).await, &BackupPhase::Completed);
         assert_eq!(holder(&cluster).await.as_ref(), Some(&leader));
+        let request = download(&second, "the-log", DownloadTargetKind::BackupLog, "one").await;
+        let path = request.status.download_url.strip_prefix(SERVER_URL_SCHEME).expect("a directory has no URLs");
+        assert_eq!(second.http(path).await.unwrap().code, 200, "it does not hand out what the leader promised");
 
         first.stop().await;
         let next = until_held(&cluster, |holder| holder != leader).await;
@@ -143,6 +148,20 @@ fn renewals_whose_answers_are_lost_are_known_again() {
         assert_eq!(holder(&cluster).await, Some(leader));
         assert_eq!(server.http("/readyz").await.unwrap().text(), "ok");
         server.stop().await;
+    });
+}
+
+#[test]
+fn a_lease_whose_making_was_not_answered_is_known_again_and_given_back_at_the_end() {
+    cluster_test(|cluster| async move {
+        let folder = tempfile::tempdir().unwrap();
+        let (kubeconfig, lost) = open_without_creations(&cluster, folder.path(), &["leases"]).await;
+        let settings = Settings { kubeconfig: Some(kubeconfig), ..brief(&cluster) };
+        let server = Server::start_with(cluster.clone(), settings).await;
+        lost.assert_all();
+        assert_eq!(server.http("/readyz").await.unwrap().text(), "ok");
+        server.stop().await;
+        assert_eq!(holder(&cluster).await, None, "it was not given back");
     });
 }
 

@@ -18,11 +18,12 @@ pub(super) async fn version(arguments: &VersionArguments, settings: &Settings, p
     }
     let session = Session::connect(settings, printer).await?;
     let patience = arguments.status.timeout.to_std();
-    let kept = match kept_status(&session, patience).await {
+    let (kept, heard) = tokio::join!(kept_status(&session, patience), last_heard_of(&session, patience));
+    let kept = match kept {
         Ok(kept) => kept,
         Err(error) => return ServerReport::of_problem(&error).print(printer, format),
     };
-    let heard = last_heard_of(&session, patience).await?;
+    let heard = heard?;
     ServerReport::of_server(&kept, heard.as_ref()).print(printer, format)?;
     fail_if_gone(&session, heard.as_ref())
 }

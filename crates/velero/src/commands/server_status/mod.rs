@@ -23,8 +23,8 @@ pub(super) use kept::kept_status;
 pub(super) async fn status(session: &Session, arguments: &ServerStatusArguments) -> Result<()> {
     let format = Format::parse(arguments.output.as_deref())?;
     let patience = arguments.status.timeout.to_std();
-    let kept = kept_status(session, patience).await?;
-    let heard = last_heard_of(session, patience).await?;
+    let (kept, heard) = tokio::join!(kept_status(session, patience), last_heard_of(session, patience));
+    let (kept, heard) = (kept?, heard?);
     let mut report = ServerReport::of_server(&kept, heard.as_ref());
     if arguments.details {
         report.details = Some(details::collect(session, &kept).await);
