@@ -68,13 +68,18 @@ pub fn stored_bytes(machine: &Machine, bucket: &str, prefix: &str) -> Result<u64
 
 /// What the list of the objects in the bucket under a prefix says in one element.
 fn listed(machine: &Machine, bucket: &str, prefix: &str, element: &str) -> Result<Vec<String>> {
-    let url = format!("{}/{bucket}?list-type=2&prefix={}", TestBox::store_url_for_pods(), prefix.replace('/', "%2F"));
-    let credentials = format!("{ACCESS_KEY}:{SECRET_KEY}");
-    let sign = ["--silent", "--show-error", "--fail", "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", &credentials];
-    let listed = machine.run("curl", sign.iter().chain(&[url.as_str()]))?;
+    let listed = listing(machine, bucket, prefix)?;
     let (begin, end) = (format!("<{element}>"), format!("</{element}>"));
     let pieces = listed.split(&begin).skip(1).filter_map(|piece| piece.split(&end).next());
     Ok(pieces.map(str::to_owned).collect())
+}
+
+/// What the store says of all objects in the bucket under a prefix: keys, times, sizes and digests.
+pub fn listing(machine: &Machine, bucket: &str, prefix: &str) -> Result<String> {
+    let url = format!("{}/{bucket}?list-type=2&prefix={}", TestBox::store_url_for_pods(), prefix.replace('/', "%2F"));
+    let credentials = format!("{ACCESS_KEY}:{SECRET_KEY}");
+    let sign = ["--silent", "--show-error", "--fail", "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", &credentials];
+    machine.run("curl", sign.iter().chain(&[url.as_str()]))
 }
 
 /// The files of a backup's archive: path and content.

@@ -11,6 +11,7 @@ pub mod host;
 pub mod openshift;
 pub mod picture;
 pub mod restores;
+pub mod rivals;
 pub mod types;
 pub mod volume_data;
 pub mod volume_kills;

@@ -61,6 +61,8 @@ fn is_accepted_whatever_the_values(machine: &Machine) {
     let plugin = json!({
         "name": "plugin", "image": "example.io/plugin:v1", "volumeMounts": [{"name": "plugins", "mountPath": "/target"}],
     });
+    let mut two_servers = familiar_values();
+    two_servers["replicas"] = json!(2);
     let values = [
         json!({}),
         json!({"rbac": {"clusterAdministrator": true}, "metrics": {"enabled": false}, "upgradeCRDs": false}),
@@ -76,6 +78,7 @@ fn is_accepted_whatever_the_values(machine: &Machine) {
             "serviceAccount": {"server": {"annotations": {"eks.amazonaws.com/role-arn": "arn:1"}}},
         }}),
         familiar_values(),
+        two_servers,
     ];
     for values in values {
         let rendered = render(machine, &values).unwrap_or_else(|problem| panic!("{values}: {problem}"));
@@ -87,6 +90,14 @@ fn is_accepted_whatever_the_values(machine: &Machine) {
     }
     let unnamed = json!({"configuration": {"backupStorageLocation": [{"provider": "aws"}]}});
     assert!(render(machine, &unnamed).unwrap_err().contains("bucket is required"));
+    for (values, problem) in [
+        (json!({"replicas": 0}), "use 1, 2 or 3"),
+        (json!({"replicas": 5}), "use 1, 2 or 3"),
+        (json!({"replicas": 2}), "backups go to a volume"),
+    ] {
+        let refused = render(machine, &values).unwrap_err();
+        assert!(refused.contains(problem), "{values}: {refused}");
+    }
 }
 
 /// What Velero's own chart makes that ours makes too, under the same names.

@@ -50,6 +50,7 @@ mod restore_rate;
 mod resumed;
 mod server_status;
 mod two_clusters_one_bucket;
+mod two_servers;
 mod volume_kills;
 
 #[path = "../../crates/velero-repo/tests/sample/mod.rs"]

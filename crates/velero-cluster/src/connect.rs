@@ -18,6 +18,7 @@ use crate::rate_limit::{RateLimitLayer, TokenBucket};
 use crate::request::LONGEST_SILENCE;
 use crate::retry::RetryPolicy;
 use crate::unanswered::Memory;
+use crate::write_guard::{CheckLayer, WaitLayer, WriteGuard};
 
 /// How many requests may queue between two layers of the client.
 const QUEUE: usize = 1024;
@@ -38,11 +39,21 @@ pub struct ConnectOptions {
     /// How often a request that met passing trouble is sent again. The default suits a server; a command that a
     /// person waits for sets a small number.
     pub retries: u32,
+    /// Asked before each request that changes something.
+    pub write_guard: Option<WriteGuard>,
 }
 
 impl Default for ConnectOptions {
     fn default() -> Self {
-        Self { kubeconfig: None, context: None, user_agent: None, qps: None, burst: None, retries: 8 }
+        Self {
+            kubeconfig: None,
+            context: None,
+            user_agent: None,
+            qps: None,
+            burst: None,
+            retries: 8,
+            write_guard: None,
+        }
     }
 }
 
@@ -72,8 +83,10 @@ impl Cluster {
         let bucket = options.qps.and_then(|qps| TokenBucket::new(qps, options.burst));
         let builder = ClientBuilder::try_from(config)
             .map_err(|error| Error::Configuration { message: error.to_string() })?
+            .with_layer(&CheckLayer(options.write_guard.clone()))
             .with_layer(&TimeoutLayer::new(LONGEST_SILENCE))
             .with_layer(&BufferLayer::new(QUEUE))
+            .with_layer(&WaitLayer(options.write_guard.clone()))
             .with_layer(&RateLimitLayer(bucket.map(Arc::new)))
             .with_layer(&RetryLayer::new(policy));
         Ok(Self { client: builder.build(), refusals_for_load, memory: Arc::default() })

@@ -7,6 +7,7 @@ use kube::core::Status;
 use velero_api::with_causes;
 
 use crate::exec::ExecFailure;
+use crate::write_guard::NotSent;
 
 /// Result of talking to Kubernetes.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -94,6 +95,14 @@ pub enum Error {
         /// What is wrong.
         message: String,
     },
+    /// This process may not write any more, so nothing was sent.
+    #[error("cannot {action}: {reason}")]
+    NotSent {
+        /// What was tried.
+        action: String,
+        /// Why it may not.
+        reason: String,
+    },
     /// A command in a pod failed.
     #[error("{0}")]
     Exec(Box<ExecFailure>),
@@ -118,6 +127,9 @@ impl Error {
             kube::Error::BuildRequest(source) => Self::BadRequest { action, message: source.to_string() },
             kube::Error::HttpError(source) => Self::BadRequest { action, message: source.to_string() },
             kube::Error::Auth(source) => Self::Configuration { message: source.to_string() },
+            kube::Error::Service(source) if source.is::<NotSent>() => {
+                Self::NotSent { action, reason: source.to_string() }
+            }
             kube::Error::Service(source) => Self::Unreachable { action, source: with_causes(&*source).into() },
             other => Self::Unreachable { action, source: with_causes(&other).into() },
         }

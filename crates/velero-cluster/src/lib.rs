@@ -15,6 +15,7 @@
 //! | `creation` | objects that are made once, also when answers get lost |
 //! | `exec`, `proxy`, `wait` | commands in pods, HTTP through the API server, waiting for a condition |
 //! | `watch` | following the objects that carry certain labels |
+//! | `write_guard` | asking before each write whether this process may still write |
 //! | `error` | failures by class |
 
 mod classic_discovery;
@@ -38,6 +39,7 @@ pub mod types;
 mod unanswered;
 mod wait;
 mod watch;
+mod write_guard;
 
 pub use connect::{Cluster, ConnectOptions, ServerVersion, install_crypto_provider};
 pub use discovery::Discovery;
@@ -52,3 +54,4 @@ pub use proxy::ProxyTarget;
 pub use resource_type::ResourceType;
 pub use unanswered::{Loss, UnansweredGroup};
 pub use watch::Seen;
+pub use write_guard::WriteGuard;

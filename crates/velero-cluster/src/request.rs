@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::DATE;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use kube::core::Status;
+use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use crate::connect::Cluster;
@@ -32,6 +34,24 @@ impl Cluster {
     pub(crate) async fn fetch(&self, action: &str, request: Request<Vec<u8>>, size_hint: usize) -> Result<Bytes> {
         let response = self.send(action, request).await?;
         read_body(action, response.into_body(), size_hint).await
+    }
+
+    /// Reads an object by its path, and when the API server answered by its own clock, as its header `Date` has it;
+    /// `None` when there is no such object.
+    pub async fn get_dated<T: DeserializeOwned>(&self, path: &str) -> Result<Option<(T, Option<String>)>> {
+        let action = format!("get {path}");
+        let request = Request::get(path).body(Vec::new());
+        let request =
+            request.map_err(|error| Error::BadRequest { action: action.clone(), message: error.to_string() })?;
+        let response = match self.send(&action, request).await {
+            Err(Error::NotFound(_)) => return Ok(None),
+            response => response?,
+        };
+        let date = response.headers().get(DATE).and_then(|date| date.to_str().ok()).map(str::to_owned);
+        let body = read_body(&action, response.into_body(), 0).await?;
+        let object = serde_json::from_slice(&body);
+        let object = object.map_err(|source| Error::Unreadable { action, source: source.into() })?;
+        Ok(Some((object, date)))
     }
 }
 

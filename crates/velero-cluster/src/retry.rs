@@ -1,8 +1,8 @@
 //! Which requests are sent again, and when.
 //!
 //! One policy sits in the client, so that typed calls, watches and raw lists all share it. A read is sent again after
-//! any passing trouble. A write is sent again only when the server cannot have carried it out: it refused for load, or
-//! the connection was never made.
+//! any passing trouble. A write is sent again only when the server cannot have carried it out: it refused for load, the
+//! connection was never made, or this process kept the write back at the last moment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +14,8 @@ use tower::BoxError;
 use tower::retry::Policy;
 use tower::retry::backoff::{Backoff, ExponentialBackoff, ExponentialBackoffMaker, MakeBackoff};
 use tower::util::rng::HasherRng;
+
+use crate::write_guard::NotSent;
 
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
@@ -55,7 +57,7 @@ impl<B> Policy<Request<Body>, Response<B>, BoxError> for RetryPolicy {
                 let retry_after = retry_after(response);
                 may_retry_status(read, response.status(), retry_after.is_some()).then_some(retry_after)?
             }
-            Err(error) => (read || never_connected(&**error)).then_some(None)?,
+            Err(error) => (read || never_connected(&**error) || came_too_late(&**error)).then_some(None)?,
         };
         self.retries_left = self.retries_left.checked_sub(1)?;
         let backoff = self.backoff.next_backoff();
@@ -78,7 +80,7 @@ impl<B> Policy<Request<Body>, Response<B>, BoxError> for RetryPolicy {
 }
 
 /// Whether repeating the request changes nothing in the cluster. Exec is a GET that upgrades: it does change things.
-fn is_read<B>(request: &Request<B>) -> bool {
+pub(crate) fn is_read<B>(request: &Request<B>) -> bool {
     matches!(*request.method(), Method::GET | Method::HEAD) && !request.headers().contains_key(header::UPGRADE)
 }
 
@@ -106,6 +108,11 @@ fn never_connected(error: &(dyn std::error::Error + 'static)) -> bool {
         cause = error.source();
     }
     false
+}
+
+/// Whether the request was kept back right in front of the connection.
+fn came_too_late(error: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(NotSent::TooLate))
 }
 
 #[cfg(test)]
@@ -178,5 +185,13 @@ mod tests {
         let broken = || Err::<Response<()>, BoxError>("connection reset".into());
         assert!(policy(1).retry(&mut request(Method::GET), &mut broken()).is_some());
         assert!(policy(1).retry(&mut request(Method::POST), &mut broken()).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_write_that_was_kept_back_at_the_last_moment_is_repeated_and_one_that_was_refused_is_not() {
+        let kept_back = |why| Err::<Response<()>, BoxError>(Box::new(why));
+        assert!(policy(1).retry(&mut request(Method::POST), &mut kept_back(NotSent::TooLate)).is_some());
+        let refused = NotSent::Refused("it is over".to_owned());
+        assert!(policy(1).retry(&mut request(Method::POST), &mut kept_back(refused)).is_none());
     }
 }

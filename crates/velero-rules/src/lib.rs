@@ -13,6 +13,7 @@ pub mod deletion;
 pub mod hooks;
 pub mod includes_excludes;
 pub mod interrupted;
+pub mod lease;
 pub mod names;
 pub mod node_agent_config;
 pub mod operations;

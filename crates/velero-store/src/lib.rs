@@ -16,6 +16,7 @@ mod providers;
 mod store;
 mod transfer;
 mod upload;
+mod write_guard;
 
 pub use backup_store::{BackupReservation, BackupStore, DOWNLOAD_URL_LIFETIME};
 pub use error::{Error, Result};
@@ -24,3 +25,4 @@ pub use pipe::{PipeWriter, blocking_reader, pipe};
 pub use providers::aws::credentials as aws_credentials;
 pub use store::{ByteStream, ObjectInfo, ObjectStore, ObjectStoreHandle, SETTLING, read_all};
 pub use transfer::TransferSettings;
+pub use write_guard::WriteGuard;

@@ -10,7 +10,7 @@ use velero_api::v1::BackupStorageLocationSpec;
 use crate::bucket::{Backend, BucketStore};
 use crate::providers::{aws, azure, fs, gcp};
 use crate::transfer::SMALLEST_PART;
-use crate::{Error, ObjectStoreHandle, Result, TransferSettings};
+use crate::{Error, ObjectStoreHandle, Result, TransferSettings, WriteGuard};
 
 /// The providers that are built in, by their short names; each also goes by `velero.io/<name>`.
 pub const PROVIDERS: [&str; 4] = ["aws", "azure", "fs", "gcp"];
@@ -59,6 +59,8 @@ pub struct StoreConfig {
     pub customer_key: Option<CustomerKey>,
     /// How uploads are cut and requests repeated.
     pub transfer: TransferSettings,
+    /// Asked before and during everything that changes the store.
+    pub write_guard: Option<WriteGuard>,
 }
 
 /// An encryption key of the customer; never printed.
@@ -109,7 +111,11 @@ impl StoreConfig {
             "fs" => fs::open(self).await?,
             _ => return Err(self.unknown_provider()),
         };
-        Ok(Self::handle(backend, transfer))
+        let store = Self::handle(backend, transfer);
+        Ok(match &self.write_guard {
+            Some(guard) => guard.clone().before(store),
+            None => store,
+        })
     }
 
     fn handle(backend: Backend, mut transfer: TransferSettings) -> ObjectStoreHandle {

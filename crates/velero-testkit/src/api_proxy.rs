@@ -18,7 +18,7 @@ use crate::machine::wait_until;
 use crate::test_box::TestBox;
 
 /// Types whose writes come by the clock, not by what a test asked for.
-const BY_THE_CLOCK: [&str; 3] = ["/events", "/backupstoragelocations/", "/serverstatusrequests"];
+const BY_THE_CLOCK: [&str; 4] = ["/events", "/backupstoragelocations/", "/serverstatusrequests", "/leases"];
 
 /// What happens when the chosen write has been done.
 type Strike = Box<dyn Fn() + Send>;
@@ -130,6 +130,7 @@ mod tests {
             ("DELETE", "/apis/velero.io/v1/namespaces/velero/deletebackuprequests/d", true),
             ("GET", "/apis/velero.io/v1/namespaces/velero/backups/b", false),
             ("PATCH", "/apis/velero.io/v1/namespaces/velero/backupstoragelocations/default/status", false),
+            ("PUT", "/apis/coordination.k8s.io/v1/namespaces/velero/leases/velero-server", false),
             ("POST", "/apis/events.k8s.io/v1/namespaces/velero/events", false),
             ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", false),
         ] {

@@ -17,6 +17,7 @@ mod verbosity;
 mod version;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
@@ -35,12 +36,14 @@ const READER_GONE: u8 = 141;
 
 /// How many threads a mover and a node agent have for requests: the work is done by others, and nodes have many cores.
 const NODE_THREADS: usize = 2;
+/// How long threads that are in the middle of something may hold up the end of a server.
+const LAST_THREADS: Duration = Duration::from_secs(1);
 /// After how many milliseconds the allocator gives memory back.
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
 fn main() -> ExitCode {
     if let Some(settings) = lean_agent::handed_on() {
-        return on_threads(Some(NODE_THREADS), lean_agent::run(settings));
+        return on_threads(Some(NODE_THREADS), None, lean_agent::run(settings));
     }
     let cli = match parse() {
         Ok(cli) => cli,
@@ -48,19 +51,27 @@ fn main() -> ExitCode {
     };
     if is_mover(&cli.command) {
         give_memory_back_at_once();
-        return on_threads(Some(NODE_THREADS), run(cli));
+        return on_threads(Some(NODE_THREADS), None, run(cli));
     }
-    on_threads(None, run(cli))
+    // A server that must stop waits for nobody.
+    let patience = is_server(&cli.command).then_some(LAST_THREADS);
+    on_threads(None, patience, run(cli))
 }
 
-/// Does work on so many threads, or on one for each core.
-fn on_threads(count: Option<usize>, work: impl Future<Output = ExitCode>) -> ExitCode {
+/// Does work on so many threads, or on one for each core. What goes on in them afterwards is waited for, at most as long as said.
+fn on_threads(count: Option<usize>, patience: Option<Duration>, work: impl Future<Output = ExitCode>) -> ExitCode {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if let Some(count) = count {
         runtime.worker_threads(count);
     }
     match runtime.enable_all().build() {
-        Ok(runtime) => runtime.block_on(work),
+        Ok(runtime) => {
+            let code = runtime.block_on(work);
+            if let Some(patience) = patience {
+                runtime.shutdown_timeout(patience);
+            }
+            code
+        }
         Err(error) => {
             eprintln!("velero: no threads can be started: {error}");
             ExitCode::FAILURE

@@ -17,7 +17,7 @@ use crate::node_agent::settings::Settings;
 use crate::node_agent::slots::Slots;
 use crate::node_agent::transfer::Transfer;
 use crate::node_agent::{http, startup, triggers};
-use crate::runtime::driver::drive_on;
+use crate::runtime::driver::{Times, drive_on};
 use crate::runtime::error::Result;
 use crate::runtime::logging;
 use crate::runtime::objects::Objects;
@@ -114,5 +114,5 @@ fn start<K: Transfer>(
     let (cluster, namespace) = (agent.objects.cluster(), agent.objects.namespace());
     let pods = triggers::labelled_pods(cluster, namespace, K::POD_LABEL);
     let names = stream::select_all([pods.boxed(), UnboundedReceiverStream::new(woken).boxed(), further.boxed()]);
-    tasks.spawn(drive_on(reconciler, agent.objects.clone(), names, agent.stop.clone()));
+    tasks.spawn(drive_on(reconciler, agent.objects.clone(), names, Times::until(&agent.stop)));
 }

@@ -9,6 +9,7 @@ use crate::runtime::backup_threads::BackupThreads;
 use crate::runtime::busy::Busy;
 use crate::runtime::holder::Holder;
 use crate::runtime::kept::Kept;
+use crate::runtime::leadership::Leadership;
 use crate::runtime::locations::Locations;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::objects::Objects;
@@ -28,6 +29,8 @@ pub(crate) struct Context {
     pub(crate) plugins: Plugins,
     /// Who this process is for others.
     pub(crate) holder: Holder,
+    /// Whether it leads.
+    pub(crate) leadership: Leadership,
     /// The backups this process has in hand.
     pub(crate) backups: InHand<BackupOperation>,
     /// The restores this process has in hand.

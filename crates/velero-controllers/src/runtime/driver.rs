@@ -8,10 +8,11 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use kube::api::PartialObjectMeta;
 use kube::runtime::controller::{Action, Config, Error as ControllerError};
 use kube::runtime::reflector::{self, ObjectRef};
+use kube::runtime::watcher::Event;
 use kube::runtime::{Controller as Watch, WatchStreamExt, watcher};
 use kube::{Api, Resource, ResourceExt};
 use tokio_util::sync::CancellationToken;
@@ -72,9 +73,27 @@ struct Driver<R> {
     failures: Mutex<HashMap<String, u32>>,
 }
 
-/// Runs a reconciler until the token is cancelled and the work in hand is done.
-pub(crate) async fn drive<R: Reconciler>(reconciler: R, objects: Objects, stop: CancellationToken) {
-    drive_on(reconciler, objects, futures::stream::pending(), stop).await;
+/// When a controller begins to reconcile, and when it ends; until it begins it only watches.
+#[derive(Clone)]
+pub(crate) struct Times {
+    /// Cancelled when it is to begin.
+    pub(crate) begin: CancellationToken,
+    /// Cancelled when it is to end.
+    pub(crate) stop: CancellationToken,
+}
+
+impl Times {
+    /// From now until the token is cancelled.
+    pub(crate) fn until(stop: &CancellationToken) -> Self {
+        let begin = CancellationToken::new();
+        begin.cancel();
+        Self { begin, stop: stop.clone() }
+    }
+}
+
+/// Runs a reconciler until it is told to end and the work in hand is done.
+pub(crate) async fn drive<R: Reconciler>(reconciler: R, objects: Objects, times: Times) {
+    drive_on(reconciler, objects, stream::pending(), times).await;
 }
 
 /// Like [`drive`], and an object is looked at also when its name comes along.
@@ -82,17 +101,15 @@ pub(crate) async fn drive_on<R: Reconciler>(
     reconciler: R,
     objects: Objects,
     names: impl Stream<Item = String> + Send + 'static,
-    stop: CancellationToken,
+    times: Times,
 ) {
+    let Times { begin, stop } = times;
     let namespace = objects.namespace().to_owned();
     let woken = names.map(move |name| ObjectRef::new(&name).within(&namespace));
     let api: Api<PartialObjectMeta<R::Kind>> = Api::namespaced(objects.cluster().client().clone(), objects.namespace());
     let (reader, writer) = reflector::store();
-    let changes = watcher(api, watcher::Config::default())
-        .default_backoff()
-        .modify(keep_the_name_only)
-        .reflect(writer)
-        .touched_objects();
+    let changes = watcher(api, watcher::Config::default()).default_backoff().modify(keep_the_name_only).reflect(writer);
+    let changes = held_back(changes, reader.clone(), begin);
     let driver = Arc::new(Driver { reconciler, objects, failures: Mutex::default() });
     let (seen, told) = (reader.clone(), stop.clone());
     let outcomes = Watch::for_stream(changes, reader)
@@ -109,6 +126,41 @@ pub(crate) async fn drive_on<R: Reconciler>(
         () = stopped_before_all_was_seen(&seen, &stop) => {}
     }
 }
+
+/// The objects that change, from the beginning on; first of all those that were there before it.
+fn held_back<K>(
+    events: impl Stream<Item = Seen<K>> + Send + 'static,
+    known: reflector::Store<PartialObjectMeta<K>>,
+    begin: CancellationToken,
+) -> impl Stream<Item = Result<PartialObjectMeta<K>, watcher::Error>> + Send
+where
+    K: 'static,
+    PartialObjectMeta<K>: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
+{
+    let waited = async move {
+        let mut events = Box::pin(events);
+        // What a list has brought is known when the list is complete.
+        let mut is_listing = false;
+        loop {
+            tokio::select! {
+                biased;
+                () = begin.cancelled(), if !is_listing => break,
+                event = events.next() => match event {
+                    Some(Ok(Event::Init)) => is_listing = true,
+                    Some(Ok(Event::InitDone)) => is_listing = false,
+                    Some(Ok(_)) => {}
+                    Some(Err(error)) => tracing::warn!(error = describe(&error), "The watch failed and is begun again"),
+                    None => break,
+                },
+            }
+        }
+        let known: Vec<_> = known.state().iter().map(|object| Ok((**object).clone())).collect();
+        stream::iter(known).chain(events.touched_objects())
+    };
+    stream::once(waited).flatten()
+}
+
+type Seen<K> = Result<Event<PartialObjectMeta<K>>, watcher::Error>;
 
 /// Ends only if the server is told to end before the first list is complete. Until then nothing is reconciled, and the
 /// controller would wait for that list for ever.
@@ -202,7 +254,43 @@ fn pause(failures: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use futures::FutureExt;
+    use tokio::sync::mpsc::unbounded_channel;
+    use tokio_stream::wrappers::UnboundedReceiverStream;
+    use velero_api::v1::Backup;
+
     use super::*;
+
+    #[tokio::test]
+    async fn who_begins_later_sees_all_that_was_there_once_a_list_is_complete_and_what_comes_after() {
+        let object = |name: &str| {
+            let mut object = PartialObjectMeta::<Backup>::default();
+            object.metadata.name = Some(name.to_owned());
+            object
+        };
+        let (sender, receiver) = unbounded_channel::<Seen<Backup>>();
+        let (known, writer) = reflector::store();
+        let begin = CancellationToken::new();
+        let events = UnboundedReceiverStream::new(receiver).reflect(writer);
+        let mut changes = pin!(held_back(events, known, begin.clone()));
+        let send = |event| sender.send(Ok(event)).unwrap();
+        let mut next = async || changes.next().await.unwrap().unwrap().metadata.name.unwrap();
+
+        send(Event::Init);
+        send(Event::InitApply(object("a")));
+        assert!(next().now_or_never().is_none(), "it has not begun");
+        begin.cancel();
+        assert!(next().now_or_never().is_none(), "the list is not complete");
+        send(Event::InitApply(object("b")));
+        send(Event::InitDone);
+        send(Event::Apply(object("c")));
+        let mut names = [next().await, next().await];
+        names.sort();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(next().await, "c");
+    }
 
     #[test]
     fn pauses_double_up_to_the_longest() {

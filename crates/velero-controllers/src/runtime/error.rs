@@ -1,5 +1,7 @@
 //! Failures of the server, and which object must change before another try can help.
 
+use velero_rules::lease::{LEASE_NAME, Loss};
+
 /// Result of an operation of the server.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -82,6 +84,23 @@ pub enum Error {
     /// Metrics could not be set up.
     #[error("metrics cannot be registered: {0}")]
     Metrics(#[from] prometheus::Error),
+    /// The Lease is in other hands.
+    #[error(
+        "Lease {namespace}/{LEASE_NAME} is lost: {loss}; this server has stopped at once, and whoever holds the Lease next \
+         ends what it was working on"
+    )]
+    LeaseLost {
+        /// The namespace of the server.
+        namespace: String,
+        /// How it was lost.
+        loss: Loss,
+    },
+    /// A part of the server ended that never should.
+    #[error("a part of the server ended unexpectedly: {problem}")]
+    Ended {
+        /// How.
+        problem: String,
+    },
     /// The process could not be prepared for signals.
     #[error("cannot listen for signals: {0}")]
     Signals(std::io::Error),

@@ -8,7 +8,7 @@ use velero_api::metadata::name;
 use velero_api::v1::BackupStorageLocation;
 use velero_plugin::host::PluginManager;
 use velero_store::{
-    BackupStore, Credentials, CustomerKey, ObjectStoreHandle, StoreConfig, TransferSettings, is_built_in,
+    BackupStore, Credentials, CustomerKey, ObjectStoreHandle, StoreConfig, TransferSettings, WriteGuard, is_built_in,
 };
 
 use crate::runtime::credential_files::CredentialFiles;
@@ -37,11 +37,20 @@ pub(crate) struct Locations {
     /// The object stores that plugin binaries bring.
     stores: PluginManager,
     credential_files: Arc<CredentialFiles>,
+    /// Asked before everything that changes a store.
+    write_guard: Option<WriteGuard>,
 }
 
 impl Locations {
     pub(crate) fn new(objects: Objects, patience: Duration, stores: PluginManager) -> Self {
-        Self { objects, patience, stores, credential_files: Arc::new(CredentialFiles::new()) }
+        let credential_files = Arc::new(CredentialFiles::new());
+        Self { objects, patience, stores, credential_files, write_guard: None }
+    }
+
+    /// Changes stores only where the guard lets it.
+    #[must_use]
+    pub(crate) fn guarded(self, write_guard: WriteGuard) -> Self {
+        Self { write_guard: Some(write_guard), ..self }
     }
 
     /// Ends the processes of plugins.
@@ -68,7 +77,12 @@ impl Locations {
         let spec = &location.spec;
         // Who has installed a plugin wants it to be used, also where its name is that of a store that is built in.
         if self.stores.has_object_store(&spec.provider) {
-            return Ok(BackupStore::new(self.open_plugin(location).await?, &spec.object_storage.prefix));
+            let store = self.open_plugin(location).await?;
+            let store = match &self.write_guard {
+                Some(guard) => guard.clone().before(store),
+                None => store,
+            };
+            return Ok(BackupStore::new(store, &spec.object_storage.prefix));
         }
         let config = StoreConfig { transfer, ..self.config(location).await? };
         Ok(BackupStore::new(config.open().await?, &spec.object_storage.prefix))
@@ -100,6 +114,7 @@ impl Locations {
         let spec = &location.spec;
         let mut config = StoreConfig::new(&spec.provider, &spec.object_storage.bucket);
         config.config = spec.config.clone();
+        config.write_guard.clone_from(&self.write_guard);
         if let Some(selector) = &spec.credential {
             let content = self.objects.referred_secret(location, "spec.credential", selector).await?;
             config.credentials = Some(Credentials::Content(String::from_utf8_lossy(&content).into_owned()));

@@ -2,7 +2,8 @@
 //! to plugins. It knows kinds of objects, but not what becomes of them.
 //!
 //! ```text
-//! settings, log_format, logging, signals, error, clock, controller, lock ── what is known before anything runs
+//! settings, log_format, logging, signals, error, clock, controller, lock, process ── what is known before anything runs
+//! leadership ── whether this process may write
 //! objects, events, metrics ── Velero's own objects, and what is told about them
 //! locations, repositories, snapshot_locations, plugins ── from an object to its store, its repository, its snapshotter, its
 //!                                                         actions
@@ -22,6 +23,7 @@ pub(crate) mod error;
 pub(crate) mod events;
 pub(crate) mod holder;
 pub(crate) mod kept;
+pub(crate) mod leadership;
 pub(crate) mod locations;
 pub(crate) mod lock;
 pub(crate) mod log_format;
@@ -31,6 +33,7 @@ pub(crate) mod objects;
 pub(crate) mod ownership;
 pub(crate) mod parked;
 pub(crate) mod plugins;
+pub(crate) mod process;
 pub(crate) mod progress;
 pub(crate) mod repositories;
 pub(crate) mod repository_settings;

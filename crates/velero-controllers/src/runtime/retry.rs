@@ -47,7 +47,9 @@ pub(crate) async fn until_answered<T, F: Future<Output = Result<T>>>(
 
 fn may_pass(error: &Error) -> bool {
     let Error::Cluster(error) = error else { return false };
-    error.is_unanswered() || matches!(error, ClusterError::TooManyRequests(_) | ClusterError::Forbidden(_))
+    let passes =
+        matches!(error, ClusterError::TooManyRequests(_) | ClusterError::Forbidden(_) | ClusterError::NotSent { .. });
+    error.is_unanswered() || passes
 }
 
 #[cfg(test)]

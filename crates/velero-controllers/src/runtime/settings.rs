@@ -12,6 +12,7 @@ use velero_api::{DEFAULT_NAMESPACE, FeatureFlags, GoDuration, labels};
 use velero_archive::Limits;
 use velero_engine::journal;
 use velero_plugin_openshift::Switch as OpenShift;
+use velero_rules::lease::{LONGEST, SHORTEST, Terms};
 use velero_rules::ordering::{OrderingError, Priorities};
 use velero_rules::pairs::{self, PairsError};
 
@@ -88,6 +89,10 @@ pub struct Settings {
     /// The address to expose prometheus metrics
     #[arg(long, default_value = ":8085")]
     pub metrics_address: String,
+
+    /// How long a server that is not heard of keeps its Lease, and so its work, before another one takes over: 5s to 5m
+    #[arg(long, default_value = "10s")]
+    pub lease_duration: GoDuration,
 
     /// How often backups in object storage are brought into the cluster, unless the location says
     #[arg(long, default_value = "1m0s")]
@@ -261,9 +266,19 @@ impl Settings {
         if self.concurrent_backups == 0 {
             return Err(setting("concurrent-backups", "it must be at least 1".to_owned()));
         }
+        self.lease_terms()?;
         self.priorities()?;
         self.level()?;
         Ok(())
+    }
+
+    /// How the Lease of the server is held.
+    pub(crate) fn lease_terms(&self) -> Result<Terms> {
+        Terms::new(self.lease_duration.to_std()).ok_or_else(|| {
+            let problem =
+                format!("{} is not a number of whole seconds from {SHORTEST:?} to {LONGEST:?}", self.lease_duration);
+            setting("lease-duration", problem)
+        })
     }
 
     /// The least severe level that is logged.
@@ -375,9 +390,10 @@ mod tests {
 
     #[test]
     fn a_setting_that_cannot_work_is_named() {
-        let cases: [(Settings, &str); 5] = [
+        let cases: [(Settings, &str); 6] = [
             (Settings { uploader_type: "restic".to_owned(), ..Settings::default() }, "uploader-type"),
             (Settings { client_burst: Some(0), ..Settings::default() }, "client-burst"),
+            (Settings { lease_duration: GoDuration::from_secs(4), ..Settings::default() }, "lease-duration"),
             (Settings { concurrent_backups: 0, ..Settings::default() }, "concurrent-backups"),
             (
                 Settings { restore_resource_priorities: "a,-,b,-,c".to_owned(), ..Settings::default() },

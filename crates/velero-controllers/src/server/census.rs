@@ -10,12 +10,21 @@ use velero_api::v1::{Backup, Ending, Restore};
 use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::error::{Result, describe};
 
+/// The time between two looks, and until the first one of a server that waits.
+const PERIODS: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(5)];
+
 /// Keeps the figures up to date that only a look at all objects gives.
 pub(crate) async fn count_all(context: SharedContext) {
+    let [period, mut pause] = PERIODS;
     loop {
         tokio::select! {
             () = context.stop.cancelled() => return,
-            () = tokio::time::sleep(Duration::from_secs(60)) => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+        let is_first = std::mem::replace(&mut pause, period) != period;
+        // Who leads has begun with it.
+        if is_first && context.leadership.may_write() {
+            continue;
         }
         if let Err(error) = count_once(&context).await {
             tracing::warn!(error = describe(&error), "The backups could not be counted");

@@ -62,7 +62,10 @@ async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
 
 async fn readiness(State(shared): State<Shared>) -> (StatusCode, &'static str) {
     let stopping = shared.context.stop.is_cancelled();
+    let leadership = &shared.context.leadership;
     match shared.ready.load(Ordering::Acquire) && !stopping {
+        true if !leadership.may_write() => (StatusCode::OK, "ok: another server leads or may lead, this one waits"),
+        true if !leadership.begun().is_cancelled() => (StatusCode::OK, "ok: this server takes over"),
         true => (StatusCode::OK, "ok"),
         false => (StatusCode::SERVICE_UNAVAILABLE, "not ready"),
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! wiring ── everything that runs in it, in one place
+//! lease ── which of several servers leads
 //! startup, interrupted ── what happens once, before the controllers run
 //! census ── figures that only a look at all objects gives
 //! http ── metrics, health and downloads
@@ -10,6 +11,7 @@
 mod census;
 pub(crate) mod http;
 mod interrupted;
+mod lease;
 pub(crate) mod startup;
 mod wiring;
 

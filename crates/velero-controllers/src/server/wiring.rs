@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use velero_cluster::{Cluster, ConnectOptions};
 use velero_plugin::Actions;
 
@@ -23,9 +25,10 @@ use crate::repository::settings::check_config_maps;
 use crate::restore::reconciler::RestoresReconciler;
 use crate::runtime::backup_threads::BackupThreads;
 use crate::runtime::context::{Context, InHand, SharedContext};
-use crate::runtime::driver::{Reconciler, drive};
+use crate::runtime::driver::{Reconciler, Times, drive};
 use crate::runtime::error::{Error, Result};
 use crate::runtime::holder::Holder;
+use crate::runtime::leadership::Leadership;
 use crate::runtime::locations::Locations;
 use crate::runtime::logging;
 use crate::runtime::metrics::Metrics;
@@ -36,9 +39,13 @@ use crate::runtime::repositories::Repositories;
 use crate::runtime::settings::Settings;
 use crate::runtime::signals::cancelled_when_told;
 use crate::schedule::ScheduleReconciler;
+use crate::server::lease::ServerLease;
 use crate::server::{census, http, interrupted, startup};
 use crate::status::kept;
 use crate::status::request::ServerStatusRequestReconciler;
+
+/// How long plugins may take to end when the server does.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// Runs the server until the process is told to end; a backup or restore that runs then becomes Failed and
 /// says why.
@@ -58,45 +65,98 @@ pub async fn run_until_with(settings: Settings, further: Actions, stop: Cancella
     settings.validate()?;
     velero_cluster::install_crypto_provider();
     tracing::info!(version = settings.server_version, namespace = settings.namespace, "Starting Velero server");
-    let cluster = connect(&settings).await?;
+    let leadership = Leadership::new(stop.clone());
+    let cluster = connect(&settings, &leadership).await?;
     startup::check_cluster(&cluster, &settings.namespace).await?;
     let listener = match settings.metrics_address.as_str() {
         "" => None,
         address => Some(http::listen(address).await?),
     };
-    let context = context(settings, cluster, further, stop).await?;
+    let context = context(settings, cluster, further, leadership, stop).await?;
     check_settings(&context).await?;
-    owed_hooks::pay_all(&context).await?;
-    interrupted::fail_interrupted(&context).await?;
-    ensure_default_location(&context).await?;
-    census::count_once(&context).await?;
+    let lease = ServerLease::connect(&context.settings, context.holder.identity(), context.leadership.clone()).await?;
 
     let ready = Arc::new(AtomicBool::new(false));
     let mut tasks = JoinSet::new();
     if let Some(listener) = listener {
         tasks.spawn(http::serve(listener, context.clone(), ready.clone()));
     }
-    start_controllers(&context, &mut tasks).await?;
+    // They watch from now on and reconcile once this server leads: so a takeover finds them ready.
+    start_controllers(&context, &mut tasks);
+    tasks.spawn(census::count_all(context.clone()));
+    let ended = wait_and_lead(&context, &mut tasks, lease, &ready).await;
+    tasks.abort_all();
+    // Nobody waits for plugins that do not want to end.
+    let _ = tokio::time::timeout(LAST_WORDS, async {
+        context.plugins.end_questions().await;
+        context.locations.close().await;
+    })
+    .await;
+    tracing::info!("The server has ended");
+    ended
+}
+
+/// Waits for the Lease, then works for as long as it is held.
+async fn wait_and_lead(
+    context: &SharedContext,
+    tasks: &mut JoinSet<()>,
+    lease: ServerLease,
+    ready: &AtomicBool,
+) -> Result<()> {
+    // Who waits is ready: to take over, and to answer what needs no leader.
+    let Some(held) = lease.take(&context.stop, || ready.store(true, Ordering::Release)).await? else {
+        until_all_end(context, tasks).await;
+        return Ok(());
+    };
+    let done = CancellationToken::new();
+    let mut keeping = AbortOnDropHandle::new(tokio::spawn(held.keep(done.clone())));
+    let worked = tokio::select! {
+        biased;
+        lost = &mut keeping => return lost.unwrap_or_else(|error| Err(Error::Ended { problem: error.to_string() })),
+        worked = lead(context, tasks, ready) => worked,
+    };
+    done.cancel();
+    let kept = keeping.await.unwrap_or(Ok(()));
+    worked.and(kept)
+}
+
+/// Ends what an earlier leader left, then lets the controllers work until the server is told to end.
+async fn lead(context: &SharedContext, tasks: &mut JoinSet<()>, ready: &AtomicBool) -> Result<()> {
+    context.metrics.leads();
+    owed_hooks::pay_all(context).await?;
+    interrupted::fail_interrupted(context).await?;
+    ensure_default_location(context).await?;
+    census::count_once(context).await?;
+    if context.settings.is_enabled(ServerStatusRequestReconciler::CONTROLLER) {
+        kept::refresh(context).await?;
+        tasks.spawn(kept::keep(context.clone()));
+    }
+    tasks.spawn(records::remove_ended(context.clone()));
+    context.leadership.begin();
     ready.store(true, Ordering::Release);
+    until_all_end(context, tasks).await;
+    Ok(())
+}
+
+/// Waits until all parts of the server have ended, which they do when it is told to end.
+async fn until_all_end(context: &Context, tasks: &mut JoinSet<()>) {
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
             tracing::error!(%error, "A part of the server ended unexpectedly, so the server ends");
             context.stop.cancel();
         }
     }
-    context.plugins.end_questions().await;
-    context.locations.close().await;
-    tracing::info!("The server has ended");
-    Ok(())
 }
 
-async fn connect(settings: &Settings) -> Result<Cluster> {
+/// Connects so that nothing is written unless this server leads.
+async fn connect(settings: &Settings, leadership: &Leadership) -> Result<Cluster> {
     let options = ConnectOptions {
         kubeconfig: settings.kubeconfig.clone(),
         context: settings.context.clone(),
         user_agent: Some(format!("velero-server/{}", settings.server_version)),
         qps: settings.client_qps,
         burst: settings.client_burst,
+        write_guard: Some(leadership.cluster_guard()),
         ..ConnectOptions::default()
     };
     Ok(Cluster::connect(&options).await?)
@@ -106,11 +166,13 @@ async fn context(
     settings: Settings,
     cluster: Cluster,
     further: Actions,
+    leadership: Leadership,
     stop: CancellationToken,
 ) -> Result<SharedContext> {
     let plugins = Plugins::find(&settings, &cluster, further).await?;
     let objects = Objects::new(cluster, &settings.namespace);
     let locations = Locations::new(objects.clone(), settings.resource_timeout.to_std(), plugins.stores());
+    let locations = locations.guarded(leadership.store_guard());
     Ok(Arc::new(Context {
         repositories: Repositories::new(objects.clone(), locations.clone()),
         locations,
@@ -119,6 +181,7 @@ async fn context(
         backup_threads: BackupThreads::start(settings.concurrent_backups),
         plugins,
         holder: Holder::default(),
+        leadership,
         backups: InHand::default(),
         restores: InHand::default(),
         parked_hooks: ParkedHooks::default(),
@@ -144,7 +207,7 @@ async fn check_settings(context: &Context) -> Result<()> {
     Ok(())
 }
 
-async fn start_controllers(context: &SharedContext, tasks: &mut JoinSet<()>) -> Result<()> {
+fn start_controllers(context: &SharedContext, tasks: &mut JoinSet<()>) {
     let mut controllers = Controllers { context: context.clone(), tasks };
     controllers.start(BackupStorageLocationReconciler::new(context.clone()));
     // Its parts are switched off one by one inside.
@@ -156,14 +219,7 @@ async fn start_controllers(context: &SharedContext, tasks: &mut JoinSet<()>) -> 
     controllers.start(RepositoryLocationReconciler::new(context.clone()));
     controllers.start(BackupRepositoryReconciler::new(context.clone()));
     controllers.start(DownloadRequestReconciler { context: context.clone() });
-    if context.settings.is_enabled(ServerStatusRequestReconciler::CONTROLLER) {
-        controllers.start(ServerStatusRequestReconciler { context: context.clone() });
-        kept::refresh(context).await?;
-        tasks.spawn(kept::keep(context.clone()));
-    }
-    tasks.spawn(census::count_all(context.clone()));
-    tasks.spawn(records::remove_ended(context.clone()));
-    Ok(())
+    controllers.start(ServerStatusRequestReconciler { context: context.clone() });
 }
 
 struct Controllers<'a> {
@@ -181,6 +237,7 @@ impl Controllers<'_> {
     }
 
     fn start_always<R: Reconciler>(&mut self, reconciler: R) {
-        self.tasks.spawn(drive(reconciler, self.context.objects.clone(), self.context.stop.clone()));
+        let times = Times { begin: self.context.leadership.begun(), stop: self.context.stop.clone() };
+        self.tasks.spawn(drive(reconciler, self.context.objects.clone(), times));
     }
 }

@@ -26,7 +26,7 @@ type Rule = Arc<dyn Fn(&str, &str) -> Fate + Send + Sync>;
 #[derive(Clone)]
 struct Proxy {
     client: kube::Client,
-    method: Method,
+    methods: &'static [Method],
     rule: Rule,
 }
 
@@ -37,7 +37,7 @@ pub(crate) async fn open(
     folder: &Path,
     rule: impl Fn(&str, &str) -> Fate + Send + Sync + 'static,
 ) -> PathBuf {
-    open_for(cluster, folder, Method::PATCH, rule).await
+    open_for(cluster, folder, &[Method::PATCH, Method::PUT], rule).await
 }
 
 /// The same, where nobody learns of the first creation of an object of each of these types, and the second never arrives.
@@ -48,7 +48,7 @@ pub(crate) async fn open_without_creations(
 ) -> (PathBuf, Arc<LostCreations>) {
     let lost = Arc::new(LostCreations { plurals, seen: plurals.iter().map(|_| AtomicUsize::new(0)).collect() });
     let rule = lost.clone();
-    let kubeconfig = open_for(cluster, folder, Method::POST, move |path, _| rule.fate(path)).await;
+    let kubeconfig = open_for(cluster, folder, &[Method::POST], move |path, _| rule.fate(path)).await;
     (kubeconfig, lost)
 }
 
@@ -82,12 +82,12 @@ impl LostCreations {
 pub(crate) async fn open_for(
     cluster: &TestCluster,
     folder: &Path,
-    method: Method,
+    methods: &'static [Method],
     rule: impl Fn(&str, &str) -> Fate + Send + Sync + 'static,
 ) -> PathBuf {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let proxy = Proxy { client: cluster.client.clone(), method, rule: Arc::new(rule) };
+    let proxy = Proxy { client: cluster.client.clone(), methods, rule: Arc::new(rule) };
     let router = axum::Router::new().fallback(pass).with_state(proxy);
     tokio::spawn(async move { axum::serve(listener, router).await });
     let kubeconfig = serde_json::json!({
@@ -107,7 +107,7 @@ async fn pass(State(proxy): State<Proxy>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let body = to_bytes(body, 16 << 20).await.unwrap();
     let path = parts.uri.path_and_query().unwrap().as_str().to_owned();
-    let fate = match parts.method == proxy.method {
+    let fate = match proxy.methods.contains(&parts.method) {
         true => (proxy.rule)(&path, &String::from_utf8_lossy(&body)),
         false => Fate::Answered,
     };

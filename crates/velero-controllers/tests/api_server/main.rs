@@ -13,6 +13,7 @@ mod ebs;
 mod forgotten_snapshots;
 mod global_policies;
 mod hooks;
+mod leases;
 mod locations;
 mod lossy_proxy;
 mod lost_answers;

@@ -119,6 +119,10 @@ pub(crate) struct PodArguments {
     #[arg(long, default_value_t = crate::install::default_image())]
     pub(crate) image: String,
 
+    /// How many servers run, at most 3: one works, the others wait and take over when it ends
+    #[arg(long, default_value = "1")]
+    pub(crate) replicas: u32,
+
     /// Plugin container images to install into the Velero Deployment
     #[arg(long)]
     pub(crate) plugins: Option<StringList>,

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::server_status::kept_status;
+use super::server_status::{fail_if_gone, kept_status, last_heard_of};
 use crate::arguments::VersionArguments;
 use crate::output::{Format, ServerReport};
 use crate::printer::Printer;
@@ -10,16 +10,20 @@ use crate::session::Session;
 use crate::settings::Settings;
 
 /// Prints the version of this program and, unless told not to, of the server. A server that cannot be read is no
-/// failure, as it never was.
+/// failure, as it never was; one that is gone is.
 pub(super) async fn version(arguments: &VersionArguments, settings: &Settings, printer: Printer) -> Result<()> {
     let format = Format::parse(arguments.output.as_deref())?;
     if arguments.client_only {
         return ServerReport::of_client().print(printer, format);
     }
     let session = Session::connect(settings, printer).await?;
-    let report = match kept_status(&session, arguments.status.timeout.to_std()).await {
-        Ok(kept) => ServerReport::of_server(&kept),
-        Err(error) => ServerReport::of_problem(&error),
+    let patience = arguments.status.timeout.to_std();
+    let (kept, heard) = tokio::join!(kept_status(&session, patience), last_heard_of(&session, patience));
+    let kept = match kept {
+        Ok(kept) => kept,
+        Err(error) => return ServerReport::of_problem(&error).print(printer, format),
     };
-    report.print(printer, format)
+    let heard = heard?;
+    ServerReport::of_server(&kept, heard.as_ref()).print(printer, format)?;
+    fail_if_gone(&session, heard.as_ref())
 }

@@ -3,8 +3,11 @@
 use anyhow::{Result, bail, ensure};
 use velero_store::{PROVIDERS, is_built_in};
 
-use super::{locations, quantity};
+use super::{CLAIM, Installation, locations, quantity};
 use crate::arguments::{FlagValue, InstallArguments, StorageArguments};
+
+/// How many servers have a use.
+const MOST_REPLICAS: u32 = 3;
 
 /// Refuses flags that cannot become an installation.
 pub(crate) fn check(arguments: &InstallArguments) -> Result<()> {
@@ -16,6 +19,7 @@ pub(crate) fn check(arguments: &InstallArguments) -> Result<()> {
     check_snapshot_location(&arguments.storage)?;
     check_secret(&arguments.storage)?;
     check_node_agent(arguments)?;
+    check_replicas(arguments.pod.replicas)?;
     check_durations(arguments)?;
     check_amounts(arguments)
 }
@@ -110,6 +114,31 @@ fn check_node_agent(arguments: &InstallArguments) -> Result<()> {
         !agents.use_node_agent_windows || arguments.run.dry_run,
         "--use-node-agent-windows is not supported: there is no image for Windows; leave it out, or see what it would be \
          with --dry-run"
+    );
+    Ok(())
+}
+
+fn check_replicas(replicas: u32) -> Result<()> {
+    match replicas {
+        0 => bail!(
+            "--replicas 0: nobody would back up or restore anything; install 1, and switch a server off for a while by \
+             kubectl scale"
+        ),
+        1..=MOST_REPLICAS => Ok(()),
+        _ => bail!(
+            "--replicas {replicas}: one server works and the others wait for its end, so 2 are enough and {MOST_REPLICAS} \
+             outlive two nodes at once; use at most {MOST_REPLICAS}"
+        ),
+    }
+}
+
+/// Refuses what only the things tell that are there already.
+pub(crate) fn check_existing(installation: &Installation<'_>) -> Result<()> {
+    let replicas = installation.arguments.pod.replicas;
+    ensure!(
+        replicas <= 1 || !locations::uses_claim(installation),
+        "--replicas {replicas}: backups go to PersistentVolumeClaim {CLAIM}, which the pods of one node alone can use; name a \
+         bucket with --provider and --bucket, or use --replicas 1"
     );
     Ok(())
 }

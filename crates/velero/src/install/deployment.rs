@@ -15,12 +15,13 @@ const USER: u32 = 65532;
 /// Where an init container puts plugins.
 const PLUGIN_FOLDER: &str = "/target";
 
-/// The Deployment. Two servers must never work side by side, so the old one ends before the new one starts.
+/// The Deployment. One server ends before the next one starts; of several, which agree by a Lease on who works, one is
+/// replaced after the other.
 pub(super) fn deployment(installation: &Installation<'_>) -> Value {
     let mut metadata = metadata(Some(installation.namespace), SERVER);
     metadata["annotations"] = json!({ INSTALLED_BY: concat!("velero-rust v", env!("CARGO_PKG_VERSION")) });
     let scrape = [("prometheus.io/scrape", "true"), ("prometheus.io/port", "8085"), ("prometheus.io/path", "/metrics")];
-    json!({
+    let mut deployment = json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": metadata,
@@ -32,7 +33,31 @@ pub(super) fn deployment(installation: &Installation<'_>) -> Value {
                 "spec": pod_spec(installation),
             },
         },
-    })
+    });
+    let replicas = installation.arguments.pod.replicas;
+    if replicas > 1 {
+        let spec = &mut deployment["spec"];
+        spec["replicas"] = json!(replicas);
+        spec["strategy"] = json!({ "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 1, "maxSurge": 1 } });
+        spec["template"]["spec"]["topologySpreadConstraints"] = json!([{
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": { "matchLabels": { SELECTOR.0: SELECTOR.1 } },
+        }]);
+    }
+    deployment
+}
+
+/// What keeps those who empty nodes from ending several servers at once; one server alone must not keep them from it.
+pub(super) fn disruption_budget(installation: &Installation<'_>) -> Option<Value> {
+    let budget = json!({
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": metadata(Some(installation.namespace), SERVER),
+        "spec": { "maxUnavailable": 1, "selector": { "matchLabels": { SELECTOR.0: SELECTOR.1 } } },
+    });
+    (installation.arguments.pod.replicas > 1).then_some(budget)
 }
 
 fn pod_spec(installation: &Installation<'_>) -> Value {

@@ -18,7 +18,7 @@ use velero_api::labels;
 
 use crate::arguments::InstallArguments;
 
-pub(crate) use check::check;
+pub(crate) use check::{check, check_existing};
 pub(crate) use deployment::plugin_rights;
 pub(crate) use locations::{CLAIM, SECRET, SECRET_KEY};
 pub(crate) use namespace::{POD_SECURITY, PRIVILEGED, RESTRICTED};
@@ -128,6 +128,7 @@ pub(crate) fn resources(installation: &Installation<'_>) -> Vec<Resource> {
     resources.extend(network::policies(installation));
     resources.extend(locations::resources(installation));
     resources.push(Resource::applied(deployment::deployment(installation)));
+    resources.extend(deployment::disruption_budget(installation).map(Resource::applied));
     let agents = &installation.arguments.node_agent;
     if agents.use_node_agent {
         resources.push(Resource::applied(daemonset::daemonset(installation, daemonset::System::Linux)));

@@ -222,3 +222,43 @@ fn flags_that_contradict_each_other_are_named() {
         assert!(problem.contains(expected), "{flags:?}: {problem}");
     }
 }
+
+#[test]
+fn several_servers_are_spread_replaced_one_by_one_and_not_all_evicted_at_once() {
+    let one = built(&BUCKET, Existing::default());
+    let spec = &find(&one, "Deployment").object["spec"];
+    assert_eq!((&spec["strategy"]["type"], &spec["replicas"]), (&json!("Recreate"), &Value::Null));
+    assert!(!kinds(&one).contains(&"PodDisruptionBudget/velero".to_owned()), "it would keep nodes from being emptied");
+
+    let two = built(&[&BUCKET[..], &["--replicas=2"]].concat(), Existing::default());
+    let spec = &find(&two, "Deployment").object["spec"];
+    assert_eq!((&spec["strategy"]["type"], &spec["replicas"]), (&json!("RollingUpdate"), &json!(2)));
+    let spread = &spec["template"]["spec"]["topologySpreadConstraints"][0];
+    assert_eq!(spread["labelSelector"]["matchLabels"], json!({"deploy": "velero"}));
+    assert_eq!(spread["whenUnsatisfiable"], "ScheduleAnyway", "two servers on one node are better than one");
+    let budget = &find(&two, "PodDisruptionBudget").object["spec"];
+    assert_eq!(budget["maxUnavailable"], 1);
+    assert_eq!(budget["selector"]["matchLabels"], spec["selector"]["matchLabels"]);
+}
+
+#[test]
+fn a_number_of_servers_without_a_use_is_refused() {
+    let refusal = |flags: &[&str]| {
+        let arguments = parsed(flags);
+        let installation = Installation {
+            namespace: "velero",
+            arguments: &arguments,
+            files: Files::default(),
+            existing: Existing::default(),
+        };
+        check(&arguments).and_then(|()| check_existing(&installation)).err().map(|error| error.to_string())
+    };
+    for (replicas, words) in [("0", Some("nobody would back up")), ("3", None), ("5", Some("use at most 3"))] {
+        let refused = refusal(&[&BUCKET[..], &["--replicas", replicas]].concat());
+        assert_eq!(refused.is_some(), words.is_some(), "{replicas}: {refused:?}");
+        assert!(refused.unwrap_or_default().contains(words.unwrap_or_default()), "{replicas}");
+    }
+    assert_eq!(refusal(&["--replicas=1"]), None);
+    let on_volume = refusal(&["--replicas=2"]).unwrap();
+    assert!(on_volume.contains("PersistentVolumeClaim velero-backups"), "{on_volume}");
+}

@@ -53,7 +53,7 @@ impl Clock {
 }
 
 /// A duration by its largest unit.
-fn short_duration(duration: SignedDuration) -> String {
+pub(crate) fn short_duration(duration: SignedDuration) -> String {
     let seconds = duration.as_secs();
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     match () {

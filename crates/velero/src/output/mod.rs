@@ -24,7 +24,7 @@ pub(crate) use document::Document;
 pub(crate) use ending::ending;
 pub(crate) use preview::RestorePreview;
 pub(crate) use server_details::{Availability, LocationDetails, Part, ServerDetails, Work, WorkOverview};
-pub(crate) use server_report::ServerReport;
+pub(crate) use server_report::{Heard, ServerReport};
 use table::Table;
 pub(crate) use tables::Tabular;
 

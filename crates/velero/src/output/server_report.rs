@@ -1,9 +1,13 @@
 //! What `velero version` and `velero server status` print.
 
-use anyhow::{Error, Result};
-use serde::Serialize;
-use velero_api::v1::{ServerStatus, ServerStatusRequest};
+use std::fmt;
 
+use anyhow::{Error, Result};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use velero_api::v1::ServerStatusRequest;
+
+use super::clock::short_duration;
 use super::describe::{Manner, describe_server};
 use super::{Clock, Format, ServerDetails, print_value};
 use crate::printer::Printer;
@@ -12,6 +16,40 @@ use crate::version::{GIT_COMMIT, VERSION};
 /// What stands for a status where the definition of the request has no place for it.
 const NO_STATUS: &str =
     "<unknown: the definition of ServerStatusRequest is an older one, update it by velero install --crds-only --apply>";
+
+/// The status of a server that is gone.
+const GONE: &str = "Gone";
+
+/// When a server was last heard of: it renews its Lease every few seconds.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Heard {
+    /// The server that leads or led last; nobody when it has given its Lease back.
+    pub(crate) leader: String,
+    /// When it was last heard of.
+    #[serde(rename = "lastHeardOf")]
+    pub(crate) last: Timestamp,
+    /// How long ago that was.
+    #[serde(skip)]
+    pub(crate) ago: SignedDuration,
+    /// Whether it is there.
+    #[serde(rename = "alive")]
+    pub(crate) is_alive: bool,
+}
+
+impl Heard {
+    /// How long ago it was, as in `2m ago`. Clocks may differ: nobody is heard of in the future.
+    pub(crate) fn ago(&self) -> String {
+        format!("{} ago", short_duration(self.ago.max(SignedDuration::ZERO)))
+    }
+}
+
+impl fmt::Display for Heard {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let leader = if self.leader.is_empty() { "it was stopped" } else { &self.leader };
+        write!(formatter, "{} ({leader})", self.ago())
+    }
+}
 
 /// This program, and the server as far as it is known.
 #[derive(Debug, Serialize)]
@@ -37,7 +75,9 @@ enum Server {
     Known {
         version: String,
         #[serde(skip_serializing_if = "Option::is_none")]
-        status: Option<ServerStatus>,
+        status: Option<String>,
+        #[serde(flatten)]
+        heard: Option<Heard>,
     },
     Unknown {
         error: String,
@@ -50,10 +90,14 @@ impl ServerReport {
         Self { client: Client { version: VERSION, git_commit: GIT_COMMIT }, server: None, details: None }
     }
 
-    /// This program and a server that says who it is.
-    pub(crate) fn of_server(kept: &ServerStatusRequest) -> Self {
-        let server =
-            Server::Known { version: kept.status.server_version.clone(), status: kept.status.server_status.clone() };
+    /// This program and a server that says who it is, and when it was last heard of, if that is known.
+    pub(crate) fn of_server(kept: &ServerStatusRequest, heard: Option<&Heard>) -> Self {
+        let status = match heard {
+            // What it wrote last is not what it is.
+            Some(heard) if !heard.is_alive => Some(GONE.to_owned()),
+            _ => kept.status.server_status.as_ref().map(|status| status.as_str().to_owned()),
+        };
+        let server = Server::Known { version: kept.status.server_version.clone(), status, heard: heard.cloned() };
         Self { server: Some(server), ..Self::of_client() }
     }
 
@@ -85,12 +129,13 @@ impl Server {
     fn text(&self, client: &str) -> String {
         match self {
             Self::Unknown { error } => format!("<error getting server version: {error}>\n"),
-            Self::Known { version, status } => {
-                let status = status.as_ref().map_or(NO_STATUS, ServerStatus::as_str);
+            Self::Known { version, status, heard } => {
+                let status = status.as_deref().unwrap_or(NO_STATUS);
+                let heard = heard.as_ref().map(|heard| format!("\tLast heard of: {heard}\n")).unwrap_or_default();
                 let warning = outdated(client, version).map(|side| {
                     format!("# WARNING: the client version does not match the server version. Please update {side}\n")
                 });
-                format!("Server:\n\tVersion: {version}\n\tStatus: {status}\n{}", warning.unwrap_or_default())
+                format!("Server:\n\tVersion: {version}\n{heard}\tStatus: {status}\n{}", warning.unwrap_or_default())
             }
         }
     }
@@ -114,6 +159,7 @@ fn major_minor(version: &str) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use anyhow::anyhow;
+    use velero_api::v1::ServerStatus;
 
     use super::*;
     use crate::printer::Style;
@@ -145,10 +191,10 @@ mod tests {
     fn both_sides_are_shown_with_what_is_known_of_them() {
         let client = format!("Client:\n\tVersion: {VERSION}\n\tGit commit: {GIT_COMMIT}\n");
         assert_eq!(text(&ServerReport::of_client()), client);
-        let partially = ServerReport::of_server(&kept(VERSION, Some(ServerStatus::PartiallyReady)));
+        let partially = ServerReport::of_server(&kept(VERSION, Some(ServerStatus::PartiallyReady)), None);
         assert_eq!(text(&partially), format!("{client}Server:\n\tVersion: {VERSION}\n\tStatus: Partially Ready\n"));
-        assert!(text(&ServerReport::of_server(&kept(VERSION, None))).contains("\tStatus: <unknown: "));
-        let newer = ServerReport::of_server(&kept("v99.0.0", Some(ServerStatus::Ready)));
+        assert!(text(&ServerReport::of_server(&kept(VERSION, None), None)).contains("\tStatus: <unknown: "));
+        let newer = ServerReport::of_server(&kept("v99.0.0", Some(ServerStatus::Ready)), None);
         assert!(text(&newer).ends_with(
             "\tStatus: Ready\n# WARNING: the client version does not match the server version. Please update client\n"
         ));
@@ -157,10 +203,37 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_is_gone_is_never_ready() {
+        let heard = |leader: &str, seconds: i64, is_alive: bool| Heard {
+            leader: leader.to_owned(),
+            last: "2026-01-01T00:00:00Z".parse().unwrap(),
+            ago: SignedDuration::from_secs(seconds),
+            is_alive,
+        };
+        let kept = kept(VERSION, Some(ServerStatus::Ready));
+        let server = |heard: Heard| ServerReport::of_server(&kept, Some(&heard));
+        for (heard, expected) in [
+            (heard("velero-1", 2, true), "\tLast heard of: 2s ago (velero-1)\n\tStatus: Ready\n"),
+            (heard("velero-1", -2, true), "\tLast heard of: 0s ago (velero-1)\n\tStatus: Ready\n"),
+            (heard("velero-1", 300, false), "\tLast heard of: 5m ago (velero-1)\n\tStatus: Gone\n"),
+            (heard("", 7200, false), "\tLast heard of: 2h ago (it was stopped)\n\tStatus: Gone\n"),
+        ] {
+            let text = text(&server(heard));
+            assert!(text.ends_with(expected), "{text}");
+        }
+        let json = serde_json::to_value(server(heard("velero-1", 300, false))).unwrap();
+        let expected = serde_json::json!({
+            "version": VERSION, "status": "Gone", "leader": "velero-1", "lastHeardOf": "2026-01-01T00:00:00Z",
+            "alive": false,
+        });
+        assert_eq!(json["server"], expected);
+    }
+
+    #[test]
     fn programs_read_the_same_as_people() {
         let json = |report: &ServerReport| serde_json::to_value(report).unwrap();
         let client = serde_json::json!({"version": VERSION, "gitCommit": GIT_COMMIT});
-        let ready = json(&ServerReport::of_server(&kept("v1.2.3", Some(ServerStatus::Ready))));
+        let ready = json(&ServerReport::of_server(&kept("v1.2.3", Some(ServerStatus::Ready)), None));
         let expected = serde_json::json!({"client": client, "server": {"version": "v1.2.3", "status": "Ready"}});
         assert_eq!(ready, expected);
         assert_eq!(json(&ServerReport::of_problem(&anyhow!("gone")))["server"]["error"], "gone");

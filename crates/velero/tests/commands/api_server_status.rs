@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::config::Kubeconfig;
@@ -113,5 +115,74 @@ fn a_status_is_shown_as_text_json_and_yaml() {
         assert!(!text(&["version", "--client-only"]).contains("Server"));
         assert!(text(&["server", "status", "--details"]).contains("Deployment:   <none>: the server runs elsewhere"));
         assert!(!ours(&cluster, &["server", "status", "-o", "xml"]).status.success());
+    });
+}
+
+/// Writes the Lease of a server that was renewed some seconds ago, by its own clock.
+async fn write_lease(cluster: &TestCluster, holder: &str, seconds_ago: i64) {
+    let renewed = Timestamp::now() - SignedDuration::from_secs(seconds_ago);
+    let renewed = renewed.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
+    let mut lease = json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "velero-server"},
+        "spec": {"renewTime": renewed, "leaseDurationSeconds": 6},
+    });
+    if !holder.is_empty() {
+        lease["spec"]["holderIdentity"] = json!(holder);
+    }
+    let api: Api<Lease> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    api.patch("velero-server", &PatchParams::apply("test").force(), &Patch::Apply(lease)).await.unwrap();
+}
+
+#[test]
+fn a_server_is_alive_while_its_lease_is_renewed_and_never_ready_when_it_is_gone() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster);
+        let request = ServerStatusRequest::new(&cluster.namespace, SERVER_STATUS_NAME, Default::default());
+        requests(&cluster).create(&PostParams::default(), &request).await.unwrap();
+        let status = json!({"status": {"phase": "Processed", "serverVersion": "v9.9.9", "serverStatus": "Ready"}});
+        requests(&cluster).patch(SERVER_STATUS_NAME, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+        // Who holds the Lease, how long ago it was renewed, and whether the server is there.
+        for (holder, seconds_ago, is_there) in
+            [("velero-1", 1, true), ("velero-1", 60, false), ("velero-1", -3600, false), ("", 1, false)]
+        {
+            for command in [&["server", "status"][..], &["version"]] {
+                write_lease(&cluster, holder, seconds_ago).await;
+                let output = ours(&cluster, command);
+                let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+                assert_eq!(output.status.code(), Some(i32::from(!is_there)), "{holder:?} {seconds_ago}: {output:?}");
+                let shown = if is_there { "\tStatus: Ready\n" } else { "\tStatus: Gone\n" };
+                assert!(text.contains(shown) && text.contains("\tLast heard of: "), "{holder:?} {seconds_ago}: {text}");
+                assert_eq!(said.contains("no server works in namespace"), !is_there, "{said}");
+            }
+        }
+        let gone = ours(&cluster, &["server", "status", "-o", "json"]);
+        let json: Value = serde_json::from_slice(&gone.stdout).unwrap();
+        assert_eq!((&json["server"]["status"], &json["server"]["alive"]), (&json!("Gone"), &json!(false)), "{json:#}");
+        assert!(!gone.status.success());
+    });
+}
+
+#[test]
+fn a_server_whose_clock_is_wrong_is_alive_as_long_as_it_renews() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster);
+        let request = ServerStatusRequest::new(&cluster.namespace, SERVER_STATUS_NAME, Default::default());
+        requests(&cluster).create(&PostParams::default(), &request).await.unwrap();
+        let status = json!({"status": {"phase": "Processed", "serverVersion": "v9.9.9", "serverStatus": "Ready"}});
+        requests(&cluster).patch(SERVER_STATUS_NAME, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+        write_lease(&cluster, "velero-1", 3600).await;
+        let asked = cluster.clone();
+        let mut asking = tokio::task::spawn_blocking(move || ours(&asked, &["version"]));
+        let output = loop {
+            tokio::select! {
+                output = &mut asking => break output.unwrap(),
+                () = tokio::time::sleep(std::time::Duration::from_millis(300)) => {}
+            }
+            write_lease(&cluster, "velero-1", 3600).await;
+        };
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("\tStatus: Ready\n"), "{output:?}");
     });
 }

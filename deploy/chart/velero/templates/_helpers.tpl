@@ -72,6 +72,7 @@ component: velero
     "garbage-collection-frequency" .garbageCollectionFrequency
     "item-block-worker-count" .itemBlockWorkerCount
     "concurrent-backups" .concurrentBackups
+    "lease-duration" .leaseDuration
     "log-format" .logFormat
     "log-level" .logLevel
     "metrics-address" .metricsAddress

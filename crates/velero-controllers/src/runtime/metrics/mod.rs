@@ -31,6 +31,7 @@ pub(crate) struct Metrics {
     registry: Registry,
     counters: Vec<CounterVec>,
     csi_counters: Vec<CounterVec>,
+    leader: Gauge,
     backup_total: Gauge,
     restore_total: Gauge,
     tarball_size: GaugeVec,
@@ -59,6 +60,7 @@ impl Metrics {
             maintenance: Maintenance::new(&builder)?,
             counters: counters.collect::<prometheus::Result<_>>()?,
             csi_counters: csi_counters.collect::<prometheus::Result<_>>()?,
+            leader: builder.gauge("leader", "1 when this server leads, 0 when it waits")?,
             backup_total: builder.gauge("backup_total", "Backups that exist now")?,
             restore_total: builder.gauge("restore_total", "Restores that exist now")?,
             tarball_size: builder.gauges("backup_tarball_size_bytes", "Size of the last backup in bytes", SCHEDULE)?,
@@ -224,6 +226,10 @@ impl Metrics {
 
     pub(crate) fn tarball_size(&self, schedule: &str, bytes: u64) {
         self.tarball_size.with_label_values(&[schedule]).set(bytes as f64);
+    }
+
+    pub(crate) fn leads(&self) {
+        self.leader.set(1.0);
     }
 
     pub(crate) fn backups_exist(&self, count: usize) {

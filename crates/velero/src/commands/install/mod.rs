@@ -39,6 +39,7 @@ pub(super) async fn install(arguments: &InstallArguments, settings: &Settings, p
     let mut installation =
         Installation { namespace: &settings.namespace, arguments, files, existing: install::Existing::default() };
     if arguments.run.dry_run {
+        check_existing(&installation)?;
         return print(printer, &resources(&installation), format);
     }
     let session = Session::connect(settings, printer).await?;
@@ -51,11 +52,17 @@ pub(super) async fn install(arguments: &InstallArguments, settings: &Settings, p
         preflight::check_config_maps(&session, arguments).await?;
     }
     installation.existing = found.existing;
+    check_existing(&installation)?;
     let resources = resources(&installation);
     preflight::try_out(&session, &resources, &found).await?;
     print(printer, &resources, format)?;
     send::send_all(&session, &resources, &found).await?;
     if arguments.run.crds_only { Ok(()) } else { finish(&session, arguments).await }
+}
+
+/// Refuses what cannot be installed beside what is there.
+fn check_existing(installation: &Installation<'_>) -> Result<()> {
+    if installation.arguments.run.crds_only { Ok(()) } else { install::check_existing(installation) }
 }
 
 /// What is to be installed.

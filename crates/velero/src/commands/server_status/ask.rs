@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use tokio::time::{Instant, sleep};
 use velero_api::v1::{ServerStatusRequest, ServerStatusRequestPhase};
 
+use super::{fail_if_gone, last_heard_of};
 use crate::session::Session;
 
 /// How often the answer is looked for.
@@ -26,6 +27,8 @@ pub(crate) async fn ask_server(session: &Session, timeout: Duration) -> Result<S
             return Ok(status);
         }
         if Instant::now() + POLL > deadline {
+            let heard = last_heard_of(session, timeout).await.ok().flatten();
+            fail_if_gone(session, heard.as_ref())?;
             bail!("the server did not answer within {timeout:?}: is it running in namespace {}?", session.namespace());
         }
         sleep(POLL).await;

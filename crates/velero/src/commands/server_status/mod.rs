@@ -1,5 +1,6 @@
 //! `velero server status`, and what other commands ask about the server.
 
+mod alive;
 mod ask;
 mod deployment;
 mod details;
@@ -7,28 +8,39 @@ mod kept;
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use tokio::time::timeout;
 
 use crate::arguments::ServerStatusArguments;
-use crate::output::{Format, ServerReport};
+use crate::output::{Format, Heard, ServerReport};
 use crate::session::Session;
+pub(super) use alive::last_heard_of;
 pub(super) use ask::ask_server;
 pub(super) use deployment::{SERVER_CONTAINER, server_deployment};
 pub(super) use kept::kept_status;
 
-/// Shows the version of the server and whether it is ready; fails when nobody can say.
+/// Shows the version of the server and whether it is ready; fails when nobody can say, and when the server is gone.
 pub(super) async fn status(session: &Session, arguments: &ServerStatusArguments) -> Result<()> {
     let format = Format::parse(arguments.output.as_deref())?;
     let patience = arguments.status.timeout.to_std();
-    let kept = kept_status(session, patience).await?;
-    let mut report = ServerReport::of_server(&kept);
+    let (kept, heard) = tokio::join!(kept_status(session, patience), last_heard_of(session, patience));
+    let (kept, heard) = (kept?, heard?);
+    let mut report = ServerReport::of_server(&kept, heard.as_ref());
     if arguments.details {
         report.details = Some(details::collect(session, &kept).await);
-    } else {
+    } else if heard.is_none() {
         warn_of_a_dead_server(session, patience).await;
     }
-    report.print(session.printer, format)
+    report.print(session.printer, format)?;
+    fail_if_gone(session, heard.as_ref())
+}
+
+/// Fails when the server is gone.
+pub(super) fn fail_if_gone(session: &Session, heard: Option<&Heard>) -> Result<()> {
+    let Some(heard) = heard.filter(|heard| !heard.is_alive) else { return Ok(()) };
+    let (namespace, ago) = (session.namespace(), heard.ago());
+    let how = if heard.leader.is_empty() { "it was stopped" } else { "it was last heard of" };
+    Err(anyhow!("no server works in namespace {namespace}: {how} {ago}; `kubectl get pods -n {namespace}` may say why"))
 }
 
 /// The status is what the server wrote last; it cannot take it back when it dies.
