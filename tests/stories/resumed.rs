@@ -8,7 +8,7 @@ use anyhow::ensure;
 use serde_json::json;
 use velero_testkit::faulty_proxy::{self, Action, Request, Rule};
 use velero_testkit::machine::wait_until;
-use velero_testkit::{BoxKind, Edition, TestBox, VeleroServer, harness, load, objects};
+use velero_testkit::{BoxKind, Edition, TestBox, TestCluster, VeleroServer, harness, load, objects};
 use velero_tests::volume_data::{self, PATIENCE, claimed, empty_dir};
 use velero_tests::{backups, restores};
 
@@ -49,6 +49,33 @@ async fn put_in_front(server: &VeleroServer, gate: &Gate) {
     server.wait_for_location("default").unwrap();
 }
 
+/// A pod with a volume that is a claim and one that goes with it.
+async fn make_shop(cluster: &TestCluster) {
+    let wanted = json!({"backup.velero.io/backup-volumes": "data,scratch"});
+    let volumes = json!([claimed("data", "data"), empty_dir("scratch")]);
+    let all = [
+        objects::namespace(SHOP),
+        objects::claim(SHOP, "data"),
+        objects::config_map(SHOP, "settings", "colour", "red"),
+        volume_data::pod(SHOP, "web", &wanted, &volumes),
+    ];
+    load::create_all(&cluster.client, all.into_iter()).await.unwrap();
+    volume_data::wait_for_pods(cluster.test_box.machine(), SHOP, &["web"]).unwrap();
+}
+
+/// Waits until nobody moves data for the restore that was cut off.
+fn wait_for_movers(server: &VeleroServer) {
+    wait_until("the movers to end", PATIENCE, || {
+        let movers = volume_data::movers(server, "podvolumerestores", "velero.io/restore-name", "cut")?;
+        let ended = movers.iter().all(|mover| {
+            ["Completed", "Failed", "Canceled"].contains(&mover["status"]["phase"].as_str().unwrap_or_default())
+        });
+        ensure!(!movers.is_empty() && ended, "{movers:?}");
+        Ok(())
+    })
+    .unwrap();
+}
+
 #[test]
 fn a_restore_that_was_killed_while_data_came_back_is_resumed_to_its_end() {
     TestBox::down(BOX).unwrap();
@@ -56,16 +83,7 @@ fn a_restore_that_was_killed_while_data_came_back_is_resumed_to_its_end() {
         let prefix = harness::unique_name("resumed");
         let server = volume_data::server(&cluster.test_box, Edition::Ours, &prefix).unwrap();
         let machine = server.machine().clone();
-        let wanted = json!({"backup.velero.io/backup-volumes": "data,scratch"});
-        let volumes = json!([claimed("data", "data"), empty_dir("scratch")]);
-        let all = [
-            objects::namespace(SHOP),
-            objects::claim(SHOP, "data"),
-            objects::config_map(SHOP, "settings", "colour", "red"),
-            volume_data::pod(SHOP, "web", &wanted, &volumes),
-        ];
-        load::create_all(&cluster.client, all.into_iter()).await.unwrap();
-        volume_data::wait_for_pods(&machine, SHOP, &["web"]).unwrap();
+        make_shop(&cluster).await;
         let gate = Gate::default();
         put_in_front(&server, &gate).await;
         backups::create(&server, "good", &json!({"includedNamespaces": [SHOP]})).unwrap();
@@ -83,15 +101,7 @@ fn a_restore_that_was_killed_while_data_came_back_is_resumed_to_its_end() {
         server.start().unwrap();
         let cut = restores::ended(&server, "cut", PATIENCE).unwrap();
         assert_eq!(cut["status"]["phase"], "Failed", "{}", cut["status"]);
-        wait_until("the movers to end", PATIENCE, || {
-            let movers = volume_data::movers(&server, "podvolumerestores", "velero.io/restore-name", "cut")?;
-            let ended = movers.iter().all(|mover| {
-                ["Completed", "Failed", "Canceled"].contains(&mover["status"]["phase"].as_str().unwrap_or_default())
-            });
-            ensure!(!movers.is_empty() && ended, "{movers:?}");
-            Ok(())
-        })
-        .unwrap();
+        wait_for_movers(&server);
         let pod = machine.read(&format!("/api/v1/namespaces/{COPY}/pods/web")).unwrap();
         assert_eq!(pod["status"]["phase"], "Pending", "it waits for its data");
 

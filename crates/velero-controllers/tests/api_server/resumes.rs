@@ -1,6 +1,7 @@
 //! Restores that go on with others that were interrupted: all is there in the end, once, and what was asked for is done.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::Method;
@@ -217,33 +218,36 @@ fn a_pod_that_waits_for_data_gets_what_is_missing_and_is_made_again_only_if_nobo
         assert_eq!((owners[1].uid.as_str(), owners[1].controller), (uid(&failed), None));
         server.stop().await;
 
-        // With the first restore gone, nobody can give the pod that word: it is made again, though the answer to its removal
-        // is lost.
-        let removals = AtomicUsize::new(0);
-        let rule = move |path: &str, _: &str| match path.contains("/pods/web")
-            && removals.fetch_add(1, Ordering::SeqCst) == 0
-        {
-            true => Fate::Swallowed,
-            false => Fate::Answered,
-        };
-        let kubeconfig = Some(open_for(&cluster, folder.path(), Method::DELETE, rule).await);
-        let server = Server::start_with(cluster.clone(), Settings { kubeconfig, ..settings(&cluster) }).await;
-        server.api::<Restore>().delete("r", &DeleteParams::default()).await.unwrap();
-        server.until_gone::<Restore>("r").await;
-        let agents = play(&cluster, |_| Ending::Completed);
-        let last = resume(&server, "r-resume-2").await;
-        assert_restore_phase(&last, &RestorePhase::Completed);
-        assert_eq!((last.status.errors, last.status.warnings), (0, 0));
+        let server = made_again_without_the_first(&cluster, folder.path()).await;
         let after = pods.get("web").await.unwrap();
         assert_ne!(after.metadata.uid, before.metadata.uid);
         assert_eq!(fillings(&server, "r-resume-3").await.len(), 2);
-        assert_eq!(last.metadata.finalizers.unwrap(), [RESTORE_EXTERNAL_RESOURCES]);
-        drop(agents);
         remove_namespace(&cluster, &copy).await;
         shop.remove().await;
         nodes.remove().await;
         server.stop().await;
     });
+}
+
+/// With the first restore gone, nobody can give the pod its word: it is made again, though the answer to its removal is lost.
+async fn made_again_without_the_first(cluster: &TestCluster, folder: &Path) -> Server {
+    let removals = AtomicUsize::new(0);
+    let rule =
+        move |path: &str, _: &str| match path.contains("/pods/web") && removals.fetch_add(1, Ordering::SeqCst) == 0 {
+            true => Fate::Swallowed,
+            false => Fate::Answered,
+        };
+    let kubeconfig = Some(open_for(cluster, folder, &[Method::DELETE], rule).await);
+    let server = Server::start_with(cluster.clone(), Settings { kubeconfig, ..settings(cluster) }).await;
+    server.api::<Restore>().delete("r", &DeleteParams::default()).await.unwrap();
+    server.until_gone::<Restore>("r").await;
+    let agents = play(cluster, |_| Ending::Completed);
+    let last = resume(&server, "r-resume-2").await;
+    assert_restore_phase(&last, &RestorePhase::Completed);
+    assert_eq!((last.status.errors, last.status.warnings), (0, 0));
+    assert_eq!(last.metadata.finalizers.unwrap(), [RESTORE_EXTERNAL_RESOURCES]);
+    drop(agents);
+    server
 }
 
 #[test]
