@@ -8,6 +8,7 @@ use velero_rules::node_agent_config::NodeAgentConfig;
 
 use crate::node_agent::metrics::NodeMetrics;
 use crate::node_agent::pod::inherited::{Inherited, InheritedPod};
+use crate::node_agent::preparing::Preparing;
 use crate::node_agent::settings::Settings;
 use crate::node_agent::slots::Slots;
 use crate::runtime::error::Result;
@@ -22,6 +23,7 @@ pub(crate) struct Agent {
     pub(crate) cache_limit: i64,
     pub(crate) objects: Objects,
     pub(crate) slots: Slots,
+    pub(crate) preparing: Preparing,
     pub(crate) metrics: NodeMetrics,
     pub(crate) inherited_pod: InheritedPod,
     pub(crate) awaited_pods: AwaitedPods,

@@ -1,11 +1,12 @@
 //! Carrying out a step of a transfer: writing its phase, and what belongs to that.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use velero_api::metadata::{annotation, name, uid};
 use velero_api::{DataMovePhase, labels};
 use velero_rules::data_move::{Step, can_become};
 
+use crate::node_agent::preparing::Room;
 use crate::node_agent::reconcile::{MOVER_RESULT, Outcome, TransferReconciler};
 use crate::node_agent::transfer::{Made, Owner, Transfer};
 use crate::node_agent::{follow, resources};
@@ -40,10 +41,10 @@ impl<K: Transfer> TransferReconciler<K> {
 
     async fn accept(&self, object: K) -> Result<Outcome<K>> {
         let _one_at_a_time = self.agent.accepting.lock().await;
-        let most = self.agent.config.load_concurrency.prepare_queue_length;
-        if most > 0 && resources::count_prepared(&self.agent.objects).await? >= most {
+        if !self.has_room().await? {
             return Ok(Outcome::Rest(Next::After(QUEUE_PERIOD)));
         }
+        self.agent.preparing.add(uid(&object));
         let node = self.agent.node();
         tracing::info!(kind = K::KIND, name = name(&object), subject = object.subject(), "Accepted");
         self.move_to(object, DataMovePhase::Accepted, |object| {
@@ -53,6 +54,19 @@ impl<K: Transfer> TransferReconciler<K> {
             labels.insert(labels::EXPOSE_ON_GOING.to_owned(), "true".to_owned());
         })
         .await
+    }
+
+    /// Whether one more may be prepared: by the rule for the whole cluster, or where there is none by that for this agent.
+    async fn has_room(&self) -> Result<bool> {
+        let agent = &self.agent;
+        let most = agent.config.load_concurrency.prepare_queue_length;
+        if most > 0 {
+            return Ok(resources::prepared(&agent.objects).await?.len() < most);
+        }
+        if agent.preparing.room(Instant::now()) == Room::Look {
+            agent.preparing.keep(&resources::prepared(&agent.objects).await?);
+        }
+        Ok(agent.preparing.room(Instant::now()) == Room::Free)
     }
 
     async fn expose(&self, object: K) -> Result<Outcome<K>> {
@@ -81,7 +95,10 @@ impl<K: Transfer> TransferReconciler<K> {
         });
         let started = started.await;
         match &started {
-            Ok(Outcome::Changed(object)) => object.count_begin(&self.agent),
+            Ok(Outcome::Changed(object)) => {
+                self.agent.preparing.remove(&uid);
+                object.count_begin(&self.agent);
+            }
             Ok(Outcome::Rest(_)) => {}
             // It is looked at again, and takes a slot then.
             Err(_) => self.agent.slots.give_back(&uid),
@@ -181,12 +198,14 @@ impl<K: Transfer> TransferReconciler<K> {
             _ => tracing::error!(kind = K::KIND, name = name(&written), %phase, error = message, "It has ended"),
         }
         self.agent.slots.give_back(uid(&written));
+        self.agent.preparing.remove(uid(&written));
         written.count_end(&self.agent);
         Ok(Outcome::Changed(Box::new(written)))
     }
 
     async fn clean_up(&self, object: K) -> Result<Outcome<K>> {
         self.agent.slots.give_back(uid(&object));
+        self.agent.preparing.remove(uid(&object));
         if let Made::NotYet(time) = object.clean_up(&self.agent).await? {
             return Ok(Outcome::Rest(Next::After(time)));
         }

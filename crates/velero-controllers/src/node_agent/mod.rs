@@ -9,7 +9,7 @@
 //! pod/ ── the pod that moves the data
 //! transfer ── what the kinds have in common
 //! follow, triggers ── what movers report, and what wakes the reconcilers
-//! agent, slots, notes, metrics, settings, resources ── what all of them share
+//! agent, slots, preparing, notes, metrics, settings, resources ── what all of them share
 //! ```
 //!
 //! What to do with an object is decided in `velero_rules::data_move`; nothing that matters is kept in memory, so a
@@ -24,6 +24,7 @@ mod kinds;
 mod metrics;
 mod notes;
 mod pod;
+mod preparing;
 mod reconcile;
 mod resources;
 mod settings;

@@ -1,5 +1,6 @@
 //! Objects of Kubernetes that the agent reads, makes and removes.
 
+use std::collections::HashSet;
 use std::fmt::Debug;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -71,27 +72,27 @@ pub(crate) fn is_owned_by(metadata: &ObjectMeta, owner: &str) -> bool {
     metadata.owner_references.iter().flatten().any(|reference| reference.uid == owner)
 }
 
-/// How many transfers of the whole cluster are being prepared.
-pub(crate) async fn count_prepared(objects: &Objects) -> Result<usize> {
-    let counts = tokio::try_join!(
-        count::<PodVolumeBackup>(objects),
-        count::<PodVolumeRestore>(objects),
-        count::<DataUpload>(objects),
-        count::<DataDownload>(objects),
+/// The UIDs of all transfers of the whole cluster that are being prepared.
+pub(crate) async fn prepared(objects: &Objects) -> Result<HashSet<String>> {
+    let found = tokio::try_join!(
+        prepared_of::<PodVolumeBackup>(objects),
+        prepared_of::<PodVolumeRestore>(objects),
+        prepared_of::<DataUpload>(objects),
+        prepared_of::<DataDownload>(objects),
     )?;
-    Ok(counts.0 + counts.1 + counts.2 + counts.3)
+    Ok([found.0, found.1, found.2, found.3].into_iter().flatten().collect())
 }
 
-async fn count<K: VeleroResource>(objects: &Objects) -> Result<usize> {
+async fn prepared_of<K: VeleroResource>(objects: &Objects) -> Result<Vec<String>> {
     let mut parameters = ListParams::default().labels(&format!("{EXPOSE_ON_GOING}=true")).limit(500);
-    let mut count = 0;
+    let mut uids = Vec::new();
     loop {
         let page = objects.api::<K>().list_metadata(&parameters).await;
         let page = page.map_err(|error| ClusterError::from_kube(format!("list {}", K::PLURAL), error))?;
-        count += page.items.len();
+        uids.extend(page.items.into_iter().filter_map(|object| object.metadata.uid));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => parameters.continue_token = Some(token),
-            None => return Ok(count),
+            None => return Ok(uids),
         }
     }
 }

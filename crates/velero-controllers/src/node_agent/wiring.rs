@@ -12,6 +12,7 @@ use velero_cluster::{Cluster, ConnectOptions};
 
 use crate::node_agent::agent::{Agent, SharedAgent};
 use crate::node_agent::metrics::NodeMetrics;
+use crate::node_agent::preparing::Preparing;
 use crate::node_agent::reconcile::TransferReconciler;
 use crate::node_agent::settings::Settings;
 use crate::node_agent::slots::Slots;
@@ -87,6 +88,7 @@ async fn agent(settings: Settings, cluster: Cluster, stop: CancellationToken) ->
         config,
         objects,
         slots: Slots::new(concurrency),
+        preparing: Preparing::ahead_of(concurrency),
         metrics: NodeMetrics::new(&settings.node_name)?,
         inherited_pod: Default::default(),
         awaited_pods: Default::default(),
