@@ -44,16 +44,20 @@ impl<K: Transfer> TransferReconciler<K> {
         if !self.has_room().await? {
             return Ok(Outcome::Rest(Next::After(QUEUE_PERIOD)));
         }
-        self.agent.preparing.add(uid(&object));
         let node = self.agent.node();
         tracing::info!(kind = K::KIND, name = name(&object), subject = object.subject(), "Accepted");
-        self.move_to(object, DataMovePhase::Accepted, |object| {
+        let accepted = self.move_to(object, DataMovePhase::Accepted, |object| {
             *object.fields().accepted = Some(now_time());
             object.accepted_by(node);
             let labels = object.meta_mut().labels.get_or_insert_default();
             labels.insert(labels::EXPOSE_ON_GOING.to_owned(), "true".to_owned());
-        })
-        .await
+        });
+        let accepted = accepted.await?;
+        // One that another agent was quicker to take is not prepared by this one.
+        if let Outcome::Changed(object) = &accepted {
+            self.agent.preparing.add(uid(&**object));
+        }
+        Ok(accepted)
     }
 
     /// Whether one more may be prepared: by the rule for the whole cluster, or where there is none by that for this agent.

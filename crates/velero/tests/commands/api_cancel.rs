@@ -1,41 +1,14 @@
 //! `velero backup cancel` and `velero restore cancel` without a server: what they write, and what they refuse.
 
-use std::process::{Command, Output};
-
 use kube::Api;
 use kube::api::PostParams;
 use velero_api::annotations::CANCEL_REQUESTED;
 use velero_api::metadata::annotation;
 use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase};
-use velero_testkit::{TestCluster, cluster_test};
+use velero_testkit::cluster_test;
 
 use crate::api_tables::install_definitions;
-
-fn velero(cluster: &TestCluster, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_velero"))
-        .args(["--namespace", &cluster.namespace, "--kubeconfig"])
-        .arg(cluster.test_box.kubeconfig())
-        .args(arguments)
-        .env("HOME", "/nonexistent")
-        .output()
-        .unwrap()
-}
-
-/// The output of a command that must succeed.
-#[track_caller]
-fn said(cluster: &TestCluster, arguments: &[&str]) -> String {
-    let output = velero(cluster, arguments);
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// What a command says that must fail.
-#[track_caller]
-fn refused(cluster: &TestCluster, arguments: &[&str]) -> String {
-    let output = velero(cluster, arguments);
-    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {output:?}");
-    String::from_utf8(output.stderr).unwrap()
-}
+use crate::support::{refused, said};
 
 #[test]
 fn what_has_not_ended_is_asked_to_and_nothing_else_is_changed() {

@@ -1,18 +1,10 @@
 //! This command line drives the original's server: a backup is made, awaited, described, read and fetched.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
-use velero_testkit::{Edition, ServerOptions, TestCluster, VeleroServer, cluster_test};
+use velero_testkit::{Edition, ServerOptions, VeleroServer, cluster_test};
 
-fn velero(cluster: &TestCluster, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_velero"))
-        .args(["--namespace", &cluster.namespace, "--kubeconfig"])
-        .arg(cluster.test_box.kubeconfig())
-        .args(arguments)
-        .env("HOME", "/nonexistent")
-        .output()
-        .expect("the program must start")
-}
+use crate::support::velero;
 
 fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()

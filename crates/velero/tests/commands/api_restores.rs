@@ -1,6 +1,5 @@
 //! The commands on restores against our own server: shown first, made, described, read and deleted.
 
-use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,26 +11,10 @@ use velero_api::v1::{DownloadRequest, Restore};
 use velero_testkit::harness::unique_name;
 use velero_testkit::{Edition, ServerOptions, TestCluster, VeleroServer, cluster_test};
 
+use crate::support::{said, velero};
+
 /// A box runs one server of ours at a time.
 static THE_SERVER: Mutex<()> = Mutex::new(());
-
-fn velero(cluster: &TestCluster, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_velero"))
-        .args(["--namespace", &cluster.namespace, "--kubeconfig"])
-        .arg(cluster.test_box.kubeconfig())
-        .args(arguments)
-        .env("HOME", "/nonexistent")
-        .output()
-        .unwrap()
-}
-
-/// The output of a command that must succeed.
-#[track_caller]
-fn said(cluster: &TestCluster, arguments: &[&str]) -> String {
-    let output = velero(cluster, arguments);
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
 
 #[track_caller]
 fn assert_has(text: &str, pieces: &[&str]) {

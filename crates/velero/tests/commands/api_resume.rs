@@ -1,7 +1,5 @@
 //! `velero restore create --resume` without a server: what it makes, and what it refuses.
 
-use std::process::{Command, Output};
-
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PostParams};
@@ -13,24 +11,7 @@ use velero_testkit::harness::unique_name;
 use velero_testkit::{TestCluster, cluster_test};
 
 use crate::api_tables::install_definitions;
-
-fn velero(cluster: &TestCluster, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_velero"))
-        .args(["--namespace", &cluster.namespace, "--kubeconfig"])
-        .arg(cluster.test_box.kubeconfig())
-        .args(arguments)
-        .env("HOME", "/nonexistent")
-        .output()
-        .unwrap()
-}
-
-/// What a command says that must fail.
-#[track_caller]
-fn refused(cluster: &TestCluster, arguments: &[&str]) -> String {
-    let output = velero(cluster, arguments);
-    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {output:?}");
-    String::from_utf8(output.stderr).unwrap()
-}
+use crate::support::{refused, velero};
 
 fn restores(cluster: &TestCluster) -> Api<Restore> {
     Api::namespaced(cluster.client.clone(), &cluster.namespace)

@@ -91,14 +91,19 @@ fn what_is_missing_is_named_with_its_remedy() {
     });
 }
 
+/// Leaves what a server says of itself.
+async fn tell_status(cluster: &TestCluster, word: &str) {
+    install_definitions(cluster);
+    let request = ServerStatusRequest::new(&cluster.namespace, SERVER_STATUS_NAME, Default::default());
+    requests(cluster).create(&PostParams::default(), &request).await.unwrap();
+    let status = json!({"status": {"phase": "Processed", "serverVersion": "v9.9.9", "serverStatus": word}});
+    requests(cluster).patch(SERVER_STATUS_NAME, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+}
+
 #[test]
 fn a_status_is_shown_as_text_json_and_yaml() {
     cluster_test(|cluster| async move {
-        install_definitions(&cluster);
-        let request = ServerStatusRequest::new(&cluster.namespace, SERVER_STATUS_NAME, Default::default());
-        requests(&cluster).create(&PostParams::default(), &request).await.unwrap();
-        let status = json!({"status": {"phase": "Processed", "serverVersion": "v9.9.9", "serverStatus": "Waiting"}});
-        requests(&cluster).patch(SERVER_STATUS_NAME, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+        tell_status(&cluster, "Waiting").await;
         let text = |arguments: &[&str]| {
             let output = ours(&cluster, arguments);
             assert!(output.status.success(), "{output:?}");
@@ -138,11 +143,7 @@ async fn write_lease(cluster: &TestCluster, holder: &str, seconds_ago: i64) {
 #[test]
 fn a_server_is_alive_while_its_lease_is_renewed_and_never_ready_when_it_is_gone() {
     cluster_test(|cluster| async move {
-        install_definitions(&cluster);
-        let request = ServerStatusRequest::new(&cluster.namespace, SERVER_STATUS_NAME, Default::default());
-        requests(&cluster).create(&PostParams::default(), &request).await.unwrap();
-        let status = json!({"status": {"phase": "Processed", "serverVersion": "v9.9.9", "serverStatus": "Ready"}});
-        requests(&cluster).patch(SERVER_STATUS_NAME, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+        tell_status(&cluster, "Ready").await;
         // Who holds the Lease, how long ago it was renewed, and whether the server is there.
         for (holder, seconds_ago, is_there) in
             [("velero-1", 1, true), ("velero-1", 60, false), ("velero-1", -3600, false), ("", 1, false)]
@@ -167,11 +168,7 @@ fn a_server_is_alive_while_its_lease_is_renewed_and_never_ready_when_it_is_gone(
 #[test]
 fn a_server_whose_clock_is_wrong_is_alive_as_long_as_it_renews() {
     cluster_test(|cluster| async move {
-        install_definitions(&cluster);
-        let request = ServerStatusRequest::new(&cluster.namespace, SERVER_STATUS_NAME, Default::default());
-        requests(&cluster).create(&PostParams::default(), &request).await.unwrap();
-        let status = json!({"status": {"phase": "Processed", "serverVersion": "v9.9.9", "serverStatus": "Ready"}});
-        requests(&cluster).patch(SERVER_STATUS_NAME, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+        tell_status(&cluster, "Ready").await;
         write_lease(&cluster, "velero-1", 3600).await;
         let asked = cluster.clone();
         let mut asking = tokio::task::spawn_blocking(move || ours(&asked, &["version"]));

@@ -13,6 +13,7 @@ mod api_tables;
 mod api_waiting;
 mod closed_output;
 mod repo_command;
+mod support;
 
 #[path = "../../../velero-repo/tests/sample/mod.rs"]
 mod sample;
