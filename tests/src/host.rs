@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use velero_testkit::machine::{Machine, loop_devices};
+use velero_testkit::machine::{Machine, cgroup_of, loop_devices};
 
 /// The kinds of namespaces a box has of its own.
 const NAMESPACES: [&str; 3] = ["net", "mnt", "pid"];
@@ -62,7 +62,7 @@ impl Traces {
             let lives_in_ours =
                 namespaces_of(&process.to_string()).any(|namespace| self.namespaces.contains(&namespace));
             let command = command_line(process);
-            let names_ours = self.names.iter().any(|name| command.contains(&format!("velero-boxes/{name}/")));
+            let names_ours = self.names.iter().any(|name| command.contains(&state_below(name)));
             if is_ours || lives_in_ours || names_ours {
                 left.push(format!("process {process}: {command}"));
             }
@@ -73,22 +73,26 @@ impl Traces {
 
 /// The state folder and the control groups of a box.
 fn folders_left(name: &str) -> Vec<String> {
-    let state = Path::new("/var/tmp/velero-boxes").join(name);
+    let state = Machine::state_root().join(name);
     let groups = names_in("/sys/fs/cgroup").into_iter().map(|root| Path::new("/sys/fs/cgroup").join(root));
-    let groups =
-        groups.chain([Path::new("/sys/fs/cgroup").to_owned()]).map(|root| root.join(format!("velero-box-{name}")));
+    let groups = groups.chain([Path::new("/sys/fs/cgroup").to_owned()]).map(|root| root.join(cgroup_of(name)));
     groups.chain([state]).filter(|path| path.exists()).map(|path| path.display().to_string()).collect()
+}
+
+/// How paths below the state folder of a box begin.
+fn state_below(name: &str) -> String {
+    format!("{}/", Machine::state_root().join(name).display())
 }
 
 fn mounts_left(name: &str) -> Vec<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let ours = |line: &&str| line.contains(&format!("velero-boxes/{name}/"));
+    let ours = |line: &&str| line.contains(&state_below(name));
     mounts.lines().filter(ours).map(|line| format!("mount {line}")).collect()
 }
 
 /// What lies on top of a device keeps it attached: it is enough to look for those of the box's files.
 fn loop_devices_left(name: &str) -> Result<Vec<String>> {
-    let devices = loop_devices::of_folder(&Path::new("/var/tmp/velero-boxes").join(name))?;
+    let devices = loop_devices::of_folder(&Machine::state_root().join(name))?;
     Ok(devices.iter().map(|device| format!("loop device {}", device.display())).collect())
 }
 

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::install;
-use crate::machine::{Machine, links};
+use crate::machine::{self, Machine, links};
 use crate::parts::{
     self, ACCESS_KEY, BUCKET, Certificates, Containerd, CoreDns, CsiDriver, Door, Etcd, Images, KubeApiserver,
     KubeControllerManager, KubeProxy, KubeScheduler, Kubelet, OpenShiftStandin, Part, SECRET_KEY, STORE_ADDRESS,
@@ -201,6 +201,11 @@ impl TestBox {
         Machine::find(STORE).context("the store is not up")?.make_bucket(bucket)
     }
 
+    /// Removes a bucket of the store with everything in it: what a measurement leaves there is missing for others.
+    pub fn remove_bucket(bucket: &str) -> Result<()> {
+        Machine::find(STORE).context("the store is not up")?.remove_bucket(bucket)
+    }
+
     /// Starts a part in the machine of the store, behind a door of its own on loopback; one that works is left as it is.
     /// It ends with the store.
     pub fn start_in_store(part: &dyn StorePart) -> Result<()> {
@@ -285,7 +290,7 @@ fn check_name(name: &str) -> Result<()> {
 fn lock() -> Result<File> {
     let root = crate::cache::root()?;
     fs::create_dir_all(&root)?;
-    let lock = File::create(root.join("boxes.lock"))?;
+    let lock = File::create(root.join(format!("boxes{}.lock", machine::set_suffix())))?;
     lock.lock().context("cannot lock the boxes")?;
     Ok(lock)
 }

@@ -94,6 +94,7 @@ impl Place {
             Self::Folder => Ok(()),
             Self::Bucket(delay) => {
                 delay.end()?;
+                TestBox::remove_bucket(BUCKET)?;
                 TestBox::down(BOX)
             }
         }

@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use velero_testkit::TestBox;
-use velero_testkit::machine::wait_until;
+use velero_testkit::machine::{Machine, wait_until};
 use velero_tests::host::Traces;
 
 #[test]
@@ -19,7 +19,7 @@ fn killing_the_command_that_brings_a_box_up_leaves_only_what_down_removes() {
         .spawn()
         .unwrap();
     wait_until("the box to be half up", Duration::from_secs(60), || {
-        anyhow::ensure!(fs::exists("/var/tmp/velero-boxes/killed/etcd.process")?, "no etcd yet");
+        anyhow::ensure!(fs::exists(Machine::state_root().join("killed/etcd.process"))?, "no etcd yet");
         Ok(())
     })
     .unwrap();

@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 
 pub use processes::wait_until;
 
-/// The folder that holds the state of every running machine.
-const STATE_ROOT: &str = "/var/tmp/velero-boxes";
+/// Names a set of machines that knows no other set: two work trees can test side by side, each in a network namespace of its own.
+const SET: &str = "VELERO_BOXES";
 
 /// What the first process of a machine does before it waits for the end: a `/run` and a `/var/log` of its own, mounts
 /// that containers can share, the loopback device, and forwarding between its links.
@@ -100,13 +100,13 @@ impl Machine {
 
     /// All machines that are alive on this host.
     pub fn all() -> Vec<Self> {
-        let entries = fs::read_dir(STATE_ROOT).into_iter().flatten().flatten();
+        let entries = fs::read_dir(Self::state_root()).into_iter().flatten().flatten();
         entries.filter_map(|entry| Self::find(&entry.file_name().to_string_lossy())).collect()
     }
 
     /// The names of all machines, dead ones that left their state behind included.
     pub fn names() -> Vec<String> {
-        let entries = fs::read_dir(STATE_ROOT).into_iter().flatten().flatten();
+        let entries = fs::read_dir(Self::state_root()).into_iter().flatten().flatten();
         entries
             .filter(|entry| entry.path().is_dir())
             .map(|entry| entry.file_name().to_string_lossy().into_owned())
@@ -129,7 +129,7 @@ impl Machine {
         if state.exists() {
             fs::remove_dir_all(&state).with_context(|| format!("cannot remove {}", state.display()))?;
         }
-        let _ = fs::remove_dir(STATE_ROOT);
+        let _ = fs::remove_dir(Self::state_root());
         Ok(())
     }
 
@@ -164,11 +164,22 @@ impl Machine {
         cgroup_of(&self.name)
     }
 
+    /// The folder that holds the state of every running machine.
+    pub fn state_root() -> PathBuf {
+        format!("/var/tmp/velero-boxes{}", set_suffix()).into()
+    }
+
     fn state_of(name: &str) -> PathBuf {
-        Path::new(STATE_ROOT).join(name)
+        Self::state_root().join(name)
     }
 }
 
-fn cgroup_of(name: &str) -> String {
-    format!("velero-box-{name}")
+/// The control group of the machine of that name.
+pub fn cgroup_of(name: &str) -> String {
+    format!("velero-box{}-{name}", set_suffix())
+}
+
+/// What names of this set end with; nothing for the usual one.
+pub(crate) fn set_suffix() -> String {
+    std::env::var(SET).map(|set| format!("-{set}")).unwrap_or_default()
 }

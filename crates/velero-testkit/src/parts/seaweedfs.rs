@@ -70,15 +70,24 @@ impl Part for SeaweedFs {
 impl Machine {
     /// Makes a bucket in the store that runs on this machine; one that exists is fine.
     pub fn make_bucket(&self, bucket: &str) -> Result<()> {
+        self.ask_for_bucket("PUT", bucket, &["200", "409"])
+    }
+
+    /// Removes a bucket with everything in it; one that does not exist is fine.
+    pub fn remove_bucket(&self, bucket: &str) -> Result<()> {
+        self.ask_for_bucket("DELETE", bucket, &["204", "404"])
+    }
+
+    fn ask_for_bucket(&self, method: &str, bucket: &str, expected: &[&str]) -> Result<()> {
         let url = format!("http://{STORE_ADDRESS}:{STORE_PORT}/{bucket}");
         let keys = format!("{ACCESS_KEY}:{SECRET_KEY}");
         let status = self.run(
             "curl",
             ["--silent", "--show-error", "--max-time", "5", "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", &keys]
                 .into_iter()
-                .chain(["--request", "PUT", "--output", "/dev/null", "--write-out", "%{http_code}", &url]),
+                .chain(["--request", method, "--output", "/dev/null", "--write-out", "%{http_code}", &url]),
         )?;
-        anyhow::ensure!(status == "200" || status == "409", "PUT {url} answers {status}");
+        anyhow::ensure!(expected.contains(&status.as_str()), "{method} {url} answers {status}");
         Ok(())
     }
 }
