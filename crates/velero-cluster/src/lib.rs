@@ -11,6 +11,7 @@
 //! | `item_ref`, [`types`] | one item by its type, namespace and name; types that every cluster serves |
 //! | `unanswered` | groups that cannot be asked, and what they served when they were last seen |
 //! | `list`, `page`, `item` | paged lists that keep the server's bytes |
+//! | `pages` | typed lists of any length, whole |
 //! | `objects`, `merge_patch` | one object: get, create, update, patch, apply, delete |
 //! | `creation` | objects that are made once, also when answers get lost |
 //! | `exec`, `proxy`, `wait` | commands in pods, HTTP through the API server, waiting for a condition |
@@ -30,6 +31,7 @@ mod list;
 mod merge_patch;
 mod objects;
 mod page;
+mod pages;
 mod proxy;
 mod rate_limit;
 mod request;
@@ -50,6 +52,7 @@ pub use item_ref::ItemRef;
 pub use merge_patch::{holds_merge_patch, merge_patch_diff};
 pub use objects::PatchableObject;
 pub use page::Page;
+pub use pages::{list_all, list_all_metadata};
 pub use proxy::ProxyTarget;
 pub use resource_type::ResourceType;
 pub use unanswered::{Loss, UnansweredGroup};

@@ -7,7 +7,7 @@ use anyhow::{Error, Result, anyhow};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use velero_api::resource::VeleroResource;
-use velero_cluster::{Cluster, ConnectOptions};
+use velero_cluster::{Cluster, ConnectOptions, list_all};
 
 use crate::printer::Printer;
 use crate::settings::Settings;
@@ -62,7 +62,7 @@ impl Session {
 
     /// All objects that match a label selector; an empty one matches all.
     pub(crate) async fn list<K: VeleroResource>(&self, selector: &str) -> Result<Listed<K>> {
-        let list = self.api::<K>().list(&ListParams::default().labels(selector)).await.map_err(api_error)?;
+        let list = list_all(&self.api::<K>(), &ListParams::default().labels(selector)).await.map_err(api_error)?;
         Ok(Listed { items: list.items, resource_version: list.metadata.resource_version })
     }
 

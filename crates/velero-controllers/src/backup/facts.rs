@@ -7,7 +7,7 @@ use kube::api::{Api, ListParams, PartialObjectMeta};
 use velero_api::labels;
 use velero_api::metadata::name;
 use velero_api::v1::{Backup, VolumeSnapshotLocation};
-use velero_cluster::Error as ClusterError;
+use velero_cluster::{Error as ClusterError, list_all};
 use velero_rules::validation::SnapshotLocation;
 
 use crate::backup::prepare::Facts;
@@ -43,7 +43,7 @@ pub(super) async fn gather(context: &Context, backup: &Backup) -> Result<Facts> 
 async fn namespaces_labelled_out(context: &Context) -> Result<Vec<String>> {
     let api: Api<PartialObjectMeta<Namespace>> = Api::all(context.objects.cluster().client().clone());
     let parameters = ListParams::default().labels(&format!("{}=true", labels::EXCLUDE_FROM_BACKUP));
-    let listed = api.list(&parameters).await;
+    let listed = list_all(&api, &parameters).await;
     let listed = listed.map_err(|error| ClusterError::from_kube("list namespaces", error))?;
     Ok(listed.items.into_iter().filter_map(|namespace| namespace.metadata.name).collect())
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams, PartialObjectMeta};
 use velero_api::metadata::name;
 use velero_api::v1::{Backup, BackupPhase};
-use velero_cluster::Error as ClusterError;
+use velero_cluster::{Error as ClusterError, list_all};
 use velero_rules::includes_excludes::NamespaceFilter;
 use velero_rules::queue::{QueueEntry, QueueState, next_position, plan};
 
@@ -128,7 +128,7 @@ fn entry(backup: &Backup, existing: &[String]) -> Option<QueueEntry> {
 
 async fn existing_namespaces(context: &Context) -> Result<Vec<String>> {
     let api: Api<PartialObjectMeta<Namespace>> = Api::all(context.objects.cluster().client().clone());
-    let listed = api.list(&ListParams::default()).await;
+    let listed = list_all(&api, &ListParams::default()).await;
     let listed = listed.map_err(|error| ClusterError::from_kube("list namespaces", error))?;
     Ok(listed.items.into_iter().filter_map(|namespace| namespace.metadata.name).collect())
 }

@@ -12,7 +12,7 @@ use velero_api::labels::EXPOSE_ON_GOING;
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{PodVolumeBackup, PodVolumeRestore};
 use velero_api::v2alpha1::{DataDownload, DataUpload};
-use velero_cluster::{Cluster, Error as ClusterError, ItemRef};
+use velero_cluster::{Cluster, Error as ClusterError, ItemRef, list_all_metadata};
 
 use crate::runtime::error::{Error, Result};
 use crate::runtime::objects::Objects;
@@ -84,17 +84,10 @@ pub(crate) async fn prepared(objects: &Objects) -> Result<HashSet<String>> {
 }
 
 async fn prepared_of<K: VeleroResource>(objects: &Objects) -> Result<Vec<String>> {
-    let mut parameters = ListParams::default().labels(&format!("{EXPOSE_ON_GOING}=true")).limit(500);
-    let mut uids = Vec::new();
-    loop {
-        let page = objects.api::<K>().list_metadata(&parameters).await;
-        let page = page.map_err(|error| ClusterError::from_kube(format!("list {}", K::PLURAL), error))?;
-        uids.extend(page.items.into_iter().filter_map(|object| object.metadata.uid));
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => parameters.continue_token = Some(token),
-            None => return Ok(uids),
-        }
-    }
+    let parameters = ListParams::default().labels(&format!("{EXPOSE_ON_GOING}=true"));
+    let found = list_all_metadata(&objects.api::<K>(), &parameters).await;
+    let found = found.map_err(|error| ClusterError::from_kube(format!("list {}", K::PLURAL), error))?;
+    Ok(found.items.into_iter().filter_map(|object| object.metadata.uid).collect())
 }
 
 /// Whether the same may succeed a little later.

@@ -10,7 +10,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
-use velero_cluster::Error as ClusterError;
+use velero_cluster::{Error as ClusterError, list_all};
 use velero_rules::node_agent_config::NodeAgentConfig;
 
 use crate::node_agent::resources;
@@ -111,16 +111,8 @@ fn host_pods(problem: String) -> Error {
 }
 
 async fn pods(api: &Api<Pod>, labels: &str, fields: &str) -> Result<Vec<Pod>> {
-    let mut parameters = ListParams::default().labels(labels).fields(fields).limit(250);
-    let mut found = Vec::new();
-    loop {
-        let page = api.list(&parameters).await.map_err(|error| ClusterError::from_kube("list pods", error))?;
-        found.extend(page.items);
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => parameters.continue_token = Some(token),
-            None => return Ok(found),
-        }
-    }
+    let found = list_all(api, &ListParams::default().labels(labels).fields(fields)).await;
+    Ok(found.map_err(|error| ClusterError::from_kube("list pods", error))?.items)
 }
 
 /// Reads the node; an error where there is none of that name.

@@ -10,7 +10,7 @@ use serde_json::json;
 use velero_api::labels;
 use velero_api::metadata::name;
 use velero_api::v1::BackupRepository;
-use velero_cluster::Error as ClusterError;
+use velero_cluster::{Error as ClusterError, list_all};
 use velero_rules::repository_maintenance::{JobState, MaintenanceJob};
 
 use crate::runtime::context::Context;
@@ -20,8 +20,6 @@ use crate::runtime::error::{Result, describe};
 pub(crate) const ERROR_MARK: &str = "Repo maintenance error: ";
 /// The Deployment of the server.
 const SERVER: &str = "velero";
-/// How many Jobs a page of a list has.
-const PAGE: u32 = 250;
 
 fn api<K>(context: &Context) -> Api<K>
 where
@@ -39,17 +37,9 @@ pub(super) async fn server_deployment(context: &Context) -> Result<Option<Deploy
 /// The Jobs of a repository.
 pub(super) async fn list(context: &Context, repository: &BackupRepository) -> Result<Vec<MaintenanceJob>> {
     let selector = format!("{}={}", labels::REPOSITORY_NAME, labels::valid_value(name(repository)));
-    let mut parameters = ListParams::default().labels(&selector).limit(PAGE);
-    let mut found = Vec::new();
-    loop {
-        let page = api::<Job>(context).list(&parameters).await;
-        let page = page.map_err(|error| ClusterError::from_kube("list maintenance jobs", error))?;
-        found.extend(page.items.iter().map(seen));
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => parameters.continue_token = Some(token),
-            None => return Ok(found),
-        }
-    }
+    let found = list_all(&api::<Job>(context), &ListParams::default().labels(&selector)).await;
+    let found = found.map_err(|error| ClusterError::from_kube("list maintenance jobs", error))?;
+    Ok(found.items.iter().map(seen).collect())
 }
 
 fn seen(job: &Job) -> MaintenanceJob {
@@ -90,7 +80,7 @@ pub(super) async fn let_go(context: &Context, job: &str) {
 
 /// Why a Job failed, as its pod said in the end.
 pub(super) async fn failure(context: &Context, job: &str) -> String {
-    let parameters = ListParams::default().labels(&format!("job-name={job}")).limit(PAGE);
+    let parameters = ListParams::default().labels(&format!("job-name={job}")).limit(1);
     let pods = match api::<Pod>(context).list(&parameters).await {
         Ok(pods) => pods.items,
         Err(error) => return not_known(&format!("its pod could not be asked: {error}")),

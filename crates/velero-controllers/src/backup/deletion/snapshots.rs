@@ -11,7 +11,7 @@ use velero_api::records::{BackupOperation, BackupVolumeInfo};
 use velero_api::v1::{Backup, BackupStorageLocation, PodVolumeBackup};
 use velero_api::v2alpha1::DataUpload;
 use velero_archive::{ArchiveReader, BackupFile, ItemPath, Limits};
-use velero_cluster::Error as ClusterError;
+use velero_cluster::{Error as ClusterError, list_all};
 use velero_repo::clock::system_clock;
 use velero_repo::upload::forget;
 use velero_repo::{Error as RepositoryError, Repository};
@@ -25,8 +25,6 @@ use crate::runtime::error::{Error, Result, describe};
 
 /// The type of the records of moved snapshots, as archives name it.
 const DATA_UPLOADS: &str = "datauploads.velero.io";
-/// How many ConfigMaps a page of a list has.
-const PAGE: u32 = 250;
 
 /// What a backup owns in repositories, from its files, its archive and the cluster.
 pub(super) async fn owned_snapshots(context: &Context, backup: &Backup, store: &BackupStore) -> Result<OwnedSnapshots> {
@@ -85,17 +83,8 @@ async fn archived_uploads(store: &BackupStore, backup: &Backup, limits: Limits) 
 async fn notes(context: &Context, backup: &Backup) -> Result<Vec<ConfigMap>> {
     let backup = labels::valid_value(name(backup));
     let selector = format!("{}={backup},{}=true", labels::BACKUP_NAME, labels::DATA_UPLOAD_SNAPSHOT_INFO);
-    let mut parameters = ListParams::default().labels(&selector).limit(PAGE);
-    let mut found = Vec::new();
-    loop {
-        let page = config_maps(context).list(&parameters).await;
-        let page = page.map_err(|error| ClusterError::from_kube("list configmaps with snapshots", error))?;
-        found.extend(page.items);
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => parameters.continue_token = Some(token),
-            None => return Ok(found),
-        }
-    }
+    let found = list_all(&config_maps(context), &ListParams::default().labels(&selector)).await;
+    Ok(found.map_err(|error| ClusterError::from_kube("list configmaps with snapshots", error))?.items)
 }
 
 fn config_maps(context: &Context) -> Api<ConfigMap> {

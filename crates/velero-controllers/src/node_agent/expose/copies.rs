@@ -6,7 +6,7 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use velero_cluster::Error as ClusterError;
+use velero_cluster::{Error as ClusterError, list_all_metadata};
 
 use crate::node_agent::agent::Agent;
 use crate::node_agent::resources;
@@ -87,7 +87,7 @@ where
     let api: Api<K> = Api::namespaced(agent.client(), &owner.namespace);
     let failed = |verb: &str, error| ClusterError::from_kube(format!("{verb} {}", K::plural(&())), error);
     let own = ListParams::default().labels(&format!("{COPY_OF}={}", owner.uid));
-    let found = api.list_metadata(&own).await.map_err(|error| failed("list", error))?;
+    let found = list_all_metadata(&api, &own).await.map_err(|error| failed("list", error))?;
     for copied in found.items {
         match api.delete(&copied.name_any(), &DeleteParams::default()).await.map_err(|error| failed("delete", error)) {
             Err(error) if !error.is_not_found() => return Err(error.into()),

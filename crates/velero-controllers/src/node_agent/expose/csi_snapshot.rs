@@ -7,8 +7,8 @@ use kube::api::ListParams;
 use serde_json::{Map, json};
 use velero_api::labels;
 use velero_api::v2alpha1::{DataUpload, DataUploadSpec};
-use velero_cluster::Error as ClusterError;
 use velero_cluster::types::PODS;
+use velero_cluster::{Error as ClusterError, list_all};
 use velero_rules::node_agent_config::BackupClaim;
 
 use super::snapshot_objects::{self, Source};
@@ -119,7 +119,7 @@ async fn topology(agent: &Agent, class: &str, volume: &str) -> Result<Option<Nod
 
 async fn attached_nodes(agent: &Agent, volume: &str) -> Result<Vec<String>> {
     let api: Api<VolumeAttachment> = Api::all(agent.client());
-    let found = api.list(&ListParams::default()).await;
+    let found = list_all(&api, &ListParams::default()).await;
     let found = found.map_err(|error| ClusterError::from_kube("list volumeattachments", error))?;
     let of = |attachment: &VolumeAttachment| attachment.spec.source.persistent_volume_name.as_deref() == Some(volume);
     Ok(found.items.into_iter().filter(of).map(|attachment| attachment.spec.node_name).collect())

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, LogParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
+use velero_cluster::list_all;
 
 use super::bundle::Bundle;
 use super::redact::redact;
@@ -19,8 +20,6 @@ const KINDS: [(&str, &str, &str, &str); 6] = [
     ("apps", "v1", "ReplicaSet", "replicasets"),
     ("batch", "v1", "Job", "jobs"),
 ];
-/// How many objects are asked for at once.
-const PAGE: u32 = 500;
 /// How many lines of a log are taken, from its end.
 const LOG_LINES: i64 = 200_000;
 
@@ -38,7 +37,7 @@ pub(super) async fn objects(session: &Session, bundle: &mut Bundle) -> Result<()
 /// Collects the logs of all containers in the server's namespace.
 pub(super) async fn logs(session: &Session, bundle: &mut Bundle) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(session.cluster.client().clone(), session.namespace());
-    let listed = match pods.list(&ListParams::default()).await {
+    let listed = match list_all(&pods, &ListParams::default()).await {
         Ok(listed) => listed.items,
         // That pods cannot be listed has been noted with the objects.
         Err(_) => return Ok(()),
@@ -83,19 +82,11 @@ fn folder(resource: &ApiResource, namespace: &str) -> String {
 async fn list(session: &Session, resource: &ApiResource) -> Result<Value> {
     let client = session.cluster.client().clone();
     let api: Api<DynamicObject> = Api::namespaced_with(client, session.namespace(), resource);
-    let mut parameters = ListParams::default().limit(PAGE);
     let mut items = Vec::new();
-    loop {
-        let page = api.list(&parameters).await.map_err(api_error)?;
-        for object in page.items {
-            let mut object = serde_json::to_value(object)?;
-            redact(&mut object);
-            items.push(object);
-        }
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => parameters.continue_token = Some(token),
-            None => break,
-        }
+    for object in list_all(&api, &ListParams::default()).await.map_err(api_error)?.items {
+        let mut object = serde_json::to_value(object)?;
+        redact(&mut object);
+        items.push(object);
     }
     Ok(json!({"apiVersion": resource.api_version, "kind": format!("{}List", resource.kind), "items": items}))
 }

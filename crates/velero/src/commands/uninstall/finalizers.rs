@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{PodVolumeBackup, PodVolumeRestore, Restore};
 use velero_api::v2alpha1::{DataDownload, DataUpload};
+use velero_cluster::list_all_metadata;
 
 use crate::install::SERVER;
 use crate::session::{Session, api_error};
@@ -65,7 +66,7 @@ async fn delete<K: VeleroResource>(session: &Session) -> Result<usize> {
 
 /// The objects of a kind that have finalizers, and whether they are being deleted.
 async fn finalized<K: VeleroResource>(session: &Session) -> Result<Vec<(String, bool)>> {
-    match session.api::<K>().list_metadata(&ListParams::default()).await {
+    match list_all_metadata(&session.api::<K>(), &ListParams::default()).await {
         Ok(list) => {
             let items = list.items.into_iter().filter(|item| !item.finalizers().is_empty());
             Ok(items.map(|item| (item.name_any(), item.metadata.deletion_timestamp.is_some())).collect())

@@ -9,6 +9,7 @@ use velero_api::resource::VeleroResource;
 use velero_api::v1::{Backup, PodVolumeBackup, PodVolumeRestore};
 use velero_api::v2alpha1::{DataDownload, DataUpload};
 use velero_api::{DataMoveOperationProgress, DataMovePhase, labels};
+use velero_cluster::list_all;
 
 use crate::session::Session;
 
@@ -17,8 +18,6 @@ const MOST_LINES: usize = 10;
 /// How long a bar and the longest name beside it are.
 const BAR: usize = 24;
 const LONGEST_NAME: usize = 44;
-/// How many objects are read at a time.
-const PAGE: u32 = 500;
 
 /// How far the data of one volume is.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,16 +143,8 @@ fn of_pod(pod: &ObjectReference, volume: &str) -> String {
 }
 
 async fn list<K: VeleroResource>(session: &Session, selector: &str, volume: impl Fn(&K) -> Volume) -> Vec<Volume> {
-    let mut parameters = ListParams::default().labels(selector).limit(PAGE);
-    let mut found = Vec::new();
-    loop {
-        let Ok(page) = session.api::<K>().list(&parameters).await else { return found };
-        found.extend(page.items.iter().map(&volume));
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => parameters.continue_token = Some(token),
-            None => return found,
-        }
-    }
+    let listed = list_all(&session.api::<K>(), &ListParams::default().labels(selector)).await;
+    listed.map(|listed| listed.items.iter().map(volume).collect()).unwrap_or_default()
 }
 
 #[cfg(test)]

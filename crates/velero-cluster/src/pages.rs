@@ -1,0 +1,117 @@
+//! Typed lists of any length, page by page, for those who want all of it.
+
+use std::fmt::Debug;
+
+use kube::api::{Api, ListParams, ObjectList, PartialObjectMeta};
+use serde::de::DeserializeOwned;
+
+/// How many objects a page has, unless the parameters say so.
+const PAGE: u32 = 500;
+/// The pages before are too old to be continued.
+const EXPIRED: u16 = 410;
+
+/// All objects that a list names.
+pub async fn list_all<K>(api: &Api<K>, parameters: &ListParams) -> Result<ObjectList<K>, kube::Error>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let mut pages = Pages::new(parameters);
+    loop {
+        if let Some(whole) = pages.take(api.list(&pages.next).await)? {
+            return Ok(whole);
+        }
+    }
+}
+
+/// The metadata of all objects that a list names.
+pub async fn list_all_metadata<K>(
+    api: &Api<K>,
+    parameters: &ListParams,
+) -> Result<ObjectList<PartialObjectMeta<K>>, kube::Error>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let mut pages = Pages::new(parameters);
+    loop {
+        if let Some(whole) = pages.take(api.list_metadata(&pages.next).await)? {
+            return Ok(whole);
+        }
+    }
+}
+
+/// The pages so far.
+struct Pages<K> {
+    items: Vec<K>,
+    /// What is to be asked for next.
+    next: ListParams,
+}
+
+impl<K: Clone> Pages<K> {
+    fn new(parameters: &ListParams) -> Self {
+        let next = ListParams { limit: parameters.limit.or(Some(PAGE)), ..parameters.clone() };
+        Self { items: Vec::new(), next }
+    }
+
+    /// Takes what came of the question; gives the whole list if that was the last page.
+    fn take(&mut self, answer: Result<ObjectList<K>, kube::Error>) -> Result<Option<ObjectList<K>>, kube::Error> {
+        let mut page = match answer {
+            Ok(page) => page,
+            // Listed anew, and whole: nothing is missing and nothing is there twice.
+            Err(kube::Error::Api(status)) if status.code == EXPIRED && self.next.continue_token.is_some() => {
+                self.items.clear();
+                self.next.limit = None;
+                self.next.continue_token = None;
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        self.items.append(&mut page.items);
+        self.next.continue_token = page.metadata.continue_.take().filter(|token| !token.is_empty());
+        if self.next.continue_token.is_some() {
+            return Ok(None);
+        }
+        Ok(Some(ObjectList { items: std::mem::take(&mut self.items), ..page }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::{ListMeta, Status};
+
+    use super::*;
+
+    type Answer = Result<ObjectList<u8>, kube::Error>;
+
+    fn page(items: &[u8], token: &str) -> Answer {
+        let metadata = ListMeta { continue_: Some(token.to_owned()), ..ListMeta::default() };
+        Ok(ObjectList { types: Default::default(), metadata, items: items.to_vec() })
+    }
+
+    fn expired() -> Answer {
+        Err(kube::Error::Api(Box::new(Status { code: EXPIRED, ..Status::default() })))
+    }
+
+    /// What comes of these answers, and what was asked for: the token and the limit.
+    fn collected(answers: Vec<Answer>) -> (Option<Vec<u8>>, Vec<(Option<String>, Option<u32>)>) {
+        let (mut pages, mut asked) = (Pages::new(&ListParams::default()), Vec::new());
+        for answer in answers {
+            asked.push((pages.next.continue_token.clone(), pages.next.limit));
+            match pages.take(answer) {
+                Ok(None) => {}
+                ended => return (ended.ok().flatten().map(|whole| whole.items), asked),
+            }
+        }
+        panic!("it asks on")
+    }
+
+    #[test]
+    fn pages_follow_each_other_and_a_list_that_expired_is_read_anew_and_whole() {
+        let token = |text: &str| Some(text.to_owned());
+        let whole = collected(vec![page(&[1, 2], "a"), page(&[3], "")]);
+        assert_eq!(whole, (Some(vec![1, 2, 3]), vec![(None, Some(PAGE)), (token("a"), Some(PAGE))]));
+        let anew = collected(vec![page(&[1, 2], "a"), expired(), page(&[1, 3, 4], "")]);
+        assert_eq!(anew.0, Some(vec![1, 3, 4]));
+        assert_eq!(anew.1.last(), Some(&(None, None)));
+        assert_eq!(collected(vec![expired()]).0, None, "a first page that expired is an error");
+    }
+}
