@@ -43,22 +43,28 @@ impl Part for SeaweedFs {
         }]});
         let configuration = machine.state().join("identities.json");
         fs::write(&configuration, identities.to_string())?;
-        machine.start(
-            self.name(),
-            Tool::SeaweedFs.path()?,
-            [
-                "server".into(),
-                format!("-dir={}", machine.folder("store")?.display()),
-                format!("-ip={STORE_ADDRESS}"),
-                "-ip.bind=0.0.0.0".into(),
-                "-volume.port=8334".into(),
-                "-volume.max=200".into(),
-                "-master.volumeSizeLimitMB=64".into(),
-                "-s3".into(),
-                format!("-s3.port={STORE_PORT}"),
-                format!("-s3.config={}", configuration.display()),
-            ],
-        )
+        // Its sockets lie in /tmp under fixed names: the store of another set of boxes would take them over.
+        let in_own_tmp = [
+            "--mount".into(),
+            "sh".into(),
+            "-c".into(),
+            r#"mount --bind "$0" /tmp && exec "$@""#.into(),
+            machine.folder("tmp")?.display().to_string(),
+            Tool::SeaweedFs.path()?.display().to_string(),
+        ];
+        let server = [
+            "server".into(),
+            format!("-dir={}", machine.folder("store")?.display()),
+            format!("-ip={STORE_ADDRESS}"),
+            "-ip.bind=0.0.0.0".into(),
+            "-volume.port=8334".into(),
+            "-volume.max=200".into(),
+            "-master.volumeSizeLimitMB=64".into(),
+            "-s3".into(),
+            format!("-s3.port={STORE_PORT}"),
+            format!("-s3.config={}", configuration.display()),
+        ];
+        machine.start(self.name(), "unshare", in_own_tmp.into_iter().chain(server))
     }
 
     /// Making the bucket is the check: it needs every layer of the store.
