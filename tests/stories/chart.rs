@@ -15,7 +15,7 @@ use velero_tests::command_line::CommandLine;
 
 const NAMESPACE: &str = "charted";
 /// The image the chart names when values do not.
-const IMAGE: &str = concat!("docker.io/velero/velero:v", env!("CARGO_PKG_VERSION"));
+const IMAGE: &str = concat!("ghcr.io/velero-rust/velero:v", env!("CARGO_PKG_VERSION"));
 
 /// What the chart makes of some values, or why it does not.
 fn render(machine: &Machine, values: &Value) -> Result<String, String> {

@@ -10,7 +10,7 @@ use velero_testkit::parts::{BUCKET, Certificates, Images};
 use velero_testkit::server::credentials_file;
 use velero_testkit::{BoxKind, Edition, TestBox, harness, load, objects};
 
-const IMAGE: &str = "docker.io/velero/velero:in-cluster";
+const IMAGE: &str = "ghcr.io/velero-rust/velero:in-cluster";
 const NAMESPACE: &str = "velero";
 /// A port nobody listens on.
 const NOWHERE: &str = "http://127.0.0.1:9";

@@ -14,7 +14,7 @@ use velero_testkit::{BoxKind, Edition, TestBox, harness, load, objects};
 use velero_tests::command_line::CommandLine;
 
 /// The image that is installed when no other is named.
-const IMAGE: &str = concat!("docker.io/velero/velero:v", env!("CARGO_PKG_VERSION"));
+const IMAGE: &str = concat!("ghcr.io/velero-rust/velero:v", env!("CARGO_PKG_VERSION"));
 /// A volume for the claim, in a folder that every user may write to.
 fn make_volume(machine: &Machine) -> PathBuf {
     let folder = machine.folder("backup-volume").unwrap();

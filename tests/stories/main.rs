@@ -39,6 +39,7 @@ mod peer_volume_devices;
 mod peer_volume_moves;
 mod peer_volume_scenarios;
 mod plugin_hardships;
+mod release;
 mod repository_peer;
 mod repository_s3;
 mod repository_writers;

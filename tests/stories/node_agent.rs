@@ -15,7 +15,7 @@ use velero_testkit::{BoxKind, Edition, TestBox, harness, objects};
 use velero_tests::command_line::CommandLine;
 
 /// The image that is installed when no other is named.
-const IMAGE: &str = concat!("docker.io/velero/velero:v", env!("CARGO_PKG_VERSION"));
+const IMAGE: &str = concat!("ghcr.io/velero-rust/velero:v", env!("CARGO_PKG_VERSION"));
 const NAMESPACE: &str = "velero";
 const SHOP: &str = "shop";
 const PATIENCE: Duration = Duration::from_secs(120);

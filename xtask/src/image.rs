@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
+use velero_api::IMAGE_REGISTRY;
 use velero_testkit::TestBox;
 use velero_testkit::image::Image;
 use velero_testkit::install::repository_root;
@@ -55,7 +56,7 @@ impl Plugin {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let root = repository_root();
     let package = options.plugin.map_or("velero", Plugin::package);
-    let image_name = format!("docker.io/velero/{package}:v{}", env!("CARGO_PKG_VERSION"));
+    let image_name = format!("{IMAGE_REGISTRY}/{package}:v{}", env!("CARGO_PKG_VERSION"));
     say("building the release binaries");
     let status =
         Command::new(env!("CARGO")).args(["build", "--release", "--package", package]).current_dir(&root).status()?;

@@ -1,4 +1,5 @@
-//! The project's own commands: `cargo xtask demo`, `test`, `bench`, `install`, `cluster`, `peer`, `image`, `gen`, `layers`.
+//! The project's own commands: `cargo xtask demo`, `test`, `bench`, `install`, `cluster`, `peer`, `image`, `release`, `gen`,
+//! `layers`.
 
 #![deny(clippy::print_stdout, reason = "output.rs ends quietly where nobody reads")]
 
@@ -10,6 +11,7 @@ mod image;
 mod layers;
 mod output;
 mod peer;
+mod release;
 mod test;
 
 use std::process::ExitCode;
@@ -43,7 +45,9 @@ enum Task {
     Peer(peer::Action),
     /// Makes the container image of the velero binary, without a container engine
     Image(image::Options),
-    /// Writes the generated files (config/crd), or checks them with --check
+    /// Makes all that a release consists of: archives, images, chart, checksums; the same bytes every time
+    Release(release::Options),
+    /// Writes the generated files (config, deploy/kustomize), or checks them with --check
     Gen(generate::Options),
     /// Checks that dependencies between crates, and between the rooms inside them, point down only, and what comes in from
     /// outside
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         Task::Cluster(action) => cluster::run(&action),
         Task::Peer(action) => peer::run(&action),
         Task::Image(options) => image::run(&options),
+        Task::Release(options) => release::run(&options),
         Task::Gen(options) => generate::run(&options),
         Task::Layers => layers::run(),
     };

@@ -40,3 +40,7 @@ pub const GROUP: &str = "velero.io";
 
 /// The namespace of the server and its objects unless another one is chosen.
 pub const DEFAULT_NAMESPACE: &str = "velero";
+
+/// Where the container images of this project are, unless an installation says otherwise: `velero`, and one a plugin. The chart
+/// names the same.
+pub const IMAGE_REGISTRY: &str = "ghcr.io/velero-rust";

@@ -24,6 +24,7 @@ mod backup;
 mod download;
 mod lifecycle;
 mod location;
+#[cfg(target_os = "linux")]
 pub mod mover;
 pub mod node_agent;
 mod repository;

@@ -1,10 +1,12 @@
 //! Container images made without a container engine: one layer, as an OCI archive that containerd imports.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use flate2::{Compression, GzBuilder};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
@@ -17,6 +19,8 @@ pub struct Image {
     name: String,
     configuration: Value,
     entries: Vec<Entry>,
+    created: Option<String>,
+    is_compressed: bool,
 }
 
 enum Entry {
@@ -28,7 +32,7 @@ impl Image {
     /// An image of that full name, with the folders every program expects.
     pub fn new(name: &str) -> Self {
         let configuration = json!({"Env": ["PATH=/usr/local/bin:/usr/bin:/bin"]});
-        Self { name: name.to_owned(), configuration, entries: Vec::new() }
+        Self { name: name.to_owned(), configuration, entries: Vec::new(), created: None, is_compressed: false }
     }
 
     /// The image of our own binary: it, the shared libraries it needs on this host, the certificates it trusts, and no
@@ -82,6 +86,27 @@ impl Image {
         self.configure("User", json!(user))
     }
 
+    /// Adds a label.
+    #[must_use]
+    pub fn label(mut self, key: &str, value: &str) -> Self {
+        self.configuration["Labels"][key] = json!(value);
+        self
+    }
+
+    /// Says when it was made, as RFC 3339 writes it; an image that does not say is older than all others.
+    #[must_use]
+    pub fn created(mut self, time: &str) -> Self {
+        self.created = Some(time.to_owned());
+        self
+    }
+
+    /// Has its layer compressed: it is smaller, and takes longer to make.
+    #[must_use]
+    pub fn compressed(mut self) -> Self {
+        self.is_compressed = true;
+        self
+    }
+
     fn configure(mut self, key: &str, value: Value) -> Self {
         self.configuration[key] = value;
         self
@@ -90,18 +115,25 @@ impl Image {
     /// Writes the archive.
     pub fn write(&self, archive: &Path) -> Result<()> {
         let layer = self.layer()?;
-        let layer_digest = digest(&layer);
-        let configuration = serde_json::to_vec(&json!({
+        let mut configuration = json!({
             "architecture": architecture(),
             "os": "linux",
             "config": self.configuration,
-            "rootfs": {"type": "layers", "diff_ids": [layer_digest]},
-        }))?;
+            "rootfs": {"type": "layers", "diff_ids": [digest(&layer)]},
+        });
+        if let Some(created) = &self.created {
+            configuration["created"] = json!(created);
+        }
+        let configuration = serde_json::to_vec(&configuration)?;
+        let (layer, layer_type) = match self.is_compressed {
+            true => (compress(&layer)?, "application/vnd.oci.image.layer.v1.tar+gzip"),
+            false => (layer, "application/vnd.oci.image.layer.v1.tar"),
+        };
         let manifest = serde_json::to_vec(&json!({
             "schemaVersion": 2,
             "mediaType": "application/vnd.oci.image.manifest.v1+json",
             "config": descriptor("application/vnd.oci.image.config.v1+json", &configuration),
-            "layers": [descriptor("application/vnd.oci.image.layer.v1.tar", &layer)],
+            "layers": [descriptor(layer_type, &layer)],
         }))?;
         let mut entry = descriptor("application/vnd.oci.image.manifest.v1+json", &manifest);
         entry["annotations"] =
@@ -162,7 +194,14 @@ fn architecture() -> &'static str {
     }
 }
 
-fn append<W: std::io::Write>(builder: &mut Builder<W>, path: &str, content: &[u8]) -> Result<()> {
+/// The same bytes for the same content.
+fn compress(content: &[u8]) -> Result<Vec<u8>> {
+    let mut gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
+    gzip.write_all(content)?;
+    Ok(gzip.finish()?)
+}
+
+fn append<W: Write>(builder: &mut Builder<W>, path: &str, content: &[u8]) -> Result<()> {
     builder.append_data(&mut header(EntryType::Regular, content.len() as u64, 0o755), path, content)?;
     Ok(())
 }

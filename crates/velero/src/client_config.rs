@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
@@ -10,6 +9,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::arguments::values::parse_bool;
+use crate::private_files;
 
 /// The values of the file. Keys this program does not know are kept.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,7 +19,8 @@ pub(crate) struct ClientConfig {
 
 /// Where the file is.
 pub(crate) fn path() -> PathBuf {
-    PathBuf::from(env::var_os("HOME").unwrap_or_default()).join(".config/velero/config.json")
+    let home = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+    PathBuf::from(env::var_os(home).unwrap_or_default()).join(".config/velero/config.json")
 }
 
 impl ClientConfig {
@@ -39,9 +40,9 @@ impl ClientConfig {
     pub(crate) fn save(&self, path: &Path) -> Result<()> {
         let write = || -> io::Result<()> {
             if let Some(folder) = path.parent() {
-                fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+                private_files::create_folder(folder)?;
             }
-            let mut file = fs::OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(path)?;
+            let mut file = private_files::to_write().create(true).truncate(true).open(path)?;
             let text = serde_json::to_string(&self.values)?;
             writeln!(file, "{text}")
         };

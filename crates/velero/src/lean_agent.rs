@@ -2,7 +2,6 @@
 //! agent on each node would hold for as long as it lives.
 
 use std::env;
-use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
 use velero_controllers::node_agent::{self, Settings};
@@ -18,7 +17,8 @@ pub(crate) fn begin_anew(settings: &Settings) {
     }
     let (Ok(program), Ok(text)) = (env::current_exe(), serde_json::to_string(settings)) else { return };
     let arguments = env::args_os().skip(1);
-    let _ = Command::new(program).args(arguments).env(SETTINGS, text).env(crate::PURGE_DELAY, "0").exec();
+    let mut command = Command::new(program);
+    crate::begin_anew::begin_anew(command.args(arguments).env(SETTINGS, text).env(crate::PURGE_DELAY, "0"));
 }
 
 /// The settings that this process was begun with; none where it has to read its flags.

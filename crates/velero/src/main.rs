@@ -4,6 +4,7 @@
 //! (`settings`), and what it does (`commands`, a function a verb). What it prints is made in `output`.
 
 mod arguments;
+mod begin_anew;
 mod client_config;
 mod commands;
 mod download;
@@ -11,6 +12,7 @@ mod install;
 mod lean_agent;
 mod output;
 mod printer;
+mod private_files;
 mod session;
 mod settings;
 mod verbosity;
@@ -82,13 +84,12 @@ fn on_threads(count: Option<usize>, patience: Option<Duration>, work: impl Futur
 /// Begins this process anew with an allocator that keeps nothing for later: what opens a repository, 64 MiB, is needed once,
 /// and a mover ends before it could be of use again. The allocator reads its settings before anything else runs.
 fn give_memory_back_at_once() {
-    use std::os::unix::process::CommandExt as _;
     if std::env::var_os(PURGE_DELAY).is_some() {
         return;
     }
     if let Ok(program) = std::env::current_exe() {
-        // It returns only where it fails, and then the process goes on as it is.
-        let _ = std::process::Command::new(program).args(std::env::args_os().skip(1)).env(PURGE_DELAY, "0").exec();
+        let mut command = std::process::Command::new(program);
+        begin_anew::begin_anew(command.args(std::env::args_os().skip(1)).env(PURGE_DELAY, "0"));
     }
 }
 
@@ -123,8 +124,15 @@ fn is_server(command: &Command) -> bool {
 }
 
 /// Whether this process is to move the data of a volume.
+#[cfg(target_os = "linux")]
 fn is_mover(command: &Command) -> bool {
     matches!(command, Command::PodVolume(_) | Command::DataMover(_))
+}
+
+/// Volumes are moved on nodes, and those are of Linux.
+#[cfg(not(target_os = "linux"))]
+fn is_mover(_: &Command) -> bool {
+    false
 }
 
 fn parse() -> Result<Cli, clap::Error> {

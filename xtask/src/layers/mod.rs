@@ -1,10 +1,12 @@
 //! `cargo xtask layers`: dependencies between our crates point down only, and so do those between the rooms inside the
-//! crates that have some. What comes in from outside is what `deny.toml` allows.
+//! crates that have some. What comes in from outside is what `deny.toml` allows,
+//! and what the client consists of can be built for other systems than Linux.
 
 mod licences;
 mod modules;
 mod outside;
 mod paths;
+mod portable;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -83,7 +85,31 @@ pub(crate) fn run() -> Result<()> {
     for name in WITHOUT_CIRCLES {
         check_circles(&crates, name)?;
     }
+    check_portable(root)
+}
+
+/// Checks what the client consists of: all crates that are not for development alone.
+fn check_portable(root: &Path) -> Result<()> {
+    let mut wrong = Vec::new();
+    for folder in FLOORS.iter().flat_map(|floor| floor.iter()).map(|name| folder_of(name)) {
+        let found = portable::violations(&sources(&root.join(&folder).join("src"))?);
+        wrong.extend(found.into_iter().map(|place| format!("{folder}/src/{place}")));
+    }
+    ensure!(
+        wrong.is_empty(),
+        "the client is for macOS and Windows too; put #[cfg(unix)] or #[cfg(target_os = \"linux\")] before:\n  {}",
+        wrong.join("\n  ")
+    );
+    out!("layers: what is for one system alone says so");
     Ok(())
+}
+
+/// Where a crate lies.
+fn folder_of(name: &str) -> String {
+    match name.strip_prefix("velero-plugin-") {
+        Some(plugin) => format!("plugins/{plugin}"),
+        None => format!("crates/{name}"),
+    }
 }
 
 fn metadata(further: &[&str]) -> Result<Value> {

@@ -5,7 +5,6 @@
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 /// A folder of credentials.
@@ -28,9 +27,17 @@ impl CredentialFiles {
         if path.exists() {
             return Ok(path);
         }
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        let (mut folder, mut options) = (DirBuilder::new(), OpenOptions::new());
+        folder.recursive(true);
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::DirBuilderExt::mode(&mut folder, 0o700);
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        }
+        folder.create(&self.folder)?;
         let unfinished = path.with_extension("new");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+        let mut file = options.open(&unfinished)?;
         file.write_all(content)?;
         fs::rename(&unfinished, &path)?;
         Ok(path)

@@ -2,7 +2,6 @@
 
 use std::fs::{self, Metadata};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use futures::FutureExt;
@@ -83,7 +82,17 @@ fn executables(folder: &Path) -> Result<Vec<PathBuf>> {
 
 fn is_executable(path: &Path, metadata: &Metadata) -> bool {
     let windows = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("exe"));
-    metadata.is_file() && (windows || metadata.permissions().mode() & 0o111 != 0)
+    metadata.is_file() && (windows || may_be_executed(metadata))
+}
+
+#[cfg(unix)]
+fn may_be_executed(metadata: &Metadata) -> bool {
+    std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 != 0
+}
+
+#[cfg(not(unix))]
+fn may_be_executed(_: &Metadata) -> bool {
+    false
 }
 
 async fn list_plugins(command: &Path, settings: &HostSettings) -> Result<Vec<PluginIdentifier>> {
@@ -141,6 +150,8 @@ fn prefer_second_versions(plugins: &[PluginIdentifier]) -> Vec<PluginIdentifier>
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn plugin(command: &str, kind: PluginKind, name: &str) -> PluginIdentifier {

@@ -14,6 +14,7 @@ mod actions;
 mod call;
 mod connection;
 mod directory;
+mod family;
 pub(crate) mod handshake;
 mod logs;
 mod manager;

@@ -6,16 +6,16 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 use tonic::Code;
 
 use super::connection::Connection;
+use super::family::Family;
 use super::handshake::{self, Address};
 use super::logs::Output;
 use super::settings::HostSettings;
@@ -137,8 +137,8 @@ async fn spawn(command: &Path, settings: &HostSettings, sockets: &Path) -> io::R
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .process_group(0)
         .kill_on_drop(true);
+    Family::begin(&mut process);
     // A binary that is still being copied into place is busy for a moment.
     for _ in 0..20 {
         match process.spawn() {
@@ -151,16 +151,15 @@ async fn spawn(command: &Path, settings: &HostSettings, sockets: &Path) -> io::R
 
 /// Waits for the end of a process, or ends it; then ends what it left behind. No process stays a zombie.
 async fn supervise(mut child: Child, kill: Arc<Notify>, ended: watch::Sender<Option<String>>, sockets: TempDir) {
-    let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-    let end_group = || group.map(|group| kill_process_group(group, Signal::KILL));
+    let family = Family::of(&child);
     let status = tokio::select! {
         status = child.wait() => status,
         () = kill.notified() => {
-            end_group();
+            family.end(&mut child);
             child.wait().await
         }
     };
-    end_group();
+    family.end(&mut child);
     drop(sockets);
     ended.send_replace(Some(describe(status)));
 }
@@ -200,9 +199,14 @@ async fn first_line(stdout: Option<ChildStdout>) -> Result<String, String> {
 async fn connect(address: Address) -> Result<Connection, String> {
     let unconnected = |error: &dyn std::error::Error| format!("cannot be connected to: {error}");
     let connection = match address {
+        #[cfg(unix)]
         Address::Unix(path) => {
-            let stream = UnixStream::connect(path).await.map_err(|error| unconnected(&error))?;
+            let stream = tokio::net::UnixStream::connect(path).await.map_err(|error| unconnected(&error))?;
             Connection::over(stream).await
+        }
+        #[cfg(not(unix))]
+        Address::Unix(path) => {
+            return Err(format!("it listens at a socket, {}, which this system does not have", path.display()));
         }
         Address::Tcp(address) => {
             let stream = TcpStream::connect(address).await.map_err(|error| unconnected(&error))?;

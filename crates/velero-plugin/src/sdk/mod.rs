@@ -35,17 +35,25 @@
 //! called, not when made. Log with `tracing`; the host adds the lines to the log of the backup or restore.
 
 mod config;
+#[cfg(target_os = "linux")]
 mod guard;
+#[cfg(target_os = "linux")]
 mod install;
+#[cfg(target_os = "linux")]
 mod listener;
+#[cfg(target_os = "linux")]
 mod logs;
 mod plugins;
+#[cfg(target_os = "linux")]
 mod server;
+#[cfg(target_os = "linux")]
 mod services;
+#[cfg(target_os = "linux")]
 mod stdio;
 
 pub use config::plugin_config;
 pub use plugins::{ObjectStoreProvider, Plugins};
+#[cfg(target_os = "linux")]
 pub use server::serve;
 /// An error with all its causes.
 pub use velero_api::with_causes;

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
 
 use ::bytes::Bytes;
 
@@ -43,7 +42,7 @@ impl IndexBytes {
                 buffer.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
                 Ok(())
             }
-            Self::File { file, .. } => file.read_exact_at(buffer, offset),
+            Self::File { file, .. } => read_exact_at(file, buffer, offset),
         }
     }
 
@@ -56,4 +55,23 @@ impl IndexBytes {
         self.read_at(offset, &mut buffer)?;
         Ok(buffer)
     }
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+    while !buffer.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, buffer, offset)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => {
+                buffer = &mut buffer[read..];
+                offset += read as u64;
+            }
+        }
+    }
+    Ok(())
 }

@@ -31,7 +31,6 @@ use execute::Executor;
 use output::{Hand, Kind, Output};
 use target::{Attributes, TargetFolder};
 use walk::{Walk, Window};
-pub(crate) use walk::{check_name, join};
 
 /// How a restore is done.
 #[derive(Debug, Clone)]

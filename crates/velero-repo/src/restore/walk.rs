@@ -9,6 +9,7 @@ use super::output::{Hand, Kind, Output};
 use super::target::{Attributes, TargetFolder, make_folder};
 use super::{Counters, RestoreOptions};
 use crate::directory::{DirectoryEntry, EntryKind, for_each_entry};
+use crate::entry_path::{check_name, join};
 use crate::index::ContentEntry;
 use crate::object::for_each_piece;
 use crate::repository::LoadedIndex;
@@ -175,33 +176,4 @@ impl Walk<'_> {
 
 fn wrong_size(told: u64, found: u64) -> Error {
     Error::malformed("the entry", format!("it tells of {told} bytes and its content has {found}"))
-}
-
-pub(crate) fn join(folder: &str, name: &str) -> Arc<str> {
-    if folder.is_empty() { Arc::from(name) } else { Arc::from(format!("{folder}/{name}")) }
-}
-
-pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
-    match name {
-        "" => Err("it has no name"),
-        "." | ".." => Err("its name would lead out of its directory"),
-        _ if name.contains('/') => Err("its name has a slash"),
-        _ if name.contains('\0') => Err("its name has a zero byte"),
-        _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_lead_elsewhere_are_refused() {
-        for wrong in ["", ".", "..", "/etc/passwd", "a/b", "a\0b"] {
-            assert!(check_name(wrong).is_err(), "{wrong:?}");
-        }
-        for right in ["a", "...", "..a", "a b", "ü", "-"] {
-            assert!(check_name(right).is_ok(), "{right:?}");
-        }
-    }
 }

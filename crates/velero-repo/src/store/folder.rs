@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -89,7 +88,11 @@ impl FolderStore {
 /// Under another name first: whoever lists never sees half a blob.
 fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(folder)?;
     }
     let unique = hex::encode(&crate::crypto::random::<8>());
     let mut temporary = path.as_os_str().to_owned();

@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, system_clock};
 use crate::directory::{DirectoryEntry, EntryKind, Mode};
+pub use crate::forget::forget;
 use crate::manifest::Snapshot;
 use crate::splitter::Splitter;
 use crate::writer::{ContentWriter, Written};
@@ -40,7 +41,7 @@ pub use counters::{Counters, Progress};
 pub use estimate::estimate_folder;
 use file::FileProgress;
 use hands::{FileJob, FileSource, Hands};
-pub use snapshot::{SnapshotRequest, find_parent, forget};
+pub use snapshot::{SnapshotRequest, find_parent};
 use tree::{Folder, Slot};
 use walk::Walk;
 

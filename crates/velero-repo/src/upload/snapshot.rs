@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::file::PART;
-use crate::clock::{Clock, has_passed};
+use crate::clock::has_passed;
 use crate::manifest::{CLIENT, Labels, Manifest, SNAPSHOT, Snapshot, Source, Stats};
 use crate::writer::ContentWriter;
 use crate::{Error, Repository, Result};
@@ -126,17 +126,6 @@ pub fn find_parent(repository: &Repository, request: &SnapshotRequest) -> Result
         }
     }
     Ok(best)
-}
-
-/// Forgets snapshots, all at once, and says how many there were. Maintenance removes their data later.
-pub fn forget(repository: &Repository, ids: &[String], clock: &Clock) -> Result<usize> {
-    // They may have been saved by another client since the index was loaded.
-    repository.refresh()?;
-    let writer = ContentWriter::new(repository, clock.clone())?;
-    let wanted = |manifest: &Manifest| manifest.has_labels(&[("type", SNAPSHOT)]) && ids.contains(&manifest.id);
-    let count = writer.delete_manifests(&wanted)?;
-    writer.flush()?;
-    Ok(count)
 }
 
 /// The policy of a source, in the order kopia writes it.

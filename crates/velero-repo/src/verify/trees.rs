@@ -10,10 +10,10 @@ use super::report::{Place, VerifyReport, ends_the_check};
 use crate::bitmap::Bitmap;
 use crate::content_id::ContentId;
 use crate::directory::{DirectoryEntry, EntryKind, for_each_entry};
+use crate::entry_path::{check_name, join};
 use crate::index::Index;
 use crate::manifest::Manifest;
 use crate::object::{ContentSource, ObjectId, for_each_piece};
-use crate::restore::{check_name, join};
 use crate::subfolders::{SeenNames, Subfolders};
 use crate::{Error, Repository, Result};
 

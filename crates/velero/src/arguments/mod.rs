@@ -6,6 +6,7 @@ mod global;
 mod go_flags;
 mod install;
 mod locations;
+#[cfg(target_os = "linux")]
 mod mover;
 mod node_agent;
 mod repo_maintenance;
@@ -31,6 +32,7 @@ pub(crate) use locations::{
     BackupLocationCommand, BackupLocationCreateArguments, BackupLocationGetArguments, BackupLocationSetArguments,
     SnapshotLocationCommand, SnapshotLocationCreateArguments, SnapshotLocationSetArguments,
 };
+#[cfg(target_os = "linux")]
 pub(crate) use mover::{DataMoverCommand, MoverArguments, PodVolumeCommand};
 pub(crate) use node_agent::{NodeAgentCommand, NodeAgentServerArguments};
 pub(crate) use repo_maintenance::RepoMaintenanceArguments;
@@ -117,9 +119,11 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Server(Box<ServerArguments>),
     /// Run what moves the data of a pod's volume
+    #[cfg(target_os = "linux")]
     #[command(subcommand, hide = true)]
     PodVolume(PodVolumeCommand),
     /// Run what moves the data of a volume or its snapshot
+    #[cfg(target_os = "linux")]
     #[command(subcommand, hide = true)]
     DataMover(DataMoverCommand),
     /// Work with node agents

@@ -8,6 +8,7 @@ mod client_config;
 mod completion;
 mod debug;
 mod install;
+#[cfg(target_os = "linux")]
 mod mover;
 mod node_agent;
 pub(crate) mod plugin;
@@ -43,7 +44,9 @@ pub(crate) async fn run(command: Command, settings: Settings, printer: Printer) 
         Command::Completion(arguments) => completion::completion(&arguments, printer),
         Command::Install(arguments) => install::install(&arguments, &settings, printer).await,
         Command::Server(arguments) => run_server(*arguments, settings, printer).await,
+        #[cfg(target_os = "linux")]
         Command::PodVolume(command) => mover::pod_volume(command, settings).await,
+        #[cfg(target_os = "linux")]
         Command::DataMover(command) => mover::data_mover(command, settings).await,
         Command::NodeAgent(NodeAgentCommand::Server(arguments)) => node_agent::server(*arguments, settings).await,
         Command::RepoMaintenance(arguments) => repo_maintenance::repo_maintenance(arguments, settings).await,

@@ -141,7 +141,7 @@ pub(crate) fn resources(installation: &Installation<'_>) -> Vec<Resource> {
 
 /// The image unless another one is chosen; `VELERO_IMAGE_REGISTRY` names another registry for the compiler.
 pub(crate) fn default_image() -> String {
-    let registry = option_env!("VELERO_IMAGE_REGISTRY").unwrap_or("velero");
+    let registry = option_env!("VELERO_IMAGE_REGISTRY").unwrap_or(velero_api::IMAGE_REGISTRY);
     format!("{registry}/velero:{}", crate::version::VERSION)
 }
 

@@ -262,3 +262,17 @@ fn a_number_of_servers_without_a_use_is_refused() {
     let on_volume = refusal(&["--replicas=2"]).unwrap();
     assert!(on_volume.contains("PersistentVolumeClaim velero-backups"), "{on_volume}");
 }
+
+#[test]
+fn the_image_is_our_own_and_the_chart_names_the_same() {
+    let image = default_image();
+    let (repository, tag) = image.rsplit_once(':').unwrap();
+    assert_eq!((repository, tag), ("ghcr.io/velero-rust/velero", crate::version::VERSION));
+    let chart = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/chart/velero");
+    let read = |file: &str| std::fs::read_to_string(chart.join(file)).unwrap();
+    assert!(
+        read("values.yaml").contains(&format!("\nimage:\n  repository: {repository}\n")),
+        "values.yaml names another image"
+    );
+    assert!(read("Chart.yaml").contains(&format!("\nappVersion: {tag}\n")), "Chart.yaml names another version");
+}

@@ -13,8 +13,7 @@ use velero_api::v2alpha1::DataUpload;
 use velero_archive::{ArchiveReader, BackupFile, ItemPath, Limits};
 use velero_cluster::{Error as ClusterError, list_all};
 use velero_repo::clock::system_clock;
-use velero_repo::upload::forget;
-use velero_repo::{Error as RepositoryError, Repository};
+use velero_repo::{Error as RepositoryError, Repository, forget};
 use velero_rules::repository_snapshots::{OwnedSnapshots, RepositoryKey};
 use velero_store::{BackupStore, blocking_reader};
 

@@ -1,8 +1,7 @@
 //! `velero backup download`
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::{env, path::PathBuf};
 
 use anyhow::{Context, Result};
@@ -10,6 +9,7 @@ use velero_api::v1::{Backup, DownloadTargetKind};
 
 use crate::arguments::BackupDownloadArguments;
 use crate::download::Downloader;
+use crate::private_files;
 use crate::session::Session;
 
 /// Writes the archive of a backup to a file, for the user's eyes only.
@@ -23,8 +23,7 @@ pub(crate) async fn download(session: &Session, arguments: &BackupDownloadArgume
             .join(PathBuf::from(format!("{name}-data.tar.gz"))),
     };
     let downloader = Downloader::new(session, &arguments.download, &backup.spec.storage_location).await?;
-    let mut options = OpenOptions::new();
-    options.write(true).mode(0o600);
+    let mut options = private_files::to_write();
     match arguments.force {
         true => options.create(true).truncate(true),
         false => options.create_new(true),

@@ -1,8 +1,7 @@
 //! The file that is collected into.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -10,6 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use crate::printer::Printer;
+use crate::private_files;
 
 /// The folder in the archive, as the original names it.
 const FOLDER: &str = "velero-bundle";
@@ -26,7 +26,7 @@ pub(super) struct Bundle {
 impl Bundle {
     /// Begins a bundle.
     pub(super) fn create(path: &Path, printer: Printer, verbose: bool) -> Result<Self> {
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+        let file = private_files::to_write().create(true).truncate(true).open(path);
         let file = file.with_context(|| format!("cannot write {}: --output names another place", path.display()))?;
         let archive = tar::Builder::new(GzEncoder::new(file, Compression::default()));
         Ok(Self { archive, path: path.to_owned(), problems: Vec::new(), printer, verbose })

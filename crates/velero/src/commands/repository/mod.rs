@@ -10,6 +10,10 @@ mod maintain;
 mod opened;
 mod place;
 mod progress;
+#[cfg(target_os = "linux")]
+mod restore;
+#[cfg(not(target_os = "linux"))]
+#[path = "restore_elsewhere.rs"]
 mod restore;
 mod stats;
 mod verify;

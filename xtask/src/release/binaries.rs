@@ -1,0 +1,120 @@
+//! Builds the binaries so that the folder they are built in, the time and the user leave no trace in them.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use velero_testkit::progress::say;
+
+use super::Release;
+use super::programs::PLUGINS;
+
+/// What the folders of the builder are called in the binaries.
+const SOURCE: &str = "/source";
+const DEPENDENCIES: &str = "/dependencies";
+
+/// What separates flags in the variable that cargo reads them from: folders may have spaces.
+const SEPARATOR: &str = "\u{1f}";
+
+/// Builds what the platform can have, and gives the folder it is in.
+pub(super) fn build(release: &Release, profile: &str) -> Result<PathBuf> {
+    let platform = &release.platform;
+    say(format!("building the binaries for {} (profile {profile})", platform.triple));
+    let compiler = Compiler::find(&release.root)?;
+    let names = renamed_folders(&release.root, &compiler)?;
+    // A folder of its own: other flags would have everything there compiled again, and again for the next who works there.
+    let target_folder = release.root.join("target/release-build");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(&release.root).args(["build", "--locked", "--profile", profile, "--target", &platform.triple]);
+    cargo.arg("--target-dir").arg(&target_folder).args(["--package", "velero"]);
+    match platform.runs_servers() {
+        true => cargo.args(["--bins"]).args(PLUGINS.iter().flat_map(|plugin| ["--package", plugin])),
+        false => cargo.args(["--bin", "velero"]),
+    };
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", compiler_flags(&names, platform.is_linked_statically()).join(SEPARATOR));
+    if !platform.triple.ends_with("msvc") {
+        // What the C libraries among the dependencies say in their assertions.
+        cargo.env(format!("CFLAGS_{}", platform.triple.replace('-', "_")), c_flags(&names).join(" "));
+    }
+    cargo.env("CARGO_INCREMENTAL", "0");
+    cargo.env("VELERO_GIT_COMMIT", &release.commit.name);
+    cargo.env("SOURCE_DATE_EPOCH", release.commit.time.to_string());
+    let status = cargo.status().context("cannot start cargo")?;
+    ensure!(
+        status.success(),
+        "cargo build for {} failed: `rustup target add {}` and a C compiler for it are needed",
+        platform.triple,
+        platform.triple
+    );
+    Ok(target_folder.join(&platform.triple).join(if profile == "dev" { "debug" } else { profile }))
+}
+
+/// The compiler that the toolchain file names.
+struct Compiler {
+    /// Where it is installed.
+    folder: PathBuf,
+    /// The commit it was made from, by which its library calls itself.
+    commit: String,
+}
+
+impl Compiler {
+    fn find(root: &Path) -> Result<Self> {
+        let ask = |arguments: &[&str]| {
+            let output =
+                Command::new("rustc").args(arguments).current_dir(root).output().context("cannot start rustc")?;
+            ensure!(output.status.success(), "rustc {} failed", arguments.join(" "));
+            Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+        };
+        let about = ask(&["-vV"])?;
+        let commit = about
+            .lines()
+            .find_map(|line| line.strip_prefix("commit-hash: "))
+            .context("rustc does not name its commit")?;
+        Ok(Self { folder: ask(&["--print", "sysroot"])?.into(), commit: commit.to_owned() })
+    }
+}
+
+/// The folders that would show, and what they are called instead.
+fn renamed_folders(root: &Path, compiler: &Compiler) -> Result<Vec<(PathBuf, String)>> {
+    let home = match env::var_os("CARGO_HOME") {
+        Some(home) => PathBuf::from(home),
+        None => env::home_dir().context("the folder of cargo is not known: set CARGO_HOME")?.join(".cargo"),
+    };
+    let mut names = vec![(root.to_owned(), SOURCE.to_owned())];
+    // Below it there is a folder for each place that packages come from: a mirror has another name.
+    if let Ok(places) = fs::read_dir(home.join("registry/src")) {
+        for place in places {
+            names.push((place?.path(), DEPENDENCIES.to_owned()));
+        }
+    }
+    // Where the source of the standard library is installed, its own names would give way to that folder.
+    names.push((compiler.folder.join("lib/rustlib/src/rust"), format!("/rustc/{}", compiler.commit)));
+    Ok(names)
+}
+
+fn compiler_flags(names: &[(PathBuf, String)], is_static: bool) -> Vec<String> {
+    let renamed = names.iter().map(|(folder, name)| format!("--remap-path-prefix={}={name}", folder.display()));
+    renamed.chain(is_static.then(|| "-Ctarget-feature=+crt-static".to_owned())).collect()
+}
+
+fn c_flags(names: &[(PathBuf, String)]) -> Vec<String> {
+    names.iter().map(|(folder, name)| format!("-ffile-prefix-map={}={name}", folder.display())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_the_builder_have_other_names_in_what_is_built() {
+        let compiler = Compiler { folder: "/toolchain".into(), commit: "c0ffee".to_owned() };
+        let names = renamed_folders(Path::new("/home/me/velero"), &compiler).unwrap();
+        let flags = compiler_flags(&names, true);
+        assert!(flags.contains(&"--remap-path-prefix=/home/me/velero=/source".to_owned()), "{flags:?}");
+        assert!(flags.contains(&"--remap-path-prefix=/toolchain/lib/rustlib/src/rust=/rustc/c0ffee".to_owned()));
+        assert_eq!(flags.last().map(String::as_str), Some("-Ctarget-feature=+crt-static"));
+        assert!(c_flags(&names).contains(&"-ffile-prefix-map=/home/me/velero=/source".to_owned()));
+    }
+}

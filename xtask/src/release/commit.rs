@@ -1,0 +1,76 @@
+//! The commit that is released.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// A commit, and what lies on top of it.
+#[derive(Clone, Debug)]
+pub(super) struct Commit {
+    /// Its name, with `-dirty` where there are changes on top.
+    pub(super) name: String,
+    /// When it was made, in seconds since 1970: the date of everything in the release.
+    pub(super) time: u64,
+}
+
+impl Commit {
+    /// The commit that is checked out. It must be the whole truth, and its tag, if it has one of a version, that version.
+    pub(super) fn of(root: &Path, version: &str, allow_dirty: bool) -> Result<Self> {
+        let name = git(root, &["rev-parse", "HEAD"]).context("a release is made from a checkout with git")?;
+        let time = git(root, &["log", "-1", "--format=%ct"])?;
+        let time = time.parse().with_context(|| format!("git says {time:?} of when the commit was made"))?;
+        check_tag(&git(root, &["tag", "--points-at", "HEAD"])?, version)?;
+        let changes = git(root, &["status", "--porcelain"])?;
+        if changes.is_empty() {
+            return Ok(Self { name, time });
+        }
+        ensure!(
+            allow_dirty,
+            "nobody could make this release again, for these changes are in no commit:\n{changes}\ncommit them, or add --allow-dirty"
+        );
+        Ok(Self { name: format!("{name}-dirty"), time })
+    }
+}
+
+/// Refuses a version that is tagged as another.
+fn check_tag(tags: &str, version: &str) -> Result<()> {
+    let mut versions = tags
+        .lines()
+        .filter_map(|tag| tag.strip_prefix('v'))
+        .filter(|tag| tag.starts_with(|first: char| first.is_ascii_digit()))
+        .peekable();
+    match versions.peek().copied() {
+        Some(tagged) if !versions.any(|tagged| tagged == version) => {
+            bail!("the commit is tagged v{tagged}, and Cargo.toml says version {version}: make them equal")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn git(root: &Path, arguments: &[&str]) -> Result<String> {
+    let output = Command::new("git").args(arguments).current_dir(root).output().context("cannot start git")?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "git {}: {}", arguments.join(" "), complaint.trim());
+    Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_of_another_version_is_refused() {
+        for (tags, is_fine) in [
+            ("", true),
+            ("v0.1.0", true),
+            ("latest\nv0.1.0", true),
+            ("v0.2.0\nv0.1.0", true),
+            ("verified", true),
+            ("v0.2.0", false),
+            ("v0.1.0-rc.1", false),
+        ] {
+            assert_eq!(check_tag(tags, "0.1.0").is_ok(), is_fine, "{tags}");
+        }
+    }
+}
