@@ -7,6 +7,7 @@ pub mod csi;
 pub mod difference;
 pub mod fault_matrix;
 pub mod fixture;
+pub mod helm;
 pub mod host;
 pub mod openshift;
 pub mod picture;

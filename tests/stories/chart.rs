@@ -1,35 +1,21 @@
-//! The Helm chart: what it renders is accepted by an API server, and the server it deploys works.
+//! The Helm chart in a cluster: what it renders is accepted by an API server, it upgrades a release of Velero's own chart,
+//! and the server it deploys works, from `helm install` to `helm uninstall`.
 
 use std::fs;
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use velero_testkit::image::Image;
-use velero_testkit::install::repository_root;
 use velero_testkit::machine::{Machine, wait_until};
-use velero_testkit::parts::{BUCKET, Certificates, Images};
+use velero_testkit::parts::{BUCKET, Images};
 use velero_testkit::server::credentials_file;
 use velero_testkit::{BoxKind, Edition, TestBox, Tool, harness};
 use velero_tests::command_line::CommandLine;
+use velero_tests::helm::{Helm, chart, image, veleros_chart};
 
 const NAMESPACE: &str = "charted";
-/// The image the chart names when values do not.
-const IMAGE: &str = concat!("ghcr.io/velero-rust/velero:v", env!("CARGO_PKG_VERSION"));
-
-/// What the chart makes of some values, or why it does not.
-fn render(machine: &Machine, values: &Value) -> Result<String, String> {
-    let file = machine.state().join("values.json");
-    fs::write(&file, values.to_string()).unwrap();
-    let chart = repository_root().join("deploy/chart/velero");
-    let mut command = Command::new(Tool::Helm.path().unwrap());
-    command.args(["template", "velero"]).arg(chart).args(["--namespace", NAMESPACE, "--values"]).arg(file);
-    let output = command.env("HOME", machine.state()).output().unwrap();
-    match output.status.success() {
-        true => Ok(String::from_utf8(output.stdout).unwrap()),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-    }
-}
+/// An image with kubectl, for the Jobs of the chart.
+const KUBECTL: &str = "docker.io/velero-box/kubectl:1";
 
 /// Values as people have them who come from Velero's chart.
 fn familiar_values() -> Value {
@@ -57,128 +43,180 @@ fn familiar_values() -> Value {
     })
 }
 
+/// The kinds of the Prometheus operator, with any content.
+fn monitoring_definitions() -> String {
+    let definition = |plural: &str, kind: &str| {
+        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.monitoring.coreos.com")},
+            "spec": {
+                "group": "monitoring.coreos.com", "scope": "Namespaced",
+                "names": {"plural": plural, "kind": kind},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+            },
+        })
+    };
+    let kinds =
+        [("servicemonitors", "ServiceMonitor"), ("podmonitors", "PodMonitor"), ("prometheusrules", "PrometheusRule")];
+    json!({"apiVersion": "v1", "kind": "List", "items": kinds.map(|(plural, kind)| definition(plural, kind))})
+        .to_string()
+}
+
 fn is_accepted_whatever_the_values(machine: &Machine) {
-    let plugin = json!({
-        "name": "plugin", "image": "example.io/plugin:v1", "volumeMounts": [{"name": "plugins", "mountPath": "/target"}],
-    });
-    let mut two_servers = familiar_values();
-    two_servers["replicas"] = json!(2);
-    let values = [
-        json!({}),
-        json!({"rbac": {"clusterAdministrator": true}, "metrics": {"enabled": false}, "upgradeCRDs": false}),
-        json!({"initContainers": [plugin], "persistence": {"existingClaim": "mine"}, "backupsEnabled": true}),
-        json!({"credentials": {"existingSecret": "mine", "extraEnvVars": {"KEY": ""}, "extraSecretRef": "more"}}),
-        json!({"configMaps": {"plugin": {"labels": {"velero.io/plugin-config": ""}, "data": {"a": "b"}}}}),
-        json!({"extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}"}}]}),
-        json!({"deployNodeAgent": true}),
-        json!({"networkPolicy": {"enabled": false}, "configuration": {"metricsAddress": "0.0.0.0:9999"}}),
-        json!({"deployNodeAgent": true, "rbac": {"clusterAdministrator": true}, "nodeAgent": {
-            "disableHostPath": true, "extraArgs": ["--node-agent-configmap=agents"], "extraEnvVars": {"A": "b"},
-            "tolerations": [{"operator": "Exists"}], "containerSecurityContext": {"privileged": true},
-            "serviceAccount": {"server": {"annotations": {"eks.amazonaws.com/role-arn": "arn:1"}}},
-        }}),
-        familiar_values(),
-        two_servers,
-    ];
-    for values in values {
-        let rendered = render(machine, &values).unwrap_or_else(|problem| panic!("{values}: {problem}"));
-        let file = machine.state().join("rendered.yaml");
-        fs::write(&file, rendered).unwrap();
-        let path = file.display().to_string();
+    machine.apply(&monitoring_definitions()).unwrap();
+    machine.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"]).unwrap();
+    let classes = json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "kata"}, "handler": "runc"});
+    machine.apply(&classes.to_string()).unwrap();
+    let mut files: Vec<_> = fs::read_dir(chart().join("ci")).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    for file in files {
+        let values: Value = serde_saphyr::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        let rendered = Helm::alone().template(NAMESPACE, &values).unwrap();
+        let manifest = machine.state().join("rendered.yaml");
+        fs::write(&manifest, rendered).unwrap();
+        let path = manifest.display().to_string();
         let tried = machine.kubectl(&["--namespace", NAMESPACE, "apply", "--dry-run=server", "-f", &path]);
-        tried.unwrap_or_else(|problem| panic!("{values}: {problem:#}"));
-    }
-    let unnamed = json!({"configuration": {"backupStorageLocation": [{"provider": "aws"}]}});
-    assert!(render(machine, &unnamed).unwrap_err().contains("bucket is required"));
-    for (values, problem) in [
-        (json!({"replicas": 0}), "use 1, 2 or 3"),
-        (json!({"replicas": 5}), "use 1, 2 or 3"),
-        (json!({"replicas": 2}), "backups go to a volume"),
-    ] {
-        let refused = render(machine, &values).unwrap_err();
-        assert!(refused.contains(problem), "{values}: {refused}");
+        tried.unwrap_or_else(|problem| panic!("{}: {problem:#}", file.display()));
     }
 }
 
-/// What Velero's own chart makes that ours makes too, under the same names.
-const VELEROS_CHART: &str = r#"
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: "{{ .Release.Name }}-velero-server"}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: "{{ .Release.Name }}-velero-server"}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
-subjects: [{kind: ServiceAccount, name: "{{ .Release.Name }}-velero-server", namespace: "{{ .Release.Namespace }}"}]
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: "{{ .Release.Name }}-velero"}
-spec:
-  replicas: 1
-  selector:
-    matchLabels: {app.kubernetes.io/instance: "{{ .Release.Name }}", app.kubernetes.io/name: velero}
-  template:
-    metadata:
-      labels: {name: velero, app.kubernetes.io/instance: "{{ .Release.Name }}", app.kubernetes.io/name: velero}
-    spec:
-      serviceAccountName: "{{ .Release.Name }}-velero-server"
-      containers: [{name: velero, image: "velero/velero:v1.18.3", imagePullPolicy: Never}]
-"#;
-
-/// Runs Helm against the box and gives what it printed.
-fn helm(machine: &Machine, arguments: &[&str]) -> String {
-    let mut command = machine.command(Tool::Helm.path().unwrap());
-    command.args(arguments).env("KUBECONFIG", Certificates::kubeconfig(machine)).env("HOME", machine.state());
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "helm {}: {said}", arguments.join(" "));
-    String::from_utf8(output.stdout).unwrap()
+/// The names and versions of what must not be made anew.
+fn kept(machine: &Machine, release: &str) -> String {
+    let kinds = "deployments,daemonsets,services,secrets,serviceaccounts,configmaps,schedules,backupstoragelocations";
+    let selected = format!("app.kubernetes.io/instance={release}");
+    let columns = "-o=custom-columns=KIND:.kind,NAME:.metadata.name,UID:.metadata.uid";
+    machine.kubectl(&["-n", release, "get", kinds, "-l", &selected, columns]).unwrap()
 }
 
-/// Whoever has a release of Velero's chart upgrades it to ours, and changes the rights of the server later.
+/// Whoever has a release of Velero's chart upgrades it to ours, changes the rights of the server later, and goes back.
 fn upgrades_a_release_of_veleros_own_chart(machine: &Machine) {
     const RELEASE: &str = "moved";
-    let theirs = machine.folder("veleros-chart").unwrap();
-    fs::create_dir_all(theirs.join("templates")).unwrap();
-    fs::write(theirs.join("Chart.yaml"), "apiVersion: v2\nname: velero\nversion: 12.1.0\n").unwrap();
-    fs::write(theirs.join("templates/all.yaml"), VELEROS_CHART).unwrap();
-    let theirs = theirs.display().to_string();
-    helm(machine, &["install", RELEASE, &theirs, "--namespace", RELEASE, "--create-namespace"]);
+    let helm = Helm::of(machine);
+    let [theirs, ours] = [veleros_chart(), chart()].map(|chart| chart.display().to_string());
+    let mut values = familiar_values();
+    values["deployNodeAgent"] = json!(true);
+    values["configuration"]["backupStorageLocation"][0]["credential"]["name"] = json!("moved-velero");
+    // Pods, and Jobs of hooks, are another story's.
+    let quiet = ["--namespace", RELEASE, "--no-hooks"];
+    let install = ["install", RELEASE, &theirs, "--create-namespace", "--set=replicas=0"];
+    helm.run(&[&install[..], &quiet].concat(), Some(&values)).unwrap();
+    let before = kept(machine, RELEASE);
 
-    let ours = repository_root().join("deploy/chart/velero").display().to_string();
-    let upgrade = ["upgrade", RELEASE, &ours, "--namespace", RELEASE, "--set=upgradeCRDs=false"];
     let role = |binding: &str| {
         let role = "-o=jsonpath={.roleRef.name}";
         machine.kubectl(&["get", "clusterrolebinding", binding, role, "--ignore-not-found"]).unwrap()
     };
-    helm(machine, &[&upgrade[..], &["--set=credentials.extraEnvVars.TOKEN=secret"]].concat());
+    let upgrade =
+        |values: &Value| helm.run(&[&["upgrade", RELEASE, &ours][..], &quiet].concat(), Some(values)).unwrap();
+    values["credentials"]["extraEnvVars"] = json!({"TOKEN": "secret of {{ .Release.Name }}"});
+    upgrade(&values);
+    assert_eq!(kept(machine, RELEASE), before, "an object was made anew, or lost");
     assert_eq!(role("moved-velero-server"), "", "the binding to all rights is still there");
     assert_eq!(role("moved-velero-server-role"), "moved-velero-server");
-    let deployment = machine.kubectl(&["-n", RELEASE, "get", "deployment", "moved-velero", "-o=json"]).unwrap();
-    let deployment: Value = serde_json::from_str(&deployment).unwrap();
+    let deployment = machine.read(&format!("/apis/apps/v1/namespaces/{RELEASE}/deployments/velero")).unwrap();
     let variables = deployment["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
     let token = variables.iter().find(|variable| variable["name"] == "TOKEN").expect("no variable TOKEN");
     let reference = &token["valueFrom"]["secretKeyRef"];
-    let path = format!("-o=jsonpath={{.data.{}}}", reference["key"].as_str().unwrap());
-    let value = machine.kubectl(&["-n", RELEASE, "get", "secret", reference["name"].as_str().unwrap(), &path]).unwrap();
-    assert_eq!(value, "c2VjcmV0", "the Secret has no such key, or another value");
+    let template = format!("-o=go-template={{{{.data.{} | base64decode}}}}", reference["key"].as_str().unwrap());
+    let secret = reference["name"].as_str().unwrap();
+    let value = machine.kubectl(&["-n", RELEASE, "get", "secret", secret, &template]).unwrap();
+    assert_eq!(value, "secret of moved", "the Secret has no such key, or another value");
 
-    helm(machine, &[&upgrade[..], &["--set=rbac.clusterAdministrator=true"]].concat());
+    values["rbac"] = json!({"clusterAdministrator": true});
+    upgrade(&values);
     assert_eq!([role("moved-velero-server"), role("moved-velero-server-role")], ["cluster-admin", ""]);
-    helm(machine, &["uninstall", RELEASE, "--namespace", RELEASE]);
+    helm.run(&[&["rollback", RELEASE, "1"][..], &quiet].concat(), None).unwrap();
+    assert_eq!([role("moved-velero-server"), role("moved-velero-server-role")], ["cluster-admin", ""]);
+    assert_eq!(kept(machine, RELEASE), before, "an object was made anew, or lost, on the way back");
+    refuses_what_it_would_harm(machine, RELEASE);
+    helm.run(&["uninstall", RELEASE, "--namespace", RELEASE, "--no-hooks"], None).unwrap();
 }
 
-fn deploys_a_server_that_works(machine: &Machine, velero: &CommandLine<'_>) {
-    let archive = machine.state().join("velero-image.tar");
-    Image::of_velero(IMAGE, &Edition::Ours.binary().unwrap()).unwrap().write(&archive).unwrap();
-    Images::load(machine, &archive).unwrap();
-    machine.apply(&render(machine, &familiar_values()).unwrap()).unwrap();
-    let kubectl = |arguments: &[&str]| machine.kubectl(&[&["--namespace", NAMESPACE], arguments].concat());
-    // Hooks are objects like others when Helm is not there to run them: this one upgrades the definitions.
-    kubectl(&["wait", "--for=condition=Complete", "--timeout=60s", "job/velero-upgrade-crds"]).unwrap();
-    kubectl(&["rollout", "status", "deployment/velero", "--timeout=90s"]).unwrap();
+/// Velero's chart makes an empty Secret where values have no credentials, for others to fill: it stays, and is used.
+fn keeps_a_secret_that_somebody_else_has_filled(machine: &Machine) {
+    const RELEASE: &str = "filled";
+    let helm = Helm::of(machine);
+    let [theirs, ours] = [veleros_chart(), chart()].map(|chart| chart.display().to_string());
+    let values = json!({"configuration": {"backupStorageLocation": []}});
+    let quiet = ["--namespace", RELEASE, "--no-hooks"];
+    let install = ["install", RELEASE, &theirs, "--create-namespace", "--set=replicas=0"];
+    helm.run(&[&install[..], &quiet].concat(), Some(&values)).unwrap();
+    let filled = r#"{"stringData": {"cloud": "keys"}}"#;
+    machine.kubectl(&["-n", RELEASE, "patch", "secret/filled-velero", "--patch", filled]).unwrap();
+    helm.run(&[&["upgrade", RELEASE, &ours][..], &quiet].concat(), Some(&values)).unwrap();
+    let get = |object: &str, template: &str| {
+        machine.kubectl(&["-n", RELEASE, "get", object, &format!("-o=go-template={template}")]).unwrap()
+    };
+    assert_eq!(get("secret/filled-velero", "{{.data.cloud | base64decode}}"), "keys");
+    let variables = get("deployment/velero", "{{range (index .spec.template.spec.containers 0).env}}{{.name}} {{end}}");
+    assert!(variables.contains("AWS_SHARED_CREDENTIALS_FILE"), "{variables}");
+    let made =
+        machine.kubectl(&["-n", RELEASE, "get", "persistentvolumeclaims,backupstoragelocations", "-o=name"]).unwrap();
+    assert_eq!(made, "", "nobody asked for a location");
+    helm.run(&["uninstall", RELEASE, "--namespace", RELEASE, "--no-hooks"], None).unwrap();
+}
+
+/// A release of Velero's chart is there: what is asked for wrongly changes nothing of it.
+fn refuses_what_it_would_harm(machine: &Machine, release: &str) {
+    let helm = Helm::of(machine);
+    let ours = chart().display().to_string();
+    let refused = |arguments: &[&str], values: Option<&Value>, reason: &str| {
+        let said = helm.refusal(arguments, values).unwrap();
+        assert!(said.contains(reason), "{said}");
+    };
+    let before = kept(machine, release);
+    let upgrade = ["upgrade", release, &ours, "--namespace", release];
+    refused(&[&upgrade[..], &["--reuse-values"]].concat(), None, "--reset-then-reuse-values");
+    refused(&upgrade, Some(&json!({"image": {"tag": "v1.18.3"}})), "image.tag is v1.18.3");
+    refused(
+        &upgrade,
+        Some(&json!({"rbac": {"clusterAdministrator": true, "clusterAdministratorName": "admin"}})),
+        "cannot be changed",
+    );
+    refused(&["install", "second", &ours, "--namespace", release], None, "but of the release moved");
+    let label = ["-n", release, "label", "--overwrite", "deployment/velero"];
+    machine.kubectl(&[&label[..], &["helm.sh/chart=velero-8.1.0"]].concat()).unwrap();
+    refused(&upgrade, None, "upgrade it to Velero's chart 12 first");
+    machine.kubectl(&[&label[..], &["helm.sh/chart=velero-12.1.0"]].concat()).unwrap();
+    assert_eq!(kept(machine, release), before);
+
+    // A release of something else.
+    let other = machine.folder("other-chart").unwrap();
+    fs::create_dir_all(other.join("templates")).unwrap();
+    fs::write(other.join("Chart.yaml"), "apiVersion: v2\nname: shop\nversion: 1.0.0\n").unwrap();
+    fs::write(other.join("templates/shop.yaml"), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shop}\n").unwrap();
+    let other = other.display().to_string();
+    helm.run(&["install", "shop", &other, "--namespace", "shop", "--create-namespace"], None).unwrap();
+    refused(&["upgrade", "shop", &ours, "--namespace", "shop"], None, "is of another chart (ConfigMap shop)");
+    machine.kubectl(&["-n", "shop", "get", "configmap/shop"]).unwrap();
+
+    // A Velero that no release made.
+    let velero = CommandLine::new(machine, Edition::Ours);
+    velero.velero(&["-n", "by-hand", "install", "--no-default-backup-location", "--no-secret"]).unwrap();
+    let uid = ["-n", "by-hand", "get", "deployment/velero", "-o=jsonpath={.metadata.uid}"];
+    let before = machine.kubectl(&uid).unwrap();
+    refused(
+        &["install", "velero", &ours, "--namespace", "by-hand"],
+        None,
+        "is not one of the release velero: remove that Velero first",
+    );
+    assert_eq!(machine.kubectl(&uid).unwrap(), before);
+}
+
+fn load_images(machine: &Machine) {
+    let kubectl =
+        Image::of_plugin(KUBECTL, &Tool::Kubernetes.path().unwrap()).unwrap().link("../kubernetes", "bin/kubectl");
+    let velero = Image::of_velero(&image(), &Edition::Ours.binary().unwrap()).unwrap();
+    for made in [kubectl, velero] {
+        let archive = machine.state().join("image.tar");
+        made.write(&archive).unwrap();
+        Images::load(machine, &archive).unwrap();
+        fs::remove_file(&archive).unwrap();
+    }
+}
+
+fn back_up(machine: &Machine, velero: &CommandLine<'_>, name: &str) {
     wait_until("the location", Duration::from_secs(60), || {
         let path = format!("/apis/velero.io/v1/namespaces/{NAMESPACE}/backupstoragelocations/default");
         let phase = &machine.read(&path)?["status"]["phase"];
@@ -186,9 +224,49 @@ fn deploys_a_server_that_works(machine: &Machine, velero: &CommandLine<'_>) {
         Ok(())
     })
     .unwrap();
-    let create = ["-n", NAMESPACE, "backup", "create", "one", "--include-namespaces", "default", "--wait"];
+    let create = ["-n", NAMESPACE, "backup", "create", name, "--include-namespaces", "default", "--wait"];
     let told = velero.velero(&create).unwrap();
     assert!(told.contains("Backup completed with status: Completed"), "{told}");
+}
+
+/// From nothing to a server that works, another one, the first again, and to nothing but the backups.
+fn installs_upgrades_rolls_back_and_uninstalls(machine: &Machine, velero: &CommandLine<'_>) {
+    load_images(machine);
+    let helm = Helm::of(machine);
+    let source = chart().display().to_string();
+    let within = ["--namespace", NAMESPACE, "--wait", "--timeout=120s"];
+    let mut values = familiar_values();
+    values["namespace"] = json!({"labels": {"team": "backup"}});
+    let (repository, tag) = KUBECTL.rsplit_once(':').unwrap();
+    values["kubectl"] = json!({"image": {"repository": repository, "tag": tag}});
+    helm.run(&[&["install", "velero", &source][..], &within].concat(), Some(&values)).unwrap();
+    let label = ["get", "namespace", NAMESPACE, "-o=jsonpath={.metadata.labels.team}"];
+    assert_eq!(machine.kubectl(&label).unwrap(), "backup");
+    back_up(machine, velero, "installed");
+
+    let arguments = || {
+        let path = "-o=jsonpath={.spec.template.spec.containers[0].args}";
+        machine.kubectl(&["-n", NAMESPACE, "get", "deployment/velero", path]).unwrap()
+    };
+    values["configuration"]["defaultBackupTTL"] = json!("72h");
+    helm.run(&[&["upgrade", "velero", &source][..], &within].concat(), Some(&values)).unwrap();
+    assert!(arguments().contains("--default-backup-ttl=72h"), "{}", arguments());
+    back_up(machine, velero, "upgraded");
+    helm.run(&[&["rollback", "velero"][..], &within].concat(), None).unwrap();
+    assert!(arguments().contains("--default-backup-ttl=48h"), "{}", arguments());
+    back_up(machine, velero, "rolled-back");
+
+    let backups = velero.velero(&["-n", NAMESPACE, "backup", "get"]).unwrap();
+    assert_eq!(backups.matches(" Completed ").count(), 3, "{backups}");
+    helm.run(&[&["uninstall", "velero"][..], &within].concat(), None).unwrap();
+    let left = machine
+        .kubectl(&["-n", NAMESPACE, "get", "deployments,jobs,services,schedules,networkpolicies", "-o=name"])
+        .unwrap();
+    assert_eq!(left, "");
+    let rights =
+        machine.kubectl(&["get", "clusterroles,clusterrolebindings", "-l=component=velero", "-o=name"]).unwrap();
+    assert!(!rights.contains(NAMESPACE) && !rights.contains("velero-server"), "{rights}");
+    machine.kubectl(&["-n", NAMESPACE, "get", "backups/installed", "backups/upgraded", "backups/rolled-back"]).unwrap();
 }
 
 #[test]
@@ -203,7 +281,8 @@ fn the_chart_is_accepted_by_the_api_server_upgrades_veleros_own_and_deploys_a_se
         machine.kubectl(&["label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted"]).unwrap();
         is_accepted_whatever_the_values(machine);
         upgrades_a_release_of_veleros_own_chart(machine);
-        deploys_a_server_that_works(machine, &velero);
+        keeps_a_secret_that_somebody_else_has_filled(machine);
+        installs_upgrades_rolls_back_and_uninstalls(machine, &velero);
     });
     TestBox::down("in-chart").unwrap();
 }

@@ -8,6 +8,8 @@ mod box_storage;
 mod box_works;
 mod cancelled;
 mod chart;
+mod chart_from_velero;
+mod chart_values;
 mod csi_snapshots;
 mod debug_bundle;
 mod faulty_store;

@@ -17,15 +17,49 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/name: {{ include "velero.name" . }}
 {{- end -}}
 
-{{- define "velero.labels" -}}
-{{ include "velero.selector" . }}
+{{- define "velero.chartLabels" -}}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 component: velero
 {{- end -}}
 
+{{- define "velero.labels" -}}
+{{ include "velero.selector" . }}
+{{ include "velero.chartLabels" . }}
+{{- end -}}
+
+{{/* The labels of the chart and those of values, which go first: a list of the context and of maps. */}}
+{{- define "velero.labelsWith" -}}
+{{- $labels := dict -}}
+{{- range rest . }}{{ $labels = merge $labels (deepCopy (. | default dict)) }}{{ end -}}
+{{- toYaml (merge $labels (include "velero.labels" (first .) | fromYaml)) -}}
+{{- end -}}
+
 {{- define "velero.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{- define "velero.kubectlImage" -}}
+{{- $image := .Values.kubectl.image -}}
+{{- if $image.digest -}}
+{{ $image.repository }}@{{ $image.digest }}
+{{- else -}}
+{{ $image.repository }}:{{ $image.tag | default (.Capabilities.KubeVersion.Version | regexFind "v[0-9]+\\.[0-9]+\\.[0-9]+") }}
+{{- end -}}
+{{- end -}}
+
+{{/* The Secrets to pull images by, of a list of names. */}}
+{{- define "velero.pullSecrets" -}}
+{{- with . -}}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end -}}
 {{- end -}}
 
 {{- define "velero.serverServiceAccount" -}}
@@ -36,22 +70,130 @@ component: velero
 {{- end -}}
 {{- end -}}
 
+{{/* Which rights the server gets: "ours", "cluster" or "namespace". */}}
+{{- define "velero.rights" -}}
+{{- if kindIs "bool" .Values.rbac.clusterAdministrator -}}
+{{- ternary "cluster" "namespace" .Values.rbac.clusterAdministrator -}}
+{{- else -}}ours{{- end -}}
+{{- end -}}
+
 {{- define "velero.secretName" -}}
 {{- .Values.credentials.existingSecret | default .Values.credentials.name | default (include "velero.fullname" .) -}}
 {{- end -}}
 
-{{/* Whether the server has a Secret with credentials: one is named, or one is made. */}}
+{{/* Whether the pods have the Secret with credentials: one is named, one has content, or somebody else has filled ours. */}}
 {{- define "velero.hasSecret" -}}
-{{- if and .Values.credentials.useSecret (or .Values.credentials.existingSecret .Values.credentials.secretContents) -}}true{{- end -}}
+{{- if .Values.credentials.useSecret -}}
+{{- if or .Values.credentials.existingSecret .Values.credentials.secretContents -}}true
+{{- else if (lookup "v1" "Secret" .Release.Namespace (include "velero.secretName" .)).data -}}true
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
-{{/* Whether backups go to a volume: they do when no location is named. */}}
+{{/* Whether that Secret has credentials for all locations, as far as can be known. */}}
+{{- define "velero.hasCloudKey" -}}
+{{- if include "velero.hasSecret" . -}}
+{{- if or .Values.credentials.existingSecret (hasKey (.Values.credentials.secretContents | default dict) "cloud") -}}true
+{{- else if hasKey ((lookup "v1" "Secret" .Release.Namespace (include "velero.secretName" .)).data | default dict) "cloud" -}}true
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The data of the Secret, with templates in it evaluated. */}}
+{{- define "velero.secretData" -}}
+{{- $context := . -}}
+{{- range $key, $value := merge (dict) (.Values.credentials.secretContents | default dict) (.Values.credentials.extraEnvVars | default dict) }}
+{{ $key }}: {{ tpl (toString $value) $context | b64enc | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* Whether backups go to a volume: they do when nothing is said about locations. */}}
 {{- define "velero.usesVolume" -}}
-{{- if and .Values.backupsEnabled .Values.persistence.enabled (not .Values.configuration.backupStorageLocation) -}}true{{- end -}}
+{{- if and .Values.backupsEnabled .Values.persistence.enabled (kindIs "invalid" .Values.configuration.backupStorageLocation) -}}true{{- end -}}
 {{- end -}}
 
 {{- define "velero.claimName" -}}
 {{- .Values.persistence.existingClaim | default (printf "%s-backups" (include "velero.fullname" .)) -}}
+{{- end -}}
+
+{{- define "velero.metricsPort" -}}
+{{- .Values.configuration.metricsAddress | default ":8085" | toString | splitList ":" | last -}}
+{{- end -}}
+
+{{/* The name of the ConfigMap for Jobs that maintain repositories; nothing where there is none. */}}
+{{- define "velero.maintenanceConfigMap" -}}
+{{- $data := (.Values.configuration.repositoryMaintenanceJob | default dict).repositoryConfigData | default dict -}}
+{{- if or $data.global $data.repositories -}}{{ $data.name | default "velero-repo-maintenance" }}{{- end -}}
+{{- end -}}
+
+{{/* Whether an object of the Prometheus operator is made: a list of the context and its values. */}}
+{{- define "velero.hasMonitor" -}}
+{{- $root := first . -}}{{- $monitor := last . -}}
+{{- if and $root.Values.metrics.enabled $monitor.enabled -}}
+{{- if or (not $monitor.autodetect) ($root.Capabilities.APIVersions.Has "monitoring.coreos.com/v1") -}}true{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Where the operator finds the metrics: a list of the context, the values of the monitor and the port. */}}
+{{- define "velero.endpoint" -}}
+{{- $metrics := (first .).Values.metrics -}}{{- $monitor := index . 1 -}}
+- port: {{ last . }}
+  {{- with $metrics.scrapeInterval }}
+  interval: {{ . }}
+  {{- end }}
+  {{- with $metrics.scrapeTimeout }}
+  scrapeTimeout: {{ . }}
+  {{- end }}
+  {{- range list "scheme" "tlsConfig" "metricRelabelings" "relabelings" }}
+  {{- if index $monitor . }}
+  {{ . }}:
+    {{- toYaml (index $monitor .) | nindent 4 }}
+  {{- end }}
+  {{- end }}
+{{- end -}}
+
+{{/* Variables of values: a list of name and value, or a map. */}}
+{{- define "velero.variables" -}}
+{{- if kindIs "map" . -}}
+{{- range $name, $value := . }}
+- name: {{ $name }}
+  value: {{ $value | quote }}
+{{- end }}
+{{- else if . -}}
+{{ toYaml . }}
+{{- end -}}
+{{- end -}}
+
+{{/* What server and node agents are told about credentials. */}}
+{{- define "velero.credentialVariables" -}}
+{{- $context := . -}}
+{{- if include "velero.hasCloudKey" . }}
+{{- range list "AWS_SHARED_CREDENTIALS_FILE" "GOOGLE_APPLICATION_CREDENTIALS" "AZURE_CREDENTIALS_FILE" "ALIBABA_CLOUD_CREDENTIALS_FILE" }}
+- name: {{ . }}
+  value: /credentials/cloud
+{{- end }}
+{{- end }}
+{{- with include "velero.variables" .Values.configuration.extraEnvVars }}
+{{ . }}
+{{- end }}
+{{- if .Values.credentials.useSecret }}
+{{- range $name, $value := .Values.credentials.extraEnvVars }}
+- name: {{ $name }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ include "velero.secretName" $context }}
+      key: {{ $name }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The annotations of pods: a list of the context and of the values of the monitor that looks after them. */}}
+{{- define "velero.podAnnotations" -}}
+{{- $root := first . -}}
+{{- $annotations := deepCopy ($root.Values.podAnnotations | default dict) -}}
+{{- if and $root.Values.metrics.enabled (not (last .).enabled) }}{{ $annotations = merge $annotations ($root.Values.metrics.podAnnotations | default dict) }}{{ end -}}
+{{- with include "velero.secretData" $root }}{{ $_ := set $annotations "checksum/secret" (sha256sum .) }}{{ end -}}
+{{- toYaml $annotations -}}
 {{- end -}}
 
 {{/* The flags of the server that have a value. */}}
@@ -89,10 +231,14 @@ component: velero
     "features" .features -}}
 {{- range $name, $value := $flags }}
 {{- if $value }}
+{{- /* A big number must not become 1e+06. */}}
+{{- if and (kindIs "float64" $value) (eq (float64 (int64 $value)) $value) }}{{ $value = int64 $value }}{{ end }}
 - {{ printf "--%s=%v" $name $value | quote }}
 {{- end }}
 {{- end }}
-{{- range .extraArgs }}
-- {{ . | quote }}
-{{- end }}
+{{- end -}}
+
+{{/* The security of pods, under its present name and the one it had once. */}}
+{{- define "velero.podSecurity" -}}
+{{- with merge (deepCopy (.Values.podSecurityContext | default dict)) (.Values.securityContext | default dict) }}{{ toYaml . }}{{ end -}}
 {{- end -}}
