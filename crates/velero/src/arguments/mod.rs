@@ -28,8 +28,8 @@ pub(crate) use global::{GlobalArguments, LoggingArguments};
 pub(crate) use go_flags::with_go_flags;
 pub(crate) use install::{InstallArguments, StorageArguments};
 pub(crate) use locations::{
-    BackupLocationCommand, BackupLocationCreateArguments, BackupLocationGetArguments, BackupLocationSetArguments,
-    SnapshotLocationCommand, SnapshotLocationCreateArguments, SnapshotLocationSetArguments,
+    BackupLocationCheckArguments, BackupLocationCommand, BackupLocationCreateArguments, BackupLocationGetArguments,
+    BackupLocationSetArguments, SnapshotLocationCommand, SnapshotLocationCreateArguments, SnapshotLocationSetArguments,
 };
 pub(crate) use mover::{DataMoverCommand, MoverArguments, PodVolumeCommand};
 pub(crate) use node_agent::{NodeAgentCommand, NodeAgentServerArguments};

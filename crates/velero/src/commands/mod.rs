@@ -8,6 +8,7 @@ mod client_config;
 mod completion;
 mod debug;
 mod install;
+mod location_config;
 mod mover;
 mod node_agent;
 pub(crate) mod plugin;
@@ -130,6 +131,7 @@ async fn run_backup_location(command: BackupLocationCommand, settings: &Settings
         BackupLocationCommand::Create(arguments) => backup_location::create(settings, printer, *arguments).await,
         BackupLocationCommand::Get(arguments) => backup_location::get(&connect().await?, &arguments).await,
         BackupLocationCommand::Set(arguments) => backup_location::set(&connect().await?, &arguments).await,
+        BackupLocationCommand::Check(arguments) => backup_location::check(settings, printer, &arguments).await,
         BackupLocationCommand::Delete(arguments) => backup_location::delete(&connect().await?, &arguments).await,
     }
 }
