@@ -6,6 +6,7 @@ mod global;
 mod go_flags;
 mod install;
 mod locations;
+mod migrate;
 mod mover;
 mod node_agent;
 mod repo_maintenance;
@@ -31,6 +32,7 @@ pub(crate) use locations::{
     BackupLocationCheckArguments, BackupLocationCommand, BackupLocationCreateArguments, BackupLocationGetArguments,
     BackupLocationSetArguments, SnapshotLocationCommand, SnapshotLocationCreateArguments, SnapshotLocationSetArguments,
 };
+pub(crate) use migrate::{MigrateBackArguments, MigrateCheckArguments, MigrateCommand, MigrateRunArguments};
 pub(crate) use mover::{DataMoverCommand, MoverArguments, PodVolumeCommand};
 pub(crate) use node_agent::{NodeAgentCommand, NodeAgentServerArguments};
 pub(crate) use repo_maintenance::RepoMaintenanceArguments;
@@ -105,6 +107,9 @@ pub(crate) enum Command {
     Install(Box<InstallArguments>),
     /// Uninstall Velero
     Uninstall(UninstallArguments),
+    /// Come over from an installed Velero, and go back
+    #[command(subcommand)]
+    Migrate(MigrateCommand),
     /// Print the velero version and associated image
     Version(VersionArguments),
     /// Collect logs and objects into a bundle for those who help

@@ -9,6 +9,7 @@ mod completion;
 mod debug;
 mod install;
 mod location_config;
+mod migrate;
 mod mover;
 mod node_agent;
 pub(crate) mod plugin;
@@ -51,6 +52,7 @@ pub(crate) async fn run(command: Command, settings: Settings, printer: Printer) 
         Command::Debug(arguments) => debug::debug(&connect().await?, &arguments).await,
         Command::Bug => bug::bug(&settings, printer).await,
         Command::Uninstall(arguments) => uninstall::uninstall(&arguments, &settings, printer).await,
+        Command::Migrate(command) => migrate::migrate(&connect().await?, command).await,
         Command::Version(arguments) => version::version(&arguments, &settings, printer).await,
         Command::Plugin(PluginCommand::Get(arguments)) => plugin::get(&connect().await?, &arguments).await,
         Command::Plugin(PluginCommand::Add(arguments)) => plugin::add(&connect().await?, &arguments).await,

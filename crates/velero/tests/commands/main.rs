@@ -4,6 +4,7 @@
 
 mod api_cancel;
 mod api_location_check;
+mod api_migrate;
 mod api_peer_server;
 mod api_plugins;
 mod api_repo_command;
