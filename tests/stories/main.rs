@@ -29,6 +29,7 @@ mod peer_csi;
 mod peer_custom_resources;
 mod peer_filters;
 mod peer_install;
+mod peer_migration;
 mod peer_movers;
 mod peer_openshift;
 mod peer_plugins;

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::flaws::Flaw;
+
 /// Why an operation on a store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -30,6 +32,12 @@ pub enum Error {
         field: String,
         /// What is wrong and what to write instead.
         problem: String,
+    },
+    /// A value or the credentials hold what cannot be meant.
+    #[error("{flaw}")]
+    Spoiled {
+        /// What is odd about it.
+        flaw: Flaw,
     },
     /// The object does not exist.
     #[error("object {key:?} does not exist")]

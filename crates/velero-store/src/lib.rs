@@ -6,13 +6,16 @@
 
 mod backup_store;
 mod bucket;
+pub mod check;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod digest;
 mod error;
+mod flaws;
 mod location;
 mod pipe;
 mod providers;
+mod recorder;
 mod store;
 mod transfer;
 mod upload;
@@ -20,9 +23,11 @@ mod write_guard;
 
 pub use backup_store::{BackupReservation, BackupStore, DOWNLOAD_URL_LIFETIME};
 pub use error::{Error, Result};
+pub use flaws::Flaw;
 pub use location::{Credentials, CustomerKey, PROVIDERS, StoreConfig, is_built_in};
 pub use pipe::{PipeWriter, blocking_reader, pipe};
 pub use providers::aws::credentials as aws_credentials;
+pub use recorder::{Answer, Exchange, Recorder, Response};
 pub use store::{ByteStream, ObjectInfo, ObjectStore, ObjectStoreHandle, SETTLING, read_all};
 pub use transfer::TransferSettings;
 pub use write_guard::WriteGuard;

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use velero_api::v1::BackupStorageLocationSpec;
 
 use crate::bucket::{Backend, BucketStore};
+use crate::flaws;
 use crate::providers::{aws, azure, fs, gcp};
 use crate::transfer::SMALLEST_PART;
-use crate::{Error, ObjectStoreHandle, Result, TransferSettings, WriteGuard};
+use crate::{Error, ObjectStoreHandle, Recorder, Result, TransferSettings, WriteGuard};
 
 /// The providers that are built in, by their short names; each also goes by `velero.io/<name>`.
 pub const PROVIDERS: [&str; 4] = ["aws", "azure", "fs", "gcp"];
@@ -61,6 +62,8 @@ pub struct StoreConfig {
     pub transfer: TransferSettings,
     /// Asked before and during everything that changes the store.
     pub write_guard: Option<WriteGuard>,
+    /// Writes down what passes between us and the store.
+    pub recorder: Option<Recorder>,
 }
 
 /// An encryption key of the customer; never printed.
@@ -101,21 +104,30 @@ impl StoreConfig {
     /// A bucket that does not exist or refuses us is only noticed by the first request.
     pub async fn open(&self) -> Result<ObjectStoreHandle> {
         let mut transfer = self.transfer.clone();
-        let backend = match short_name(&self.provider) {
-            "aws" => aws::open(self).await?,
-            "gcp" => gcp::open(self).await?,
-            "azure" => {
-                transfer.part_size = azure::block_size(self)?.unwrap_or(transfer.part_size);
-                azure::open(self).await?
-            }
-            "fs" => fs::open(self).await?,
-            _ => return Err(self.unknown_provider()),
-        };
-        let store = Self::handle(backend, transfer);
+        if self.short_provider() == "azure" {
+            transfer.part_size = azure::block_size(self)?.unwrap_or(transfer.part_size);
+        }
+        let store = Self::handle(self.backend().await?, transfer);
         Ok(match &self.write_guard {
             Some(guard) => guard.clone().before(store),
             None => store,
         })
+    }
+
+    /// The client of the provider.
+    pub(crate) async fn backend(&self) -> Result<Backend> {
+        match self.short_provider() {
+            "aws" => aws::open(self).await,
+            "gcp" => gcp::open(self).await,
+            "azure" => azure::open(self).await,
+            "fs" => fs::open(self).await,
+            _ => Err(self.unknown_provider()),
+        }
+    }
+
+    /// The provider without `velero.io/`.
+    pub(crate) fn short_provider(&self) -> &str {
+        short_name(&self.provider)
     }
 
     fn handle(backend: Backend, mut transfer: TransferSettings) -> ObjectStoreHandle {
@@ -142,8 +154,11 @@ impl StoreConfig {
         }
     }
 
-    /// Refuses config keys the provider does not have.
+    /// Refuses config keys the provider does not have, and values that hold what cannot be meant.
     pub(crate) fn check_keys(&self, valid: &[&str]) -> Result<()> {
+        if let Some(flaw) = self.flaw() {
+            return Err(Error::Spoiled { flaw });
+        }
         const COMMON: [&str; 3] = ["bucket", "prefix", "caCert"];
         let known = |key: &str| valid.contains(&key) || COMMON.contains(&key);
         let wrong: Vec<_> = self.config.keys().filter(|key| !known(key)).cloned().collect();
@@ -152,6 +167,14 @@ impl StoreConfig {
         }
         let valid = valid.iter().chain(&COMMON).map(|key| (*key).to_owned()).collect();
         Err(Error::InvalidKeys { invalid: wrong, valid })
+    }
+
+    /// What is odd about the bucket or a value. Certificates have lines; so may a path of a directory.
+    fn flaw(&self) -> Option<flaws::Flaw> {
+        let of_values = self.config.iter().filter(|(key, _)| !["caCert", "path"].contains(&key.as_str()));
+        let of_values = of_values.map(|(key, value)| (format!("config {key}"), value));
+        let bucket = ("spec.objectStorage.bucket".to_owned(), &self.bucket);
+        std::iter::once(bucket).chain(of_values).find_map(|(name, value)| flaws::of_value(&name, value))
     }
 
     /// The bucket without slashes around it; one inside is refused since it is meant as a prefix.
@@ -228,6 +251,18 @@ mod tests {
         assert_eq!(StoreConfig::new("aws", "/b/").bucket_name("aws").unwrap(), "b");
         assert!(StoreConfig::new("aws", "b/prefix").bucket_name("aws").is_err());
         assert!(StoreConfig::new("aws", "").bucket_name("aws").is_err());
+    }
+
+    #[tokio::test]
+    async fn a_value_that_ends_in_a_line_break_is_named() {
+        for (config, field) in [
+            (StoreConfig::new("aws", "b").with("region", "us-east-1\n"), "config region"),
+            (StoreConfig::new("gcp", "b\n"), "spec.objectStorage.bucket"),
+            (StoreConfig::new("azure", "b").with("storageAccount", "a\r\n"), "config storageAccount"),
+        ] {
+            let Err(error) = config.open().await else { panic!("{field} must be refused") };
+            assert!(error.to_string().contains(&format!("{field} ends in a line break")), "{error}");
+        }
     }
 
     #[test]

@@ -58,6 +58,10 @@ pub enum Action {
     HoldAnswer(usize),
     /// Change the byte at this place of the body.
     Flip(usize),
+    /// Give this answer, head and body, in place of the store.
+    Reply(&'static str),
+    /// Pass it on, and put this time into the header `Date` of the answer.
+    Redate(&'static str),
 }
 
 /// Decides what happens to requests.
@@ -127,13 +131,16 @@ async fn serve(client: TcpStream, upstream: &str, rule: &dyn Rule) -> io::Result
     let (from_client, to_client) = client.into_split();
     let (from_store, mut to_store) = TcpStream::connect(upstream).await?.into_split();
     let (mut from_client, to_client) = (BufReader::new(from_client), Mutex::new(to_client));
-    let answer = Answer { allowed: AtomicUsize::new(usize::MAX), hold: AtomicBool::new(false) };
+    let answer = Answer::default();
     let requests = async {
         while let Some(request) = read_head(&mut from_client).await? {
             let action = decided(rule, &request).await;
             if let Action::CutAnswer(length) | Action::HoldAnswer(length) = action {
                 answer.hold.store(matches!(action, Action::HoldAnswer(_)), Ordering::SeqCst);
                 answer.allowed.store(length, Ordering::SeqCst);
+            }
+            if let Action::Redate(date) = action {
+                *answer.date.lock().await = date;
             }
             let is_upgrade = request.is_upgrade();
             if !pass(request, action, &mut from_client, &mut to_store, &to_client).await? {
@@ -166,6 +173,24 @@ async fn decided(rule: &dyn Rule, request: &Request) -> Action {
 struct Answer {
     allowed: AtomicUsize,
     hold: AtomicBool,
+    /// The time to put into it; nothing leaves the store's own.
+    date: Mutex<&'static str>,
+}
+
+impl Default for Answer {
+    fn default() -> Self {
+        Self { allowed: AtomicUsize::new(usize::MAX), hold: AtomicBool::new(false), date: Mutex::new("") }
+    }
+}
+
+/// Puts another time into the header of an answer. All times have the same length there.
+fn redate(answer: &mut [u8], date: &str) {
+    const HEADER: &[u8] = b"\r\nDate: ";
+    if let Some(at) = answer.windows(HEADER.len()).position(|window| window == HEADER)
+        && let Some(place) = answer.get_mut(at + HEADER.len()..at + HEADER.len() + date.len())
+    {
+        place.copy_from_slice(date.as_bytes());
+    }
 }
 
 async fn relay(
@@ -179,6 +204,7 @@ async fn relay(
         match store.read(&mut buffer).await? {
             0 => return Ok(()),
             count => {
+                redate(&mut buffer[..count], *answer.date.lock().await);
                 let allowed = answer.allowed.load(Ordering::SeqCst);
                 let passed = allowed.min(count);
                 client.lock().await.write_all(&buffer[..passed]).await?;
@@ -240,13 +266,18 @@ async fn pass(
             answers.lock().await.write_all(answer).await?;
             return Ok(true);
         }
+        Action::Reply(answer) => {
+            client.read_exact(&mut body).await?;
+            answers.lock().await.write_all(answer.as_bytes()).await?;
+            return Ok(true);
+        }
         Action::Flip(place) => {
             client.read_exact(&mut body).await?;
             if let Some(last) = request.length.checked_sub(1) {
                 body[place.min(last)] ^= 1;
             }
         }
-        Action::Forward | Action::AskAgain(_) | Action::CutAnswer(_) | Action::HoldAnswer(_) => {
+        Action::Forward | Action::AskAgain(_) | Action::CutAnswer(_) | Action::HoldAnswer(_) | Action::Redate(_) => {
             client.read_exact(&mut body).await?;
         }
         Action::Delay(length) => {

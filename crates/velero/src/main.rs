@@ -10,6 +10,7 @@ mod commands;
 mod download;
 mod install;
 mod lean_agent;
+mod migration;
 mod output;
 mod printer;
 mod private_files;

@@ -15,7 +15,6 @@ use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler};
 use crate::runtime::error::Result;
 use crate::runtime::lock::lock;
-use crate::runtime::store_message::explain;
 
 /// Watches BackupStorageLocations.
 pub(crate) struct BackupStorageLocationReconciler {
@@ -79,10 +78,7 @@ impl Reconciler for BackupStorageLocationReconciler {
 /// Looks at the store and writes what was found.
 async fn validate(context: &Context, location: &BackupStorageLocation) -> Result<BackupStorageLocation> {
     let mut checked = location.clone();
-    let outcome = match context.locations.open_briefly(location).await {
-        Ok(store) => store.is_valid().await.map_err(Into::into),
-        Err(error) => Err(error),
-    };
+    let outcome = context.locations.examine(location).await;
     let status = &mut checked.status;
     status.last_validation_time = Some(clock::now_time());
     match outcome {
@@ -90,9 +86,8 @@ async fn validate(context: &Context, location: &BackupStorageLocation) -> Result
             status.phase = Some(BackupStorageLocationPhase::Available);
             status.message.clear();
         }
-        Err(error) => {
+        Err(problem) => {
             status.phase = Some(BackupStorageLocationPhase::Unavailable);
-            let problem = explain(&error);
             status.message = format!("BackupStorageLocation {:?} is unavailable: {problem}", name(location));
         }
     }

@@ -8,12 +8,14 @@ use velero_api::metadata::name;
 use velero_api::v1::BackupStorageLocation;
 use velero_plugin::host::PluginManager;
 use velero_store::{
-    BackupStore, Credentials, CustomerKey, ObjectStoreHandle, StoreConfig, TransferSettings, WriteGuard, is_built_in,
+    BackupStore, Credentials, CustomerKey, ObjectStoreHandle, Recorder, StoreConfig, TransferSettings, WriteGuard,
+    is_built_in,
 };
 
 use crate::runtime::credential_files::CredentialFiles;
 use crate::runtime::error::{Error, Result};
 use crate::runtime::objects::Objects;
+use crate::runtime::store_message;
 
 /// The config key that names a Secret with the customer's encryption key, as `name/key`.
 const CUSTOMER_KEY_SECRET: &str = "customerKeyEncryptionSecret";
@@ -68,8 +70,27 @@ impl Locations {
     /// Opens the store of a location for a question that can be asked again: a store that does not answer is soon
     /// taken for one that cannot be reached.
     pub(crate) async fn open_briefly(&self, location: &BackupStorageLocation) -> Result<BackupStore> {
-        let transfer = TransferSettings { retries: 2, retry_timeout: LOOK_PATIENCE, ..TransferSettings::default() };
-        self.open_with(location, transfer).await
+        self.open_with(location, briefly()).await
+    }
+
+    /// Looks whether a location can be used. What is wrong with it comes in the words that `velero backup-location check`
+    /// has for it, where there are some.
+    pub(crate) async fn examine(&self, location: &BackupStorageLocation) -> Result<(), String> {
+        if self.stores.has_object_store(&location.spec.provider) {
+            let store = self.open_briefly(location).await.map_err(|error| store_message::explain(&error))?;
+            return store.is_valid().await.map_err(|error| store_message::explain(&error));
+        }
+        check(location).map_err(|error| store_message::explain(&error))?;
+        let config = self.config(location).await.map_err(|error| store_message::explain(&error))?;
+        let config = StoreConfig { transfer: briefly(), recorder: Some(Recorder::default()), ..config };
+        let prefix = &location.spec.object_storage.prefix;
+        let outcome = match config.open().await {
+            Ok(store) => BackupStore::new(store, prefix).is_valid().await,
+            Err(error) => Err(error),
+        };
+        let Err(error) = outcome else { return Ok(()) };
+        let finding = velero_store::check::explain(&config, prefix, &error).await;
+        Err(finding.map_or_else(|| store_message::explain(&error), |finding| finding.to_string()))
     }
 
     async fn open_with(&self, location: &BackupStorageLocation, transfer: TransferSettings) -> Result<BackupStore> {
@@ -167,6 +188,11 @@ impl Locations {
         let content = self.objects.referred_secret(location, CUSTOMER_KEY_SECRET, &selector).await?;
         Ok(CustomerKey(content))
     }
+}
+
+/// How often and how long a question is repeated that can be asked again.
+fn briefly() -> TransferSettings {
+    TransferSettings { retries: 2, retry_timeout: LOOK_PATIENCE, ..TransferSettings::default() }
 }
 
 /// Refuses a location that contradicts itself.

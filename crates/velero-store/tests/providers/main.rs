@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod azure;
+mod check;
 mod fs;
 mod gcs;
 mod s3;

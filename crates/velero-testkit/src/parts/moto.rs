@@ -36,7 +36,25 @@ user=$(sed -n 's/^aws_access_key_id=//p' "$file"):$(sed -n 's/^aws_secret_access
 ask ec2 "$user" "Version=2016-11-15&$3"
 "#;
 
-/// The stand-in for EC2.
+/// Makes a user with that policy, in the account of the tests, and prints its keys as a credentials file.
+const MAKE_USER: &str = r#"
+set -e
+file=$1 address=$2 name=$3 policy=$4
+user=$(sed -n 's/^aws_access_key_id=//p' "$file"):$(sed -n 's/^aws_secret_access_key=//p' "$file")
+iam() {
+  action=$1; shift
+  curl --silent --show-error --fail --max-time 20 --aws-sigv4 aws:amz:us-east-1:iam --user "$user" \
+    --data "Version=2010-05-08&UserName=$name&Action=$action" "$@" "$address"
+}
+iam CreateUser > /dev/null
+keys=$(iam CreateAccessKey)
+iam PutUserPolicy --data PolicyName=some --data-urlencode "PolicyDocument=$policy" > /dev/null
+id=$(echo "$keys" | sed -n 's|.*<AccessKeyId>\([^<]*\)<.*|\1|p')
+secret=$(echo "$keys" | sed -n 's|.*<SecretAccessKey>\([^<]*\)<.*|\1|p')
+printf '[default]\naws_access_key_id=%s\naws_secret_access_key=%s\n' "$id" "$secret"
+"#;
+
+/// The stand-in for EC2, IAM and S3.
 pub struct Moto;
 
 impl Moto {
@@ -72,6 +90,14 @@ impl Moto {
     pub fn snapshots_of(volume_id: &str) -> Result<Vec<String>> {
         let filter = format!("Filter.1.Name=volume-id&Filter.1.Value.1={volume_id}");
         Ok(texts(&Self::ask(&format!("Action=DescribeSnapshots&{filter}"))?, "snapshotId"))
+    }
+
+    /// Makes a user with a policy, in JSON, and gives its credentials file.
+    pub fn make_user(name: &str, policy: &str) -> Result<String> {
+        let machine = store()?;
+        let file = Self::credentials_file(&machine)?.display().to_string();
+        let address = format!("http://{STORE_ADDRESS}:{PORT}");
+        machine.run("sh", ["-c", MAKE_USER, "sh", &file, &address, name, policy])
     }
 
     fn ask_in(machine: &Machine, parameters: &str) -> Result<String> {

@@ -16,6 +16,8 @@ pub(crate) enum BackupLocationCommand {
     Create(Box<BackupLocationCreateArguments>),
     /// Get backup storage locations
     Get(BackupLocationGetArguments),
+    /// Try a backup storage location out, and say what is wrong with it and what to do
+    Check(BackupLocationCheckArguments),
     /// Set specific features for a backup storage location
     Set(BackupLocationSetArguments),
     /// Delete backup storage locations
@@ -89,6 +91,30 @@ pub(crate) struct BackupLocationGetArguments {
     /// Show the current default backup storage location only
     #[arg(long)]
     pub(crate) default: bool,
+}
+
+/// `velero backup-location check`
+#[derive(Args, Clone, Debug)]
+pub(crate) struct BackupLocationCheckArguments {
+    /// Name of the location
+    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    pub(crate) name: Option<String>,
+
+    /// File with a BackupStorageLocation, in YAML or JSON, that need not exist in the cluster; - reads standard input
+    #[arg(short, long)]
+    pub(crate) file: Option<PathBuf>,
+
+    /// File with the credentials to use; by default those the location has in the cluster
+    #[arg(long)]
+    pub(crate) credentials_file: Option<PathBuf>,
+
+    /// File with the certificate bundle for TLS connections to the object store; by default that of the location
+    #[arg(long)]
+    pub(crate) cacert: Option<PathBuf>,
+
+    /// Output display format: table, json or yaml
+    #[arg(short, long, default_value = "table")]
+    pub(crate) output: String,
 }
 
 /// `velero backup-location set`

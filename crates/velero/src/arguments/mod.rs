@@ -6,6 +6,7 @@ mod global;
 mod go_flags;
 mod install;
 mod locations;
+mod migrate;
 #[cfg(target_os = "linux")]
 mod mover;
 mod node_agent;
@@ -29,9 +30,10 @@ pub(crate) use global::{GlobalArguments, LoggingArguments};
 pub(crate) use go_flags::with_go_flags;
 pub(crate) use install::{InstallArguments, StorageArguments};
 pub(crate) use locations::{
-    BackupLocationCommand, BackupLocationCreateArguments, BackupLocationGetArguments, BackupLocationSetArguments,
-    SnapshotLocationCommand, SnapshotLocationCreateArguments, SnapshotLocationSetArguments,
+    BackupLocationCheckArguments, BackupLocationCommand, BackupLocationCreateArguments, BackupLocationGetArguments,
+    BackupLocationSetArguments, SnapshotLocationCommand, SnapshotLocationCreateArguments, SnapshotLocationSetArguments,
 };
+pub(crate) use migrate::{MigrateBackArguments, MigrateCheckArguments, MigrateCommand, MigrateRunArguments};
 #[cfg(target_os = "linux")]
 pub(crate) use mover::{DataMoverCommand, MoverArguments, PodVolumeCommand};
 pub(crate) use node_agent::{NodeAgentCommand, NodeAgentServerArguments};
@@ -107,6 +109,9 @@ pub(crate) enum Command {
     Install(Box<InstallArguments>),
     /// Uninstall Velero
     Uninstall(UninstallArguments),
+    /// Come over from an installed Velero, and go back
+    #[command(subcommand)]
+    Migrate(MigrateCommand),
     /// Print the velero version and associated image
     Version(VersionArguments),
     /// Collect logs and objects into a bundle for those who help

@@ -8,6 +8,8 @@ mod client_config;
 mod completion;
 mod debug;
 mod install;
+mod location_config;
+mod migrate;
 #[cfg(target_os = "linux")]
 mod mover;
 mod node_agent;
@@ -53,6 +55,7 @@ pub(crate) async fn run(command: Command, settings: Settings, printer: Printer) 
         Command::Debug(arguments) => debug::debug(&connect().await?, &arguments).await,
         Command::Bug => bug::bug(&settings, printer).await,
         Command::Uninstall(arguments) => uninstall::uninstall(&arguments, &settings, printer).await,
+        Command::Migrate(command) => migrate::migrate(&connect().await?, command).await,
         Command::Version(arguments) => version::version(&arguments, &settings, printer).await,
         Command::Plugin(PluginCommand::Get(arguments)) => plugin::get(&connect().await?, &arguments).await,
         Command::Plugin(PluginCommand::Add(arguments)) => plugin::add(&connect().await?, &arguments).await,
@@ -133,6 +136,7 @@ async fn run_backup_location(command: BackupLocationCommand, settings: &Settings
         BackupLocationCommand::Create(arguments) => backup_location::create(settings, printer, *arguments).await,
         BackupLocationCommand::Get(arguments) => backup_location::get(&connect().await?, &arguments).await,
         BackupLocationCommand::Set(arguments) => backup_location::set(&connect().await?, &arguments).await,
+        BackupLocationCommand::Check(arguments) => backup_location::check(settings, printer, &arguments).await,
         BackupLocationCommand::Delete(arguments) => backup_location::delete(&connect().await?, &arguments).await,
     }
 }

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod api_cancel;
+mod api_location_check;
+mod api_migrate;
 mod api_peer_server;
 mod api_plugins;
 mod api_repo_command;

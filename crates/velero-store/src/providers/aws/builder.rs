@@ -52,13 +52,16 @@ pub(super) async fn configure(config: &StoreConfig) -> Result<AmazonS3Builder> {
         None => resolve_bucket_region(bucket, &options).await.map_err(rejected(PROVIDER))?,
     };
     let mut builder = identity
-        .builder()
+        .builder()?
         .with_bucket_name(bucket)
         .with_region(region)
         .with_client_options(options)
         .with_retry(config.transfer.retry_config())
         // Deleting one by one works with every store; the bulk request does not.
         .with_disable_bulk_delete(true);
+    if let Some(recorder) = &config.recorder {
+        builder = builder.with_http_connector(recorder.clone());
+    }
     if let Some(checksum) = checksum(config)? {
         builder = builder.with_checksum_algorithm(checksum);
     }

@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 
 use super::PROVIDER;
+use super::session::{Role, Source, Temporary};
+use crate::flaws;
 use crate::location::invalid;
-use crate::{Result, StoreConfig};
+use crate::providers::rejected;
+use crate::{Error, Result, StoreConfig};
 
 /// Who makes the requests.
 pub(super) enum Identity {
@@ -28,6 +32,7 @@ impl Identity {
             None => home_file().await,
         };
         let Some(text) = text else {
+            check_variables()?;
             return Ok(Self::Environment);
         };
         let variable = || std::env::var("AWS_PROFILE").ok().filter(|name| !name.is_empty());
@@ -44,9 +49,9 @@ impl Identity {
     }
 
     /// A client builder that acts as this identity.
-    pub(super) fn builder(&self) -> AmazonS3Builder {
+    pub(super) fn builder(&self) -> Result<AmazonS3Builder> {
         match self {
-            Self::Environment => AmazonS3Builder::from_env(),
+            Self::Environment => Ok(AmazonS3Builder::from_env()),
             Self::Profile(profile) => profile.builder(),
         }
     }
@@ -63,6 +68,18 @@ async fn home_file() -> Option<String> {
     tokio::fs::read_to_string(path).await.ok()
 }
 
+/// Refuses variables that hold what cannot be meant: a key that ends in a line break cannot even be sent.
+fn check_variables() -> Result<()> {
+    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION"]
+    {
+        let value = std::env::var(name).unwrap_or_default();
+        if let Some(flaw) = flaws::of_value(&format!("the variable {name}"), &value) {
+            return Err(Error::Spoiled { flaw });
+        }
+    }
+    Ok(())
+}
+
 /// One profile of a credentials file.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Profile {
@@ -73,56 +90,138 @@ pub(super) struct Profile {
 
 #[derive(Clone, PartialEq, Eq)]
 enum Account {
-    Keys { id: String, secret: String, token: Option<String> },
-    WebIdentity { role: String, token_file: String, session: Option<String> },
+    Keys {
+        id: String,
+        secret: String,
+        token: Option<String>,
+    },
+    WebIdentity {
+        role: String,
+        token_file: String,
+        session: Option<String>,
+    },
+    /// A program prints the keys.
+    Process {
+        command: String,
+    },
+    /// A role that another account, or the environment, takes.
+    Role {
+        role: Role,
+        by: Option<Box<Account>>,
+    },
 }
+
+/// How many profiles may refer to each other.
+const LONGEST_CHAIN: usize = 5;
+/// The name of a session that has none.
+const SESSION: &str = "velero";
 
 impl Profile {
     fn find(text: &str, name: &str) -> Result<Self> {
-        let mut profiles = parse(text);
-        let Some(mut values) = profiles.remove(name) else {
-            let known: Vec<_> = profiles.into_keys().collect();
-            let problem = format!("the credentials have no profile {name:?}; they have [{}]", known.join(" "));
-            return Err(invalid(PROVIDER, "profile", problem));
-        };
-        let region = values.remove("region");
-        let account = match (values.remove("aws_access_key_id"), values.remove("aws_secret_access_key")) {
-            (Some(id), Some(secret)) => Account::Keys { id, secret, token: values.remove("aws_session_token") },
-            (None, None) => Self::web_identity(name, &mut values)?,
-            _ => {
-                let problem = format!("profile {name:?} needs both aws_access_key_id and aws_secret_access_key");
-                return Err(invalid(PROVIDER, "credentials", problem));
-            }
-        };
+        let profiles = parse(text);
+        let region = profiles.get(name).and_then(|values| values.get("region").cloned());
+        let account = Account::find(&profiles, name, &[])?;
         Ok(Self { region, account })
     }
 
-    fn web_identity(name: &str, values: &mut BTreeMap<String, String>) -> Result<Account> {
-        match (values.remove("role_arn"), values.remove("web_identity_token_file")) {
+    fn builder(&self) -> Result<AmazonS3Builder> {
+        self.account.builder()
+    }
+}
+
+type Profiles = BTreeMap<String, BTreeMap<String, String>>;
+
+impl Account {
+    /// The account of a profile; `chain` are those that refer to it.
+    fn find(profiles: &Profiles, name: &str, chain: &[&str]) -> Result<Self> {
+        let Some(values) = profiles.get(name) else {
+            let known: Vec<_> = profiles.keys().map(String::as_str).collect();
+            let problem = format!("the credentials have no profile {name:?}; they have [{}]", known.join(" "));
+            return Err(invalid(PROVIDER, "profile", problem));
+        };
+        let wrong = |problem: String| Err(invalid(PROVIDER, "credentials", problem));
+        if let Some(key) = ["mfa_serial", "sso_start_url", "sso_session"].iter().find(|key| values.contains_key(**key))
+        {
+            return wrong(format!(
+                "profile {name:?} has {key}, which needs a person and is not supported; use keys, a role or credential_process"
+            ));
+        }
+        let value = |key: &str| values.get(key).cloned();
+        // A role comes before keys of the same profile, which may be those that take it.
+        match (value("role_arn"), value("web_identity_token_file")) {
             (Some(role), Some(token_file)) => {
-                Ok(Account::WebIdentity { role, token_file, session: values.remove("role_session_name") })
+                return Ok(Self::WebIdentity { role, token_file, session: value("role_session_name") });
             }
-            _ => {
-                let problem = format!(
-                    "profile {name:?} has neither access keys nor role_arn with web_identity_token_file; \
-                     source_profile, credential_process and single sign-on are not supported"
-                );
-                Err(invalid(PROVIDER, "credentials", problem))
+            (Some(role), None) => return Self::role(profiles, name, chain, role),
+            (None, _) => {}
+        }
+        match (value("aws_access_key_id"), value("aws_secret_access_key"), value("credential_process")) {
+            (Some(id), Some(secret), _) => Ok(Self::Keys { id, secret, token: value("aws_session_token") }),
+            (None, None, Some(command)) => Ok(Self::Process { command }),
+            (None, None, None) => {
+                wrong(format!("profile {name:?} has neither access keys nor role_arn nor credential_process"))
             }
+            _ => wrong(format!("profile {name:?} needs both aws_access_key_id and aws_secret_access_key")),
         }
     }
 
-    fn builder(&self) -> AmazonS3Builder {
+    fn role(profiles: &Profiles, name: &str, chain: &[&str], arn: String) -> Result<Self> {
+        let value = |key: &str| profiles.get(name).and_then(|values| values.get(key).cloned());
+        let wrong = |problem: String| Err(invalid(PROVIDER, "credentials", problem));
+        let chain = [chain, &[name]].concat();
+        let by = match (value("source_profile"), value("credential_source")) {
+            (Some(source), None) if source == name => Some(Self::keys_of(profiles, name)?),
+            (Some(source), None) if chain.contains(&source.as_str()) || chain.len() >= LONGEST_CHAIN => {
+                return wrong(format!("source_profile of profile {name:?} leads back to {source:?} or too far"));
+            }
+            (Some(source), None) => Some(Self::find(profiles, &source, &chain)?),
+            (None, Some(_)) => None,
+            (Some(_), Some(_)) => {
+                return wrong(format!("profile {name:?} has both source_profile and credential_source; write one"));
+            }
+            (None, None) => {
+                return wrong(format!(
+                    "profile {name:?} has role_arn and does not say who takes the role; write source_profile, \
+                     credential_source or web_identity_token_file"
+                ));
+            }
+        };
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let region = value("region").or_else(|| variable("AWS_REGION")).or_else(|| variable("AWS_DEFAULT_REGION"));
+        let role = Role {
+            arn,
+            session: value("role_session_name").unwrap_or_else(|| SESSION.to_owned()),
+            external_id: value("external_id"),
+            region: region.unwrap_or_else(|| "us-east-1".to_owned()),
+            address: variable("AWS_ENDPOINT_URL_STS"),
+        };
+        Ok(Self::Role { role, by: by.map(Box::new) })
+    }
+
+    /// The keys of a profile that takes a role with them.
+    fn keys_of(profiles: &Profiles, name: &str) -> Result<Self> {
+        let value = |key: &str| profiles.get(name).and_then(|values| values.get(key).cloned());
+        match (value("aws_access_key_id"), value("aws_secret_access_key")) {
+            (Some(id), Some(secret)) => Ok(Self::Keys { id, secret, token: value("aws_session_token") }),
+            _ => Err(invalid(
+                PROVIDER,
+                "credentials",
+                format!("profile {name:?} is its own source_profile and has no keys"),
+            )),
+        }
+    }
+
+    fn builder(&self) -> Result<AmazonS3Builder> {
         let builder = AmazonS3Builder::new();
-        match &self.account {
-            Account::Keys { id, secret, token } => {
+        Ok(match self {
+            Self::Keys { id, secret, token } => {
                 let builder = builder.with_access_key_id(id).with_secret_access_key(secret);
                 match token {
                     Some(token) => builder.with_token(token),
                     None => builder,
                 }
             }
-            Account::WebIdentity { role, token_file, session } => {
+            Self::WebIdentity { role, token_file, session } => {
                 let builder = builder
                     .with_config(AmazonS3ConfigKey::RoleArn, role)
                     .with_config(AmazonS3ConfigKey::WebIdentityTokenFile, token_file);
@@ -131,12 +230,25 @@ impl Profile {
                     None => builder,
                 }
             }
-        }
+            Self::Process { command } => {
+                builder.with_credentials(Arc::new(Temporary::new(Source::Process(command.clone()))))
+            }
+            Self::Role { role, by } => {
+                let by = match by {
+                    Some(by) => by.builder()?,
+                    None => AmazonS3Builder::from_env(),
+                };
+                // The client is never used, and cannot be built without a bucket.
+                let by = by.with_bucket_name("unused").with_region(&role.region).build().map_err(rejected(PROVIDER))?;
+                let source = Source::Role { role: role.clone(), by: by.credentials().clone() };
+                builder.with_credentials(Arc::new(Temporary::new(source)))
+            }
+        })
     }
 }
 
 /// Reads the profiles of a credentials or config file; a section is `[name]` or `[profile name]`.
-fn parse(text: &str) -> BTreeMap<String, BTreeMap<String, String>> {
+fn parse(text: &str) -> Profiles {
     let mut profiles: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     let mut current = None;
     for line in text.trim_start_matches('\u{feff}').lines() {
@@ -196,6 +308,36 @@ aws_access_key_id = AKIA3
 
 [sso]
 sso_start_url = https://example.com
+
+[process]
+credential_process = /bin/keys --for velero
+
+[taken]
+role_arn = arn:aws:iam::1:role/backups
+source_profile = default
+external_id = e
+role_session_name = nightly
+
+[own]
+role_arn = arn:aws:iam::1:role/backups
+source_profile = own
+aws_access_key_id = AKIA4
+aws_secret_access_key = four
+
+[machine]
+role_arn = arn:aws:iam::1:role/backups
+credential_source = Ec2InstanceMetadata
+
+[circle]
+role_arn = arn:aws:iam::1:role/a
+source_profile = circle-2
+
+[circle-2]
+role_arn = arn:aws:iam::1:role/b
+source_profile = circle
+
+[nobody]
+role_arn = arn:aws:iam::1:role/a
 ";
 
     #[test]
@@ -219,10 +361,34 @@ sso_start_url = https://example.com
     #[test]
     fn a_profile_that_is_missing_or_incomplete_is_named() {
         let text = |name| Profile::find(FILE, name).err().unwrap().to_string();
-        assert!(text("absent").contains("\"absent\"; they have [broken default irsa other sso]"), "{}", text("absent"));
+        assert!(
+            text("absent").contains(
+                "\"absent\"; they have [broken circle circle-2 default irsa machine nobody other own process sso taken]"
+            ),
+            "{}",
+            text("absent")
+        );
         assert!(text("broken").contains("needs both"));
         assert!(text("sso").contains("not supported"));
         assert!(!text("broken").contains("AKIA3"));
+    }
+
+    #[test]
+    fn a_profile_may_name_a_program_or_a_role_and_who_takes_it() {
+        let account = |name| Profile::find(FILE, name).unwrap().account;
+        assert!(matches!(account("process"), Account::Process { command } if command == "/bin/keys --for velero"));
+        let Account::Role { role, by: Some(by) } = account("taken") else { panic!("a role is taken by a profile") };
+        assert_eq!((role.arn.as_str(), role.session.as_str()), ("arn:aws:iam::1:role/backups", "nightly"));
+        assert_eq!(role.external_id.as_deref(), Some("e"));
+        assert!(matches!(*by, Account::Keys { id, .. } if id == "AKIA1"));
+        assert!(
+            matches!(account("own"), Account::Role { by: Some(by), .. } if matches!(&*by, Account::Keys { id, .. } if id == "AKIA4"))
+        );
+        assert!(matches!(account("machine"), Account::Role { by: None, .. }));
+        for (name, part) in [("circle", "leads back"), ("nobody", "does not say who takes the role")] {
+            let error = Profile::find(FILE, name).err().unwrap().to_string();
+            assert!(error.contains(part), "{error}");
+        }
     }
 
     #[test]

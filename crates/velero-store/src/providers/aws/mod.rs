@@ -4,6 +4,8 @@ mod builder;
 mod credential;
 mod encryption;
 mod endpoint;
+mod session;
+mod subresource;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,6 +13,8 @@ use std::sync::Arc;
 use object_store::TagSet;
 use object_store::aws::AwsCredentialProvider;
 use object_store::signer::Signer;
+
+pub(crate) use subresource::subresource;
 
 use crate::bucket::Backend;
 use crate::location::invalid;
@@ -39,7 +43,7 @@ pub(crate) async fn open(config: &StoreConfig) -> Result<Backend> {
 /// for services of AWS besides S3.
 pub async fn credentials(config: &BTreeMap<String, String>, region: &str) -> Result<AwsCredentialProvider> {
     let config = StoreConfig { config: config.clone(), ..StoreConfig::new(PROVIDER, "") };
-    let builder = credential::Identity::of(&config).await?.builder();
+    let builder = credential::Identity::of(&config).await?.builder()?;
     // The client is never used, and cannot be built without a bucket.
     let client = builder.with_bucket_name("unused").with_region(region).build().map_err(rejected(PROVIDER))?;
     Ok(Arc::clone(client.credentials()))

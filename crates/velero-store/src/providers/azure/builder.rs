@@ -39,6 +39,10 @@ pub(super) async fn build(config: &StoreConfig) -> Result<MicrosoftAzure> {
         .with_endpoint(endpoint)
         .with_authority_host(authority)
         .with_allow_http(plain);
+    let builder = match &config.recorder {
+        Some(recorder) => builder.with_http_connector(recorder.clone()),
+        None => builder,
+    };
     credential::configure(builder, config, &settings)?.build().map_err(rejected(PROVIDER))
 }
 

@@ -22,6 +22,9 @@ pub(super) async fn build(config: &StoreConfig) -> Result<GoogleCloudStorage> {
     if let Some(endpoint) = endpoint {
         builder = builder.with_base_url(endpoint);
     }
+    if let Some(recorder) = &config.recorder {
+        builder = builder.with_http_connector(recorder.clone());
+    }
     builder = credential::configure(builder, config).await?;
     builder.build().map_err(rejected(PROVIDER))
 }

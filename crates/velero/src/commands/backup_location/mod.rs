@@ -1,5 +1,6 @@
 //! `velero backup-location …`
 
+mod check;
 mod create;
 mod delete;
 mod get;
@@ -11,6 +12,7 @@ use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::SecretKeySelector;
 use velero_api::v1::BackupStorageLocation;
 
+pub(super) use check::check;
 pub(super) use create::create;
 pub(super) use delete::delete;
 pub(super) use get::get;

@@ -17,7 +17,7 @@ use serde_json::json;
 use velero_api::repository::PASSWORD_SECRET;
 
 use crate::arguments::{InstallArguments, StorageArguments};
-use crate::install::{self, Files, Installation, Manner, Resource};
+use crate::install::{self, Files, Installation, Manner, Resource, SERVER};
 use crate::output::{Format, print_value};
 use crate::printer::Printer;
 use crate::session::Session;
@@ -58,6 +58,16 @@ pub(super) async fn install(arguments: &InstallArguments, settings: &Settings, p
     print(printer, &resources, format)?;
     send::send_all(&session, &resources, &found).await?;
     if arguments.run.crds_only { Ok(()) } else { finish(&session, arguments).await }
+}
+
+/// Sends objects in order, and waits for definitions among them.
+pub(super) async fn send_objects(session: &Session, resources: &[Resource]) -> Result<()> {
+    send::send_all(session, resources, &preflight::Found::default()).await
+}
+
+/// Waits until the pod of a Deployment with a server serves.
+pub(super) async fn wait_for_server(session: &Session, deployment: &str) -> Result<()> {
+    ready::wait_for_server(session, deployment).await
 }
 
 /// Refuses what cannot be installed beside what is there.
@@ -102,7 +112,7 @@ async fn finish(session: &Session, arguments: &InstallArguments) -> Result<()> {
     let printer = session.printer;
     if arguments.run.wait {
         printer.line("Waiting for Velero deployment to be ready.")?;
-        ready::wait_for_server(session).await?;
+        ready::wait_for_server(session, SERVER).await?;
     }
     if arguments.storage.secret_file.is_none() {
         printer.line("\nNo secret file was specified, no Secret created.\n")?;

@@ -10,7 +10,6 @@ use kube::api::ListParams;
 use tokio::time::{Instant, sleep};
 use velero_api::metadata;
 
-use crate::install::SERVER;
 use crate::session::{Session, api_error};
 
 /// How long the server may take to become ready.
@@ -21,11 +20,11 @@ const POLL: Duration = Duration::from_millis(500);
 const PODS: &str = "deploy=velero";
 
 /// Waits until the pod of the present Deployment, and no other, serves.
-pub(super) async fn wait_for_server(session: &Session) -> Result<()> {
+pub(super) async fn wait_for_server(session: &Session, name: &str) -> Result<()> {
     let api: Api<Deployment> = Api::namespaced(session.cluster.client().clone(), session.namespace());
     let deadline = Instant::now() + READY_WITHIN;
     loop {
-        if is_ready(&api.get(SERVER).await.map_err(api_error)?) {
+        if is_ready(&api.get(name).await.map_err(api_error)?) {
             return Ok(());
         }
         if Instant::now() > deadline {

@@ -1,0 +1,63 @@
+//! The store knows us, and does not let us.
+
+use super::{Cause, Finding, RIGHTS};
+use crate::check::observation::{Observation, Place, Right};
+
+/// The rights that are missing, in one finding.
+pub(super) fn missing(seen: &Observation) -> Option<Finding> {
+    let missing: Vec<Right> =
+        seen.failures().filter(|(_, failure)| failure.is_refused_right()).map(|(right, _)| right).collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let place = &seen.place;
+    let bucket = super::bucket_words(place);
+    let words: Vec<&str> = missing.iter().map(|right| right.word()).collect();
+    // Where listing alone was tried it is not known what else is permitted.
+    let tried = seen.steps.len();
+    let problem = match missing.len() {
+        all if all == RIGHTS.len() => {
+            format!("the credentials may do nothing in {bucket}: list, put, get and delete are refused")
+        }
+        _ if tried == 1 => format!("the credentials may not {} in {bucket}", words.join(", ")),
+        _ => format!("the credentials may not {} in {bucket}; the rest is permitted", words.join(", ")),
+    };
+    Some(Finding::error(Cause::RightMissing, problem, remedy(place, &missing)))
+}
+
+fn remedy(place: &Place, missing: &[Right]) -> String {
+    let permissions =
+        |name: fn(Right) -> &'static str| missing.iter().map(|right| name(*right)).collect::<Vec<_>>().join(", ");
+    match place.provider.as_str() {
+        "azure" => "give the identity the role Storage Blob Data Contributor on the container or its storage account"
+            .to_owned(),
+        "gcp" => format!("permit {} on the bucket, as the role Storage Object Admin does", permissions(of_google)),
+        _ => {
+            let resource = |right: &Right| match right {
+                Right::List => format!("arn:aws:s3:::{}", place.bucket),
+                _ => format!("arn:aws:s3:::{}/{}*", place.bucket, place.prefix),
+            };
+            let mut resources: Vec<String> = missing.iter().map(resource).collect();
+            resources.dedup();
+            format!("permit {} on {}", permissions(of_amazon), resources.join(" and "))
+        }
+    }
+}
+
+fn of_amazon(right: Right) -> &'static str {
+    match right {
+        Right::List => "s3:ListBucket",
+        Right::Put => "s3:PutObject",
+        Right::Get => "s3:GetObject",
+        Right::Delete => "s3:DeleteObject",
+    }
+}
+
+fn of_google(right: Right) -> &'static str {
+    match right {
+        Right::List => "storage.objects.list",
+        Right::Put => "storage.objects.create",
+        Right::Get => "storage.objects.get",
+        Right::Delete => "storage.objects.delete",
+    }
+}

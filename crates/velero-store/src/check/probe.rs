@@ -1,0 +1,237 @@
+//! Trying a location out: one small object of its own is listed beside, written, read and removed.
+
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use object_store::path::Path;
+use object_store::{ObjectStoreExt, PutOptions};
+use velero_api::with_causes;
+use velero_archive::ObjectKeys;
+use velero_archive::keys::TOP_LEVEL_FOLDERS;
+
+use super::bucket_settings::{BucketSettings, Look};
+use super::observation::{ClockReading, Failure, Observation, Outcome, Place, Right, Step};
+use crate::bucket::Backend;
+use crate::providers::aws;
+use crate::{Error, Recorder, StoreConfig, TransferSettings, flaws};
+
+/// How long one step may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a request is repeated.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(5);
+/// What the object of the check holds.
+const CONTENT: &[u8] = b"Written by velero backup-location check; it may be removed.\n";
+
+/// What the check is allowed to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// List, write, read and remove.
+    ReadWrite,
+    /// List and read: the location is not written to.
+    ReadOnly,
+}
+
+/// Tries a location out, whatever is wrong with it.
+pub async fn observe(config: &StoreConfig, prefix: &str, mode: Mode) -> Observation {
+    let recorder = Recorder::default();
+    let config = StoreConfig {
+        recorder: Some(recorder.clone()),
+        transfer: TransferSettings { retries: 1, retry_timeout: RETRY_TIMEOUT, ..TransferSettings::default() },
+        ..config.clone()
+    };
+    let mut seen = describe(&config, prefix).await;
+    let backend = match config.backend().await {
+        Ok(backend) => backend,
+        Err(error) => {
+            refuse(&mut seen, &error, &recorder);
+            return seen;
+        }
+    };
+    let mut probe = Probe { backend, recorder: recorder.clone(), root: seen.place.prefix.clone(), seen };
+    probe.run(mode).await;
+    let mut seen = probe.seen;
+    let listed = seen.steps.first().is_some_and(|step| step.outcome == Outcome::Done);
+    if listed && config.short_provider() == "aws" {
+        seen.settings = Some(settings(&config).await);
+    }
+    seen.clock = clock(&recorder);
+    seen
+}
+
+/// What is known of a location before anything is asked.
+pub(super) async fn describe(config: &StoreConfig, prefix: &str) -> Observation {
+    let value = |key: &str| config.get(key).unwrap_or_default().to_owned();
+    let (provider, variable, address) = match config.short_provider() {
+        "aws" => ("aws", "AWS_SHARED_CREDENTIALS_FILE", "s3Url"),
+        "azure" => ("azure", "AZURE_CREDENTIALS_FILE", "storageAccountURI"),
+        "gcp" => ("gcp", "GOOGLE_APPLICATION_CREDENTIALS", "storeEndpoint"),
+        _ => ("", "", "path"),
+    };
+    // What cannot be read is said when the store is opened.
+    let credentials = match variable {
+        "" => None,
+        variable => config.credentials_text(provider, variable).await.ok().flatten(),
+    };
+    let mut flaws = flaws::of_credentials(provider, credentials.as_deref().unwrap_or_default());
+    flaws.extend(flaws::of_value("spec.objectStorage.prefix", prefix));
+    let place = Place {
+        provider: config.short_provider().to_owned(),
+        bucket: config.bucket.clone(),
+        prefix: ObjectKeys::new(prefix).root().to_owned(),
+        region: value("region"),
+        address: value(address),
+        tagging: value("tagging"),
+        has_credentials: credentials.is_some(),
+    };
+    Observation { place, flaws, ..Observation::default() }
+}
+
+/// Writes down why a location could not even be opened: its description, or who was asked for that.
+pub(super) fn refuse(seen: &mut Observation, error: &Error, recorder: &Recorder) {
+    if let Error::Spoiled { flaw } = error {
+        seen.flaws.insert(0, flaw.clone());
+    }
+    match recorder.last() {
+        Some(exchange) => {
+            let failure = Failure { text: with_causes(error), exchange: Some(exchange) };
+            seen.steps.push(Step { right: Right::List, outcome: Outcome::Failed(failure) });
+        }
+        None => seen.refusal = Some(with_causes(error)),
+    }
+}
+
+/// The widest difference between our clock and the store's.
+pub(super) fn clock(recorder: &Recorder) -> Option<ClockReading> {
+    let exchanges = recorder.exchanges();
+    exchanges.iter().filter_map(ClockReading::of).max_by_key(|reading| reading.ahead().abs())
+}
+
+struct Probe {
+    backend: Backend,
+    recorder: Recorder,
+    root: String,
+    seen: Observation,
+}
+
+impl Probe {
+    async fn run(&mut self, mode: Mode) {
+        let listed = self.list().await;
+        let is_hopeless = matches!(&listed, Outcome::Failed(failure) if !failure.is_refused_right());
+        self.note(Right::List, listed);
+        if is_hopeless {
+            return;
+        }
+        let key = format!("{}velero-check-{}", self.root, unique());
+        let Ok(path) = Path::parse(&key) else { return };
+        let put = match mode {
+            Mode::ReadWrite => self.put(&path).await,
+            Mode::ReadOnly => Outcome::Skipped("the location is ReadOnly"),
+        };
+        let is_there = put == Outcome::Done;
+        self.note(Right::Put, put);
+        let got = self.get(&path, is_there).await;
+        self.note(Right::Get, got);
+        let removed = match mode {
+            // Also after a write that failed: its answer may have been lost.
+            Mode::ReadWrite => self.delete(&path).await,
+            Mode::ReadOnly => Outcome::Skipped("the location is ReadOnly"),
+        };
+        if is_there && removed != Outcome::Done {
+            self.seen.left_behind = Some(key);
+        }
+        self.note(Right::Delete, removed);
+    }
+
+    fn note(&mut self, right: Right, outcome: Outcome) {
+        self.seen.steps.push(Step { right, outcome });
+    }
+
+    async fn list(&mut self) -> Outcome {
+        let folder = Path::parse(self.root.trim_end_matches('/')).ok().filter(|path| !path.as_ref().is_empty());
+        let store = self.backend.store.clone();
+        let mut folders = Vec::new();
+        let outcome = self
+            .attempt(async {
+                let listed = store.list_with_delimiter(folder.as_ref()).await?;
+                folders = listed.common_prefixes;
+                Ok(())
+            })
+            .await;
+        let names = folders.iter().filter_map(|folder| folder.filename()).map(str::to_owned);
+        self.seen.foreign_folders = names.filter(|name| !TOP_LEVEL_FOLDERS.contains(&name.as_str())).collect();
+        outcome
+    }
+
+    async fn put(&self, path: &Path) -> Outcome {
+        let options = PutOptions::from(self.backend.tags.clone());
+        let store = &self.backend.store;
+        self.attempt(async { store.put_opts(path, Bytes::from_static(CONTENT).into(), options).await.map(drop) }).await
+    }
+
+    /// Reads the object back; one that could not be written is asked for all the same: who may read is told that it is
+    /// not there.
+    async fn get(&self, path: &Path, is_there: bool) -> Outcome {
+        let store = &self.backend.store;
+        self.attempt(async {
+            match store.get(path).await {
+                Ok(found) => found.bytes().await.map(drop),
+                Err(object_store::Error::NotFound { .. }) if !is_there => Ok(()),
+                Err(error) => Err(error),
+            }
+        })
+        .await
+    }
+
+    async fn delete(&self, path: &Path) -> Outcome {
+        let store = &self.backend.store;
+        self.attempt(async {
+            match store.delete(path).await {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+                Err(error) => Err(error),
+            }
+        })
+        .await
+    }
+
+    /// Does one step, within its time.
+    async fn attempt(&self, step: impl Future<Output = object_store::Result<()>>) -> Outcome {
+        let before = SystemTime::now();
+        let text = match tokio::time::timeout(PATIENCE, step).await {
+            Ok(Ok(())) => return Outcome::Done,
+            Ok(Err(error)) => with_causes(&error),
+            Err(_) => format!("no answer within {} seconds", PATIENCE.as_secs()),
+        };
+        let exchange = self.recorder.last().filter(|exchange| exchange.received >= before);
+        Outcome::Failed(Failure { text, exchange })
+    }
+}
+
+/// How the bucket is set up.
+async fn settings(config: &StoreConfig) -> BucketSettings {
+    let lifecycle = match aws::subresource(config, "lifecycle").await {
+        Ok((200, text)) => BucketSettings::rules(&text),
+        Ok((404, _)) => Look::default(),
+        Ok((status, _)) => unseen("lifecycle rules", status, "s3:GetLifecycleConfiguration"),
+        Err(error) => Look::Unseen(with_causes(&error)),
+    };
+    let lock = match aws::subresource(config, "object-lock").await {
+        Ok((200, text)) => BucketSettings::retention(&text),
+        Ok((404, _)) => Look::default(),
+        Ok((status, _)) => unseen("object lock", status, "s3:GetBucketObjectLockConfiguration"),
+        Err(error) => Look::Unseen(with_causes(&error)),
+    };
+    BucketSettings { lifecycle, lock }
+}
+
+fn unseen<T>(what: &str, status: u16, right: &str) -> Look<T> {
+    Look::Unseen(match status {
+        403 => format!("the credentials may not read the {what} of the bucket ({right})"),
+        status => format!("the store does not tell the {what} of the bucket, it answers {status}"),
+    })
+}
+
+/// A name that no other check has.
+fn unique() -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("{:x}-{:x}", now.as_nanos(), std::process::id())
+}

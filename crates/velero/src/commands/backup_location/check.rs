@@ -1,0 +1,119 @@
+//! `velero backup-location check`
+
+use std::io::Read;
+use std::path::Path;
+use std::{fs, io};
+
+use anyhow::{Context, Result, bail, ensure};
+use velero_api::metadata;
+use velero_api::v1::{BackupStorageLocation, BackupStorageLocationAccessMode};
+use velero_store::check::{Mode, diagnose, observe};
+use velero_store::{StoreConfig, is_built_in};
+
+use crate::arguments::BackupLocationCheckArguments;
+use crate::commands::location_config::{Given, given_config, location_config, needs_cluster};
+use crate::output::{Format, LocationCheck, ServerSays};
+use crate::printer::Printer;
+use crate::session::Session;
+use crate::settings::Settings;
+
+/// The provider whose directory is in the pod of the server.
+const DIRECTORY: &str = "fs";
+
+/// Tries a location out, from here, and says what is wrong with it.
+pub(crate) async fn check(
+    settings: &Settings,
+    printer: Printer,
+    arguments: &BackupLocationCheckArguments,
+) -> Result<()> {
+    let format = Format::parse(Some(&arguments.output))?.unwrap_or(Format::Table);
+    let given = Given {
+        credentials_file: arguments.credentials_file.clone(),
+        cacert: arguments.cacert.clone(),
+        ..Given::default()
+    };
+    let report = match (&arguments.name, &arguments.file) {
+        (_, Some(file)) => {
+            let location = read_location(file)?;
+            let config = if needs_cluster(&location, &given) {
+                location_config(&Session::connect(settings, printer).await?, &location, &given).await?
+            } else {
+                given_config(&location, &given)?
+            };
+            try_out(&location, &config, None).await
+        }
+        (Some(name), None) => of_cluster(&Session::connect(settings, printer).await?, name, &given).await?,
+        (None, None) => bail!("it is not said which location; give its name, or a file with --file"),
+    };
+    report.print(printer, format)?;
+    ensure!(report.is_good(), "{}", report.verdict());
+    Ok(())
+}
+
+/// Checks a location that the cluster has.
+async fn of_cluster(session: &Session, name: &str, given: &Given) -> Result<LocationCheck> {
+    let location: BackupStorageLocation = session.get(name).await?;
+    let says = ServerSays::of(&location);
+    let provider = &location.spec.provider;
+    if !is_built_in(provider) || provider.ends_with(DIRECTORY) {
+        return Ok(LocationCheck::by_server(&location, says));
+    }
+    let config = location_config(session, &location, given).await?;
+    Ok(try_out(&location, &config, Some(says)).await)
+}
+
+/// Checks the store of a location.
+pub(crate) async fn try_out(
+    location: &BackupStorageLocation,
+    config: &StoreConfig,
+    says: Option<ServerSays>,
+) -> LocationCheck {
+    let read_only = location.spec.access_mode == Some(BackupStorageLocationAccessMode::ReadOnly);
+    let mode = if read_only { Mode::ReadOnly } else { Mode::ReadWrite };
+    let seen = observe(config, &location.spec.object_storage.prefix, mode).await;
+    LocationCheck::new(location, &seen, diagnose(&seen), says)
+}
+
+/// Reads the one location of a file.
+fn read_location(file: &Path) -> Result<BackupStorageLocation> {
+    let mut text = String::new();
+    let read = if file == Path::new("-") {
+        io::stdin().lock().read_to_string(&mut text).map(drop)
+    } else {
+        fs::read_to_string(file).map(|content| text = content)
+    };
+    read.with_context(|| format!("--file: cannot read {}", file.display()))?;
+    parse_location(&text).with_context(|| format!("--file {}", file.display()))
+}
+
+fn parse_location(text: &str) -> Result<BackupStorageLocation> {
+    const KIND: &str = "BackupStorageLocation";
+    let document: serde_json::Value = serde_saphyr::from_str(text).context("it is not one document of YAML or JSON")?;
+    let kind = document["kind"].as_str().unwrap_or_default();
+    ensure!(kind == KIND, "it holds an object of kind {kind:?}, and one of kind {KIND} is needed");
+    let location: BackupStorageLocation =
+        serde_json::from_value(document).context("it is not a BackupStorageLocation that can be understood")?;
+    ensure!(!location.spec.provider.is_empty(), "spec.provider of {:?} is empty", metadata::name(&location));
+    Ok(location)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_with_something_else_is_refused_with_what_is_needed() {
+        let good = "apiVersion: velero.io/v1\nkind: BackupStorageLocation\nmetadata: {name: a}\nspec:\n  provider: aws\n  objectStorage: {bucket: b}\n";
+        assert_eq!(parse_location(good).unwrap().spec.object_storage.bucket, "b");
+        for (text, part) in [
+            ("kind: Backup", "of kind \"Backup\""),
+            ("a: [", "one document"),
+            ("", "of kind \"\""),
+            (&good.replace("aws", "''"), "spec.provider"),
+            (&good.replace("{bucket: b}", "[1]"), "cannot be understood"),
+        ] {
+            let error = format!("{:#}", parse_location(text).unwrap_err());
+            assert!(error.contains(part) || error.contains("can be understood"), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What was exchanged is kept in a ConfigMap, so that it can be put back.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use velero_api::labels;
+
+use crate::migration::cleaned;
+use crate::session::{Session, api_error};
+
+/// The ConfigMap with the workloads as they were.
+const KEPT: &str = "velero-before-migration";
+
+fn api(session: &Session) -> Api<ConfigMap> {
+    Api::namespaced(session.cluster.client().clone(), session.namespace())
+}
+
+/// Keeps workloads. What an earlier run has kept stays: it may have been interrupted after it had exchanged some.
+pub(super) async fn keep(session: &Session, found: impl Iterator<Item = &Value>) -> Result<()> {
+    let mut data = BTreeMap::new();
+    for workload in found {
+        let kept = cleaned(workload);
+        let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
+        let key = format!("{}.{}", text(&kept["kind"]).to_lowercase(), text(&kept["metadata"]["name"]));
+        data.insert(key, serde_json::to_string_pretty(&kept)?);
+    }
+    let api = api(session);
+    let known = api.get_opt(KEPT).await.map_err(api_error)?;
+    let metadata = json!({"name": KEPT, "labels": {labels::COMPONENT: labels::COMPONENT_VELERO}});
+    match known {
+        Some(_) => {
+            let patch = Patch::Merge(json!({ "data": data }));
+            api.patch(KEPT, &PatchParams::default(), &patch).await.map_err(api_error)?;
+        }
+        None => {
+            let object: ConfigMap = serde_json::from_value(json!({ "metadata": metadata, "data": data }))?;
+            api.create(&PostParams::default(), &object).await.map_err(api_error)?;
+        }
+    }
+    session.printer.line(format_args!("ConfigMap/{KEPT}: holds what is replaced"))
+}
+
+/// The workloads as they were.
+pub(super) async fn kept(session: &Session) -> Result<Vec<Value>> {
+    let found = api(session).get_opt(KEPT).await.map_err(api_error)?;
+    let found = found.with_context(|| {
+        format!(
+            "ConfigMap {}/{KEPT} does not exist: this Velero was not replaced by velero migrate run, or is back already; \
+             install Velero by its own velero install --apply",
+            session.namespace()
+        )
+    })?;
+    let read = |(key, text): (String, String)| {
+        serde_json::from_str(&text).with_context(|| format!("key {key} of ConfigMap {KEPT} cannot be read"))
+    };
+    found.data.unwrap_or_default().into_iter().map(read).collect()
+}
+
+/// Removes what was kept.
+pub(super) async fn forget(session: &Session) -> Result<()> {
+    api(session).delete(KEPT, &DeleteParams::default()).await.map(drop).map_err(api_error)
+}

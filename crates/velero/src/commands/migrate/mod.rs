@@ -1,0 +1,204 @@
+//! `velero migrate`
+//!
+//! Coming over from an installed Velero is exchanging two programs: the server and the node agents. Before that it is said
+//! of every object what becomes of it, and what is exchanged is kept, so that it can be put back as it was.
+
+mod collect;
+mod keep;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{CommandFactory, FromArgMatches};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::arguments::{
+    Cli, Command, InstallArguments, MigrateBackArguments, MigrateCheckArguments, MigrateCommand, MigrateRunArguments,
+};
+use crate::commands::install::{send_objects, wait_for_server};
+use crate::install::{self, Existing, Files, Installation, Resource};
+use crate::migration::{Installed, Line, Verdict, assess, exchanged_agents, exchanged_server, is_ours};
+use crate::output::{Format, print_rows, print_value};
+use crate::session::{Session, api_error};
+
+/// The account of the pods that move data, which Velero does not have.
+const MOVER: &str = "velero-data-mover";
+/// An annotation of kubectl that belongs to the object it lies on.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Runs one of the commands.
+pub(super) async fn migrate(session: &Session, command: MigrateCommand) -> Result<()> {
+    match command {
+        MigrateCommand::Check(arguments) => check(session, &arguments).await,
+        MigrateCommand::Run(arguments) => run(session, &arguments).await,
+        MigrateCommand::Back(arguments) => back(session, &arguments).await,
+    }
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    namespace: &'a str,
+    objects: &'a [Line],
+}
+
+async fn check(session: &Session, arguments: &MigrateCheckArguments) -> Result<()> {
+    let format = Format::parse(Some(&arguments.output))?.unwrap_or(Format::Table);
+    let lines = assess(&collect::collect(session).await?);
+    match format {
+        Format::Table => print_table(session, &lines)?,
+        format => print_value(session.printer, &Report { namespace: session.namespace(), objects: &lines }, format)?,
+    }
+    refuse(&lines, |_| true)
+}
+
+fn print_table(session: &Session, lines: &[Line]) -> Result<()> {
+    let rows = lines.iter().map(|line| {
+        let verdict = serde_json::to_value(line.verdict).unwrap_or_default();
+        vec![verdict.as_str().unwrap_or_default().to_owned(), line.object.clone(), line.detail.clone()]
+    });
+    print_rows(session.printer, &["Verdict", "Object", "Detail"], rows.collect())?;
+    let count = |verdict| lines.iter().filter(|line| line.verdict == verdict).count();
+    session.printer.line(format_args!(
+        "\n{} work, {} differ, {} are missing, {} stand in the way.",
+        count(Verdict::Works),
+        count(Verdict::Differs),
+        count(Verdict::Missing),
+        count(Verdict::Refused)
+    ))
+}
+
+/// Stops where something is in the way that counts.
+fn refuse(lines: &[Line], counts: impl Fn(&Line) -> bool) -> Result<()> {
+    let refused: Vec<String> = lines
+        .iter()
+        .filter(|line| line.verdict == Verdict::Refused && counts(line))
+        .map(|line| format!("{}: {}", line.object, line.detail))
+        .collect();
+    ensure!(refused.is_empty(), "{}", refused.join("; "));
+    Ok(())
+}
+
+/// Whether a line is about work that goes on, which its owner may want to interrupt.
+fn is_about_work(line: &Line) -> bool {
+    line.object.starts_with("Backup ") || line.object.starts_with("Restore ")
+}
+
+async fn run(session: &Session, arguments: &MigrateRunArguments) -> Result<()> {
+    let installed = collect::collect(session).await?;
+    let lines = assess(&installed);
+    refuse(&lines, |line| !(arguments.force && is_about_work(line))).context("nothing was changed")?;
+    if !installed.releases.is_empty() && !arguments.force {
+        bail!(
+            "nothing was changed: Helm has installed this Velero, and would take the exchange back at its next upgrade; \
+             upgrade the release to our chart instead (docs/from-velero.md), or use --force"
+        );
+    }
+    let providers: Vec<String> = installed
+        .snapshot_locations
+        .iter()
+        .filter_map(|location| location["spec"]["provider"].as_str().map(str::to_owned))
+        .collect();
+    let server = |workload: &Value| exchanged_server(workload, &arguments.image, &providers);
+    let servers: Vec<(&Value, Value)> = foreign(&installed.servers).map(|found| (found, server(found))).collect();
+    let agents = foreign(&installed.agents).filter(|agents| agents["metadata"]["name"] == "node-agent");
+    let agents: Vec<(&Value, Value)> = agents.map(|found| (found, exchanged_agents(found, &arguments.image))).collect();
+    if arguments.dry_run {
+        let items: Vec<&Value> = servers.iter().chain(&agents).map(|(_, exchanged)| exchanged).collect();
+        return print_value(
+            session.printer,
+            &json!({"apiVersion": "v1", "kind": "List", "items": items}),
+            Format::Yaml,
+        );
+    }
+    ensure!(!servers.is_empty() || !agents.is_empty(), "server and node agents of this namespace are ours already");
+    keep::keep(session, servers.iter().chain(&agents).map(|(found, _)| *found)).await?;
+    send_objects(session, &further_objects(session, &installed, &arguments.image).await?).await?;
+    for (_, exchanged) in servers.iter().chain(&agents) {
+        replace(session, exchanged).await?;
+    }
+    for (_, exchanged) in servers.iter().filter(|_| arguments.wait) {
+        wait_for_server(session, exchanged["metadata"]["name"].as_str().unwrap_or_default()).await?;
+    }
+    session
+        .printer
+        .line("The server is ours now; schedules, backups and repositories go on. To go back: velero migrate back")
+}
+
+fn foreign(workloads: &[Value]) -> impl Iterator<Item = &Value> {
+    workloads.iter().filter(|workload| !is_ours(workload))
+}
+
+/// What our server and agents need beside what Velero has: newer definitions, and an account for the pods that move data.
+async fn further_objects(session: &Session, installed: &Installed, image: &str) -> Result<Vec<Resource>> {
+    let words =
+        ["velero", "install", "--use-node-agent", "--cluster-admin", "--no-default-backup-location", "--no-secret"];
+    let matches = Cli::command().try_get_matches_from(words.into_iter().chain(["--image", image]))?;
+    let Command::Install(arguments) = Cli::from_arg_matches(&matches)?.command else { bail!("no installation") };
+    let arguments: &InstallArguments = &arguments;
+    let namespace = session.namespace();
+    let installation = Installation { namespace, arguments, files: Files::default(), existing: Existing::default() };
+    let mut resources = install::resources(&installation);
+    resources.retain(|resource| {
+        let is_movers = resource.name() == MOVER && !installed.agents.is_empty();
+        is_movers || ["CustomResourceDefinition", "ServerStatusRequest"].contains(&resource.kind())
+    });
+    let annotations = account_annotations(session, installed).await?;
+    for resource in resources.iter_mut().filter(|resource| resource.kind() == "ServiceAccount") {
+        resource.object["metadata"]["annotations"] = annotations.clone();
+    }
+    Ok(resources)
+}
+
+/// What says at a cloud who the server is says it of the pods that move data too.
+async fn account_annotations(session: &Session, installed: &Installed) -> Result<Value> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(session.cluster.client().clone(), session.namespace());
+    let account = installed
+        .servers
+        .iter()
+        .find_map(|server| server["spec"]["template"]["spec"]["serviceAccountName"].as_str().map(str::to_owned));
+    let Some(account) = account else { return Ok(json!({})) };
+    let found = accounts.get_opt(&account).await.map_err(api_error)?;
+    let mut annotations = found.and_then(|found| found.metadata.annotations).unwrap_or_default();
+    annotations.remove(LAST_APPLIED);
+    Ok(json!(annotations))
+}
+
+/// Puts a workload in the place of what was read; who wrote in between is not overwritten.
+async fn replace(session: &Session, workload: &Value) -> Result<()> {
+    let kind = workload["kind"].as_str().unwrap_or_default();
+    let name = workload["metadata"]["name"].as_str().unwrap_or_default();
+    let object: DynamicObject = serde_json::from_value(workload.clone())?;
+    let replaced = workloads(session, kind).replace(name, &PostParams::default(), &object).await;
+    replaced.map_err(api_error).with_context(|| format!("cannot replace {kind}/{name}; run the command again"))?;
+    session.printer.line(format_args!("{kind}/{name}: replaced"))
+}
+
+fn workloads(session: &Session, kind: &str) -> Api<DynamicObject> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", kind));
+    Api::namespaced_with(session.cluster.client().clone(), session.namespace(), &resource)
+}
+
+async fn back(session: &Session, arguments: &MigrateBackArguments) -> Result<()> {
+    let lines = assess(&collect::collect(session).await?);
+    refuse(&lines, |line| is_about_work(line) && !arguments.force).context("nothing was changed")?;
+    let kept = keep::kept(session).await?;
+    for mut workload in kept {
+        let kind = workload["kind"].as_str().unwrap_or_default().to_owned();
+        let name = workload["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        match workloads(session, &kind).get_opt(&name).await.map_err(api_error)? {
+            Some(present) => {
+                workload["metadata"]["resourceVersion"] = json!(present.metadata.resource_version);
+                replace(session, &workload).await?;
+            }
+            None => {
+                let object: DynamicObject = serde_json::from_value(workload)?;
+                workloads(session, &kind).create(&PostParams::default(), &object).await.map_err(api_error)?;
+                session.printer.line(format_args!("{kind}/{name}: created"))?;
+            }
+        }
+    }
+    keep::forget(session).await?;
+    session.printer.line("Server and node agents are as they were before velero migrate run.")
+}

@@ -1,0 +1,403 @@
+//! Object by object: what becomes of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase, Schedule};
+use velero_rules::node_agent_config::NodeAgentConfig;
+use velero_rules::resource_modifiers::ResourceModifiers;
+use velero_rules::resource_policies::ResourcePolicies;
+
+use super::exchange::is_ours;
+use super::{
+    Installed, Line, Located, Verdict, arguments, containers, flags, helm, name, plugins, server_container, text,
+    version,
+};
+
+/// The features that have an effect.
+const FEATURES: [&str; 2] = ["EnableCSI", "EnableAPIGroupVersions"];
+/// The DaemonSet of node agents on Windows.
+const WINDOWS_AGENTS: &str = "node-agent-windows";
+/// The DaemonSet of agents before 1.10.
+const RESTIC_AGENTS: &str = "restic";
+
+/// What becomes of an installed Velero.
+pub(crate) fn assess(installed: &Installed) -> Vec<Line> {
+    let mut lines = Vec::new();
+    if installed.servers.is_empty() {
+        lines.push(Line::new(
+            "Deployment/velero",
+            Verdict::Refused,
+            "no Velero is installed in this namespace; choose its namespace with --namespace, or use velero install",
+        ));
+    }
+    for server in &installed.servers {
+        lines.extend(server_lines(server, installed));
+    }
+    lines.extend(installed.agents.iter().flat_map(agent_lines));
+    lines.extend(config_map_lines(installed));
+    lines.extend(installed.locations.iter().map(location));
+    lines.extend(snapshot_locations(installed));
+    lines.extend(installed.schedules.iter().map(schedule));
+    lines.extend(phases::<Backup>("Backup", &installed.backups, |backup| {
+        let phase = backup.status.phase.unwrap_or(BackupPhase::New);
+        (phase.to_string(), phase.ending().is_some())
+    }));
+    lines.extend(phases::<Restore>("Restore", &installed.restores, |restore| {
+        let phase = restore.status.phase.unwrap_or(RestorePhase::New);
+        (phase.to_string(), phase.ending().is_some())
+    }));
+    lines.extend(repositories(installed));
+    lines.extend(volume_data(installed));
+    lines.extend(installed.releases.iter().flat_map(helm::judge));
+    lines
+}
+
+fn server_lines(server: &Value, installed: &Installed) -> Vec<Line> {
+    let object = format!("Deployment/{}", name(server));
+    if is_ours(server) {
+        return vec![Line::new(object, Verdict::Works, "it is ours already")];
+    }
+    let Some(container) = server_container(server) else { return Vec::new() };
+    let mut lines = vec![version::judge(&object, text(container, "/image"))];
+    let given = arguments(container);
+    lines.extend(flags::judge(&object, &given));
+    let features = given.iter().filter_map(|flag| flag.strip_prefix("--features=")).flat_map(|list| list.split(','));
+    for feature in features.filter(|feature| !feature.is_empty() && !FEATURES.contains(feature)) {
+        let detail = format!("feature {feature} is not known, here as there, and has no effect");
+        lines.push(Line::new(format!("{object} --features"), Verdict::Differs, detail));
+    }
+    let replicas = server["spec"]["replicas"].as_i64().unwrap_or(1);
+    if replicas > 1 {
+        let detail = format!("{replicas} servers: one works at a time, the others wait until it is gone");
+        lines.push(Line::new(&object, Verdict::Differs, detail));
+    }
+    let providers = snapshot_providers(installed);
+    lines.extend(containers(server, "initContainers").map(|container| plugins::judge(container, &providers)));
+    lines
+}
+
+pub(super) fn snapshot_providers(installed: &Installed) -> Vec<String> {
+    installed.snapshot_locations.iter().map(|location| text(location, "/spec/provider").to_owned()).collect()
+}
+
+fn agent_lines(agents: &Value) -> Vec<Line> {
+    let object = format!("DaemonSet/{}", name(agents));
+    match name(agents) {
+        WINDOWS_AGENTS => {
+            return vec![Line::new(
+                object,
+                Verdict::Missing,
+                "there are no node agents for Windows; it stays as it is",
+            )];
+        }
+        RESTIC_AGENTS => {
+            let detail = "restic is not known here: delete it when its last backup is not needed any more, and install node \
+                          agents with velero install --use-node-agent";
+            return vec![Line::new(object, Verdict::Missing, detail)];
+        }
+        _ if is_ours(agents) => return vec![Line::new(object, Verdict::Works, "they are ours already")],
+        _ => {}
+    }
+    let Some(container) = containers(agents, "containers").next() else { return Vec::new() };
+    let mut lines = vec![version::judge(&object, text(container, "/image"))];
+    lines.extend(flags::judge(&object, &arguments(container)));
+    lines
+}
+
+/// The ConfigMaps that flags, backups and restores name: can they be read?
+fn config_map_lines(installed: &Installed) -> Vec<Line> {
+    let found: BTreeMap<&str, &Value> = installed.config_maps.iter().map(|map| (name(map), map)).collect();
+    let mut lines = Vec::new();
+    for (wanted, what, read) in wanted_config_maps(installed) {
+        let object = format!("ConfigMap/{wanted}");
+        let Some(map) = found.get(wanted.as_str()) else {
+            lines.push(Line::new(object, Verdict::Missing, format!("{what} names it, and it does not exist")));
+            continue;
+        };
+        let data: BTreeMap<String, String> = serde_json::from_value(map["data"].clone()).unwrap_or_default();
+        lines.push(match read(&data) {
+            Ok(()) => Line::new(object, Verdict::Works, what),
+            Err(problem) => Line::new(object, Verdict::Missing, format!("{what}: {problem}")),
+        });
+    }
+    let of_plugins = installed.config_maps.iter().filter(|map| {
+        map["metadata"]["labels"].as_object().is_some_and(|labels| labels.contains_key("velero.io/plugin-config"))
+    });
+    lines.extend(
+        of_plugins.map(|map| Line::new(format!("ConfigMap/{}", name(map)), Verdict::Works, "settings of a plugin")),
+    );
+    lines
+}
+
+type Reader = fn(&BTreeMap<String, String>) -> Result<(), String>;
+
+fn wanted_config_maps(installed: &Installed) -> BTreeSet<(String, &'static str, Reader)> {
+    let mut wanted: BTreeSet<(String, &'static str, Reader)> = BTreeSet::new();
+    let workloads = installed.servers.iter().chain(&installed.agents);
+    let given: Vec<String> = workloads
+        .flat_map(|workload| containers(workload, "containers").flat_map(arguments).collect::<Vec<_>>())
+        .collect();
+    for (flag, what, read) in [
+        ("--node-agent-configmap=", "settings of node agents", read_agent_config as Reader),
+        ("--backup-repository-configmap=", "settings of repositories", read_json),
+        ("--repo-maintenance-job-configmap=", "settings of maintenance", read_json),
+    ] {
+        let names = given.iter().filter_map(|word| word.strip_prefix(flag)).filter(|name| !name.is_empty());
+        wanted.extend(names.map(|name| (name.to_owned(), what, read)));
+    }
+    let policies = installed.schedules.iter().map(|schedule| text(schedule, "/spec/template/resourcePolicy/name"));
+    let policies = policies.filter(|name| !name.is_empty());
+    wanted.extend(policies.map(|name| (name.to_owned(), "resource policies of a schedule", read_policies as Reader)));
+    let modifiers = installed.restores.iter().map(|restore| text(restore, "/spec/resourceModifier/name"));
+    let modifiers = modifiers.filter(|name| !name.is_empty());
+    // Those of restores that have ended need not be there any more.
+    let kept = |name: &&str| installed.config_maps.iter().any(|map| super::name(map) == *name);
+    wanted.extend(
+        modifiers
+            .filter(kept)
+            .map(|name| (name.to_owned(), "resource modifiers of a restore", read_modifiers as Reader)),
+    );
+    wanted
+}
+
+fn read_agent_config(data: &BTreeMap<String, String>) -> Result<(), String> {
+    let config = NodeAgentConfig::parse(data).map_err(|error| error.to_string())?;
+    match config.unknown.as_slice() {
+        [] => Ok(()),
+        unknown => Err(format!("keys {unknown:?} are not known and have no effect")),
+    }
+}
+
+fn read_json(data: &BTreeMap<String, String>) -> Result<(), String> {
+    data.iter().try_for_each(|(key, text)| {
+        let parsed = serde_json::from_str::<serde_json::Map<String, Value>>(text);
+        parsed.map(drop).map_err(|error| format!("key {key} is not a JSON object: {error}"))
+    })
+}
+
+fn read_policies(data: &BTreeMap<String, String>) -> Result<(), String> {
+    ResourcePolicies::from_config_map(data).map(drop).map_err(|error| error.to_string())
+}
+
+fn read_modifiers(data: &BTreeMap<String, String>) -> Result<(), String> {
+    ResourceModifiers::from_config_map(data).map(drop).map_err(|error| error.to_string())
+}
+
+fn location(location: &Located) -> Line {
+    let Located { object, refusal } = location;
+    let title = format!("BackupStorageLocation/{}", name(object));
+    let (provider, bucket) = (text(object, "/spec/provider"), text(object, "/spec/objectStorage/bucket"));
+    match refusal {
+        Some(problem) => Line::new(title, Verdict::Missing, problem),
+        None if velero_store::is_built_in(provider) => {
+            let check = format!("{provider} {bucket}; try it out: velero backup-location check {}", name(object));
+            Line::new(title, Verdict::Works, check)
+        }
+        None => Line::new(title, Verdict::Works, format!("{provider} {bucket}: its plugin runs as it is")),
+    }
+}
+
+fn snapshot_locations(installed: &Installed) -> Vec<Line> {
+    let images: Vec<&str> = installed
+        .servers
+        .iter()
+        .flat_map(|server| containers(server, "initContainers"))
+        .map(|container| text(container, "/image"))
+        .collect();
+    let judge = |location: &Value| {
+        let title = format!("VolumeSnapshotLocation/{}", name(location));
+        let provider = text(location, "/spec/provider");
+        match plugins::takes_snapshots(provider, &images) {
+            true => Line::new(title, Verdict::Works, provider),
+            false => Line::new(
+                title,
+                Verdict::Missing,
+                format!("nothing takes snapshots of provider {provider}: add its plugin"),
+            ),
+        }
+    };
+    installed.snapshot_locations.iter().map(judge).collect()
+}
+
+fn schedule(object: &Value) -> Line {
+    let title = format!("Schedule/{}", name(object));
+    let parsed: Schedule = match serde_json::from_value(object.clone()) {
+        Ok(parsed) => parsed,
+        Err(error) => return Line::new(title, Verdict::Missing, format!("it cannot be understood: {error}")),
+    };
+    let expression = &parsed.spec.schedule;
+    match velero_rules::schedule::validate(expression) {
+        Err(error) => Line::new(title, Verdict::Missing, format!("spec.schedule {expression:?}: {error}")),
+        Ok(_) if parsed.spec.paused => Line::new(title, Verdict::Works, format!("{expression}, paused: it stays so")),
+        Ok(_) => Line::new(title, Verdict::Works, format!("{expression}: it goes on from its last backup")),
+    }
+}
+
+/// A line for each phase; work that goes on is in the way.
+fn phases<K: serde::de::DeserializeOwned>(
+    kind: &str,
+    objects: &[Value],
+    phase: impl Fn(K) -> (String, bool),
+) -> Vec<Line> {
+    let mut counts: BTreeMap<(String, bool), Vec<&str>> = BTreeMap::new();
+    let mut lines = Vec::new();
+    for object in objects {
+        match serde_json::from_value::<K>(object.clone()) {
+            Ok(parsed) => counts.entry(phase(parsed)).or_default().push(name(object)),
+            Err(error) => {
+                let title = format!("{kind}/{}", name(object));
+                lines.push(Line::new(title, Verdict::Missing, format!("it cannot be understood: {error}")));
+            }
+        }
+    }
+    lines.extend(counts.into_iter().map(|((phase, ended), names)| {
+        let title = format!("{kind} {phase}");
+        let count = names.len();
+        match ended {
+            true => Line::new(title, Verdict::Works, format!("{count} stay as they are")),
+            false => {
+                let shown = names.iter().take(3).copied().collect::<Vec<_>>().join(", ");
+                let detail =
+                    format!("{count} not ended yet ({shown}): let them end first, the exchange would interrupt them");
+                Line::new(title, Verdict::Refused, detail)
+            }
+        }
+    }));
+    lines
+}
+
+fn repositories(installed: &Installed) -> Vec<Line> {
+    let judge = |repository: &Value| {
+        let title = format!("BackupRepository/{}", name(repository));
+        match text(repository, "/spec/repositoryType") {
+            "restic" | "" => Line::new(
+                title,
+                Verdict::Missing,
+                "it is restic's, which is not read here: restore what is needed with Velero, then back up anew",
+            ),
+            kind => Line::new(title, Verdict::Works, format!("{kind}, with the password that it has")),
+        }
+    };
+    installed.repositories.iter().map(judge).collect()
+}
+
+/// The data of volumes that cannot be read here.
+fn volume_data(installed: &Installed) -> Vec<Line> {
+    let restic =
+        installed.pod_volume_backups.iter().filter(|copy| ["restic", ""].contains(&text(copy, "/spec/uploaderType")));
+    let restic = restic.count();
+    let foreign =
+        installed.data_uploads.iter().filter(|upload| !["", "velero"].contains(&text(upload, "/spec/datamover")));
+    let foreign = foreign.count();
+    let mut lines = Vec::new();
+    if restic > 0 {
+        let detail = format!("{restic} made by restic: their data is not restored here, restore it with Velero");
+        lines.push(Line::new("PodVolumeBackup", Verdict::Missing, detail));
+    }
+    if foreign > 0 {
+        let detail =
+            format!("{foreign} of other data movers: they stay with their movers, which go on beside the server");
+        lines.push(Line::new("DataUpload", Verdict::Differs, detail));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn installed() -> Installed {
+        let workload = |container: Value, plugins: Value| json!({"metadata": {"name": "velero"}, "spec": {"template": {"spec": {"containers": [container], "initContainers": plugins}}}});
+        let args = json!(["server", "--features=EnableCSI,Odd", "--repo-maintenance-job-configmap=maintain"]);
+        let server = workload(
+            json!({"name": "velero", "image": "velero/velero:v1.18.3", "args": args}),
+            json!([{"name": "aws", "image": "velero/velero-plugin-for-aws:v1.14.3"}]),
+        );
+        Installed { servers: vec![server], ..Installed::default() }
+    }
+
+    fn verdict_of(lines: &[Line], object: &str) -> Verdict {
+        let found = lines.iter().find(|line| line.object.starts_with(object));
+        found.unwrap_or_else(|| panic!("{object} is not in {lines:#?}")).verdict
+    }
+
+    #[test]
+    fn nothing_installed_and_work_that_goes_on_are_refused() {
+        assert_eq!(verdict_of(&assess(&Installed::default()), "Deployment/velero"), Verdict::Refused);
+        let running = |phase: &str| json!({"metadata": {"name": "b"}, "spec": {}, "status": {"phase": phase}});
+        for (phase, verdict) in [
+            ("InProgress", Verdict::Refused),
+            ("Queued", Verdict::Refused),
+            ("Completed", Verdict::Works),
+            ("PartiallyFailed", Verdict::Works),
+            ("Failed", Verdict::Works),
+        ] {
+            let lines = assess(&Installed { backups: vec![running(phase)], ..installed() });
+            assert_eq!(verdict_of(&lines, &format!("Backup {phase}")), verdict);
+        }
+    }
+
+    #[test]
+    fn every_object_gets_its_line() {
+        let object = |name: &str, spec: Value| json!({"metadata": {"name": name}, "spec": spec});
+        let lines = assess(&Installed {
+            agents: vec![object("node-agent-windows", json!({})), object("restic", json!({}))],
+            config_maps: vec![
+                json!({"metadata": {"name": "policies"}, "data": {"p": "version: v1\nvolumePolicies: []\n"}}),
+            ],
+            schedules: vec![
+                object(
+                    "daily",
+                    json!({"schedule": "0 3 * * *", "template": {"resourcePolicy": {"kind": "configmap", "name": "policies"}}}),
+                ),
+                object(
+                    "odd",
+                    json!({"schedule": "every day", "template": {"resourcePolicy": {"kind": "configmap", "name": "gone"}}}),
+                ),
+            ],
+            locations: vec![
+                Located {
+                    object: object("default", json!({"provider": "aws", "objectStorage": {"bucket": "b"}})),
+                    refusal: None,
+                },
+                Located { object: object("bad", json!({"provider": "aws"})), refusal: Some("no bucket".to_owned()) },
+            ],
+            snapshot_locations: vec![
+                object("ebs", json!({"provider": "aws"})),
+                object("disks", json!({"provider": "gcp"})),
+            ],
+            repositories: vec![
+                object("k", json!({"repositoryType": "kopia"})),
+                object("r", json!({"repositoryType": "restic"})),
+            ],
+            pod_volume_backups: vec![object("p", json!({"uploaderType": "restic"}))],
+            data_uploads: vec![object("u", json!({"datamover": "vendor"}))],
+            ..installed()
+        });
+        for (title, verdict) in [
+            ("Deployment/velero", Verdict::Works),
+            ("Deployment/velero --features", Verdict::Differs),
+            ("Plugin/aws", Verdict::Works),
+            ("DaemonSet/node-agent-windows", Verdict::Missing),
+            ("DaemonSet/restic", Verdict::Missing),
+            ("ConfigMap/maintain", Verdict::Missing),
+            ("ConfigMap/policies", Verdict::Works),
+            ("ConfigMap/gone", Verdict::Missing),
+            ("BackupStorageLocation/default", Verdict::Works),
+            ("BackupStorageLocation/bad", Verdict::Missing),
+            ("VolumeSnapshotLocation/ebs", Verdict::Works),
+            ("VolumeSnapshotLocation/disks", Verdict::Missing),
+            ("Schedule/daily", Verdict::Works),
+            ("Schedule/odd", Verdict::Missing),
+            ("BackupRepository/k", Verdict::Works),
+            ("BackupRepository/r", Verdict::Missing),
+            ("PodVolumeBackup", Verdict::Missing),
+            ("DataUpload", Verdict::Differs),
+        ] {
+            assert_eq!(verdict_of(&lines, title), verdict, "{title}: {lines:#?}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The workloads of an installed Velero with our image: all that its owner chose stays.
+
+use serde_json::{Value, json};
+
+use super::{arguments, flags, plugins, server_container, text};
+use crate::install::INSTALLED_BY;
+
+/// The user that a restricted container of ours runs as is that of the image; this is where it may write.
+const SCRATCH: &str = "scratch";
+/// The port of metrics and health, unless a flag names another.
+const PORT: u64 = 8085;
+
+/// Whether a workload is one of ours.
+pub(crate) fn is_ours(workload: &Value) -> bool {
+    workload["metadata"]["annotations"].as_object().is_some_and(|annotations| annotations.contains_key(INSTALLED_BY))
+}
+
+/// A workload without what the API server adds.
+pub(crate) fn cleaned(workload: &Value) -> Value {
+    let mut cleaned = workload.clone();
+    if let Some(object) = cleaned.as_object_mut() {
+        object.remove("status");
+    }
+    if let Some(metadata) = cleaned["metadata"].as_object_mut() {
+        for field in ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink"] {
+            metadata.remove(field);
+        }
+        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.remove("deployment.kubernetes.io/revision");
+            annotations.remove("deprecated.daemonset.template.generation");
+        }
+    }
+    cleaned
+}
+
+/// The Deployment of a server, with our image in it.
+pub(crate) fn exchanged_server(deployment: &Value, image: &str, snapshot_providers: &[String]) -> Value {
+    let mut exchanged = marked(deployment);
+    // Two servers of two programs must not work side by side.
+    exchanged["spec"]["strategy"] = json!({ "type": "Recreate" });
+    let port = server_container(deployment).map_or(PORT, |container| metrics_port(&arguments(container)));
+    let pod = &mut exchanged["spec"]["template"]["spec"];
+    if let Some(containers) = pod["initContainers"].as_array_mut() {
+        containers.retain(|container| !plugins::is_superfluous(text(container, "/image"), snapshot_providers));
+        if containers.is_empty() {
+            pod["initContainers"] = Value::Null;
+        }
+    }
+    give_folder_for_sockets(pod);
+    let containers = pod["containers"].as_array_mut().into_iter().flatten();
+    for container in containers.filter(|container| container["name"] == super::SERVER) {
+        put_image(container, image);
+        let probe = |path: &str, period: u32, failures: u32| {
+            let request = json!({ "path": path, "port": port });
+            json!({ "httpGet": request, "periodSeconds": period, "timeoutSeconds": 5, "failureThreshold": failures })
+        };
+        for (name, probe) in [
+            ("startupProbe", probe("/readyz", 1, 600)),
+            ("readinessProbe", probe("/readyz", 5, 3)),
+            ("livenessProbe", probe("/healthz", 30, 5)),
+        ] {
+            if container[name].is_null() {
+                container[name] = probe;
+            }
+        }
+    }
+    exchanged
+}
+
+/// The DaemonSet of node agents, with our image in it.
+pub(crate) fn exchanged_agents(daemon_set: &Value, image: &str) -> Value {
+    let mut exchanged = marked(daemon_set);
+    let pod = &mut exchanged["spec"]["template"]["spec"];
+    for container in pod["containers"].as_array_mut().into_iter().flatten() {
+        if arguments(container).first().is_some_and(|word| word == "node-agent") {
+            put_image(container, image);
+        }
+    }
+    exchanged
+}
+
+fn marked(workload: &Value) -> Value {
+    let mut marked = workload.clone();
+    let by = concat!("velero-rust v", env!("CARGO_PKG_VERSION"));
+    match marked["metadata"]["annotations"].as_object_mut() {
+        Some(annotations) => drop(annotations.insert(INSTALLED_BY.to_owned(), json!(by))),
+        None => marked["metadata"]["annotations"] = json!({ INSTALLED_BY: by }),
+    }
+    marked
+}
+
+fn put_image(container: &mut Value, image: &str) {
+    container["image"] = json!(image);
+    container["command"] = json!(["/velero"]);
+    container["args"] = json!(flags::usable(&arguments(container)));
+}
+
+/// Our image has no folder to write to, and plugins put their sockets into /tmp.
+fn give_folder_for_sockets(pod: &mut Value) {
+    let has_scratch = |volume: &Value| volume["name"] == SCRATCH;
+    if !pod["volumes"].as_array().is_some_and(|volumes| volumes.iter().any(has_scratch)) {
+        let volume = json!({ "name": SCRATCH, "emptyDir": {} });
+        match pod["volumes"].as_array_mut() {
+            Some(volumes) => volumes.push(volume),
+            None => pod["volumes"] = json!([volume]),
+        }
+    }
+    let servers = pod["containers"].as_array_mut().into_iter().flatten();
+    for container in servers.filter(|container| container["name"] == super::SERVER) {
+        let mount = json!({ "name": SCRATCH, "mountPath": "/tmp" });
+        match container["volumeMounts"].as_array_mut() {
+            Some(mounts) if mounts.iter().any(|mount| mount["mountPath"] == "/tmp") => {}
+            Some(mounts) => mounts.push(mount),
+            None => container["volumeMounts"] = json!([mount]),
+        }
+    }
+}
+
+/// The port in a flag such as `--metrics-address=:8085`.
+fn metrics_port(arguments: &[String]) -> u64 {
+    let address = arguments.iter().rev().find_map(|word| word.strip_prefix("--metrics-address="));
+    address.and_then(|address| address.rsplit(':').next()?.parse().ok()).unwrap_or(PORT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deployment() -> Value {
+        json!({
+            "metadata": {"name": "velero", "resourceVersion": "1", "uid": "u", "labels": {"component": "velero"}},
+            "spec": {
+                "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}},
+                "template": {"spec": {
+                    "serviceAccountName": "own", "nodeSelector": {"a": "b"},
+                    "initContainers": [
+                        {"name": "aws", "image": "velero/velero-plugin-for-aws:v1.14.3"},
+                        {"name": "own", "image": "example.com/own:v1"},
+                    ],
+                    "containers": [
+                        {"name": "sidecar", "image": "s"},
+                        {
+                            "name": "velero", "image": "velero/velero:v1.18.3", "command": ["/velero"],
+                            "args": ["server", "--features=", "--metrics-address=:9000", "--gone=1"],
+                            "env": [{"name": "HTTPS_PROXY", "value": "p"}],
+                        },
+                    ],
+                }},
+            },
+            "status": {"replicas": 1},
+        })
+    }
+
+    #[test]
+    fn a_server_keeps_all_that_its_owner_chose() {
+        let exchanged = exchanged_server(&deployment(), "ours:v1", &[]);
+        assert!(is_ours(&exchanged) && !is_ours(&deployment()));
+        assert_eq!(exchanged["spec"]["strategy"], json!({"type": "Recreate"}));
+        let pod = &exchanged["spec"]["template"]["spec"];
+        assert_eq!(pod["initContainers"], json!([{"name": "own", "image": "example.com/own:v1"}]));
+        assert_eq!(pod["nodeSelector"], json!({"a": "b"}));
+        assert_eq!(pod["containers"][0], json!({"name": "sidecar", "image": "s"}));
+        let server = &pod["containers"][1];
+        assert_eq!(server["image"], "ours:v1");
+        assert_eq!(server["args"], json!(["server", "--features=", "--metrics-address=:9000"]));
+        assert_eq!(server["env"][0]["name"], "HTTPS_PROXY");
+        assert_eq!(server["readinessProbe"]["httpGet"]["port"], 9000);
+        assert_eq!(server["volumeMounts"], json!([{"name": "scratch", "mountPath": "/tmp"}]));
+        assert_eq!(exchanged["metadata"]["resourceVersion"], "1", "who wrote in between must be noticed");
+    }
+
+    #[test]
+    fn a_workload_is_kept_without_what_the_api_server_adds() {
+        let kept = cleaned(&deployment());
+        assert_eq!(kept["metadata"], json!({"name": "velero", "labels": {"component": "velero"}}));
+        assert!(kept["status"].is_null() && kept["spec"] == deployment()["spec"]);
+    }
+
+    #[test]
+    fn node_agents_get_our_image_and_keep_their_mounts() {
+        let agents = json!({"metadata": {"name": "node-agent"}, "spec": {"template": {"spec": {"containers": [
+            {"name": "node-agent", "image": "velero/velero:v1.18.3", "args": ["node-agent", "server", "--odd=1"], "volumeMounts": [1]},
+            {"name": "other", "image": "o"},
+        ]}}}});
+        let exchanged = exchanged_agents(&agents, "ours:v1");
+        let containers = &exchanged["spec"]["template"]["spec"]["containers"];
+        assert_eq!(containers[0]["image"], "ours:v1");
+        assert_eq!(containers[0]["args"], json!(["node-agent", "server"]));
+        assert_eq!((&containers[0]["volumeMounts"], &containers[1]["image"]), (&json!([1]), &json!("o")));
+        assert!(is_ours(&exchanged));
+    }
+}

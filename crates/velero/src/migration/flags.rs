@@ -1,0 +1,153 @@
+//! The flags of an installed server or node agent: which are known here.
+
+use clap::{CommandFactory, FromArgMatches};
+
+use super::{Line, Verdict};
+use crate::arguments::{Cli, Command, with_go_flags};
+
+/// Flags that older versions called otherwise.
+const RENAMED: [(&str, &str); 3] = [
+    ("restic-timeout", "fs-backup-timeout"),
+    ("default-volumes-to-restic", "default-volumes-to-fs-backup"),
+    ("default-restic-prune-frequency", "default-repo-maintain-frequency"),
+];
+
+/// A flag with its value, and what becomes of it.
+struct Flag {
+    /// As it is written there.
+    written: Vec<String>,
+    /// As it is written here; nothing where it is not known.
+    usable: Option<Vec<String>>,
+    line: Option<(Verdict, String)>,
+}
+
+/// The arguments of a workload that can be used here: what is not known is left out.
+pub(super) fn usable(arguments: &[String]) -> Vec<String> {
+    let (command, flags) = split(arguments);
+    let flags = flags.iter().filter_map(|written| judged(&command, written).usable).flatten();
+    command.iter().cloned().chain(flags).collect()
+}
+
+/// What becomes of each flag.
+pub(super) fn judge(object: &str, arguments: &[String]) -> Vec<Line> {
+    let (command, flags) = split(arguments);
+    let mut lines = Vec::new();
+    let mut good = 0;
+    for written in &flags {
+        let flag = judged(&command, written);
+        match flag.line {
+            Some((verdict, detail)) => {
+                lines.push(Line::new(format!("{object} {}", flag.written.join(" ")), verdict, detail));
+            }
+            None => good += 1,
+        }
+    }
+    lines.extend(
+        without_effect(&command, &flags)
+            .into_iter()
+            .map(|name| Line::new(format!("{object} --{name}"), Verdict::Differs, "accepted, and without effect")),
+    );
+    if good > 0 {
+        lines.push(Line::new(object, Verdict::Works, format!("{good} flags are known and mean the same")));
+    }
+    lines
+}
+
+/// The words of the command, and its flags with their values.
+fn split(arguments: &[String]) -> (Vec<String>, Vec<Vec<String>>) {
+    let command = arguments.iter().take_while(|word| !word.starts_with('-')).cloned().collect::<Vec<_>>();
+    let mut flags: Vec<Vec<String>> = Vec::new();
+    for word in arguments.iter().skip(command.len()) {
+        match flags.last_mut() {
+            Some(flag) if !word.starts_with('-') => flag.push(word.clone()),
+            _ => flags.push(vec![word.clone()]),
+        }
+    }
+    (command, flags)
+}
+
+fn judged(command: &[String], written: &[String]) -> Flag {
+    let first = written.first().map(String::as_str).unwrap_or_default();
+    let (name, rest) = first.split_at(first.find('=').unwrap_or(first.len()));
+    let mut flag = Flag { written: written.to_vec(), usable: Some(written.to_vec()), line: None };
+    let renamed = RENAMED.iter().find(|(old, _)| name.trim_start_matches('-') == *old);
+    if let Some((_, new)) = renamed {
+        let mut words = written.to_vec();
+        words[0] = format!("--{new}{rest}");
+        flag.line = Some((Verdict::Works, format!("it is called --{new} now")));
+        flag.usable = Some(words);
+    }
+    if written.concat().contains("uploader-type=restic") {
+        flag.usable = None;
+        flag.line = Some((Verdict::Missing, "restic is not known here: volumes are copied by kopia".to_owned()));
+        return flag;
+    }
+    if let Some(words) = &flag.usable
+        && let Err(problem) = parse(command, words)
+    {
+        flag.usable = None;
+        flag.line = Some((Verdict::Missing, format!("{problem}; it is left out")));
+    }
+    flag
+}
+
+/// What the command line says to it.
+fn parse(command: &[String], flag: &[String]) -> Result<Cli, String> {
+    let words = ["velero".to_owned()].into_iter().chain(command.iter().cloned()).chain(flag.iter().cloned());
+    let mut parser = with_go_flags(Cli::command());
+    let matches = parser.try_get_matches_from_mut(words);
+    let parsed = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.map_err(|error| {
+        let text = error.to_string();
+        let line = text.lines().next().unwrap_or_default();
+        line.trim_start_matches("error: ").to_owned()
+    })
+}
+
+fn without_effect(command: &[String], flags: &[Vec<String>]) -> Vec<&'static str> {
+    let known = flags.iter().filter_map(|written| judged(command, written).usable).flatten().collect::<Vec<_>>();
+    match parse(command, &known).map(|cli| cli.command) {
+        Ok(Command::Server(arguments)) => arguments.settings.flags_without_effect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_is_known_stays_and_what_is_not_is_left_out_and_named() {
+        let given = words(
+            "server --features= --uploader-type=kopia --restic-timeout=2h --log-level debug --no-such-flag=1 \
+             --default-volumes-to-restic --client-qps=many --profiler-address=:6060",
+        );
+        let expected = words(
+            "server --features= --uploader-type=kopia --fs-backup-timeout=2h --log-level debug \
+             --default-volumes-to-fs-backup --profiler-address=:6060",
+        );
+        assert_eq!(usable(&given), expected);
+        let lines = judge("Deployment/velero", &given);
+        let verdict = |flag: &str| {
+            let line = lines.iter().find(|line| line.object.contains(flag));
+            line.unwrap_or_else(|| panic!("{flag}: {lines:#?}")).verdict
+        };
+        assert_eq!(verdict("--no-such-flag=1"), Verdict::Missing);
+        assert_eq!(verdict("--client-qps=many"), Verdict::Missing);
+        assert_eq!(verdict("--restic-timeout=2h"), Verdict::Works);
+        assert_eq!(verdict("--profiler-address"), Verdict::Differs);
+    }
+
+    #[test]
+    fn restic_is_told_and_node_agents_have_flags_of_their_own() {
+        let lines = judge("Deployment/velero", &words("server --uploader-type=restic"));
+        assert!(lines[0].verdict == Verdict::Missing && lines[0].detail.contains("restic"), "{lines:?}");
+        assert_eq!(usable(&words("server --uploader-type=restic")), ["server"]);
+        let agent = words("node-agent server --features=EnableCSI --node-agent-configmap=c --no-such=1");
+        assert_eq!(usable(&agent), words("node-agent server --features=EnableCSI --node-agent-configmap=c"));
+    }
+}

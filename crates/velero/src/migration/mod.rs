@@ -1,0 +1,102 @@
+//! What becomes of an installed Velero: which of its objects work at once, which differ, which are missing here, and what
+//! its workloads look like with our image. Nothing here touches a cluster.
+
+mod assess;
+mod exchange;
+mod flags;
+mod helm;
+mod plugins;
+mod version;
+
+use serde::Serialize;
+use serde_json::Value;
+
+pub(crate) use assess::assess;
+pub(crate) use exchange::{cleaned, exchanged_agents, exchanged_server, is_ours};
+pub(crate) use helm::Release;
+
+/// What was found in the namespace of an installed Velero, as the API server tells it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Installed {
+    /// The Deployments with a container of the server.
+    pub(crate) servers: Vec<Value>,
+    /// The DaemonSets of node agents.
+    pub(crate) agents: Vec<Value>,
+    /// All ConfigMaps.
+    pub(crate) config_maps: Vec<Value>,
+    /// Velero's own objects.
+    pub(crate) schedules: Vec<Value>,
+    pub(crate) backups: Vec<Value>,
+    pub(crate) restores: Vec<Value>,
+    pub(crate) locations: Vec<Located>,
+    pub(crate) snapshot_locations: Vec<Value>,
+    pub(crate) repositories: Vec<Value>,
+    pub(crate) pod_volume_backups: Vec<Value>,
+    pub(crate) data_uploads: Vec<Value>,
+    /// What Helm has installed there.
+    pub(crate) releases: Vec<Release>,
+}
+
+/// A backup storage location, and what is wrong with its description.
+#[derive(Clone, Debug)]
+pub(crate) struct Located {
+    pub(crate) object: Value,
+    pub(crate) refusal: Option<String>,
+}
+
+/// What becomes of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) enum Verdict {
+    /// It keeps this Velero from being replaced.
+    Refused,
+    /// It does not work here.
+    Missing,
+    /// It works, and something is otherwise.
+    Differs,
+    /// It works as it is.
+    Works,
+}
+
+/// What is said about an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Line {
+    /// The object, such as `Schedule/daily`.
+    pub(crate) object: String,
+    pub(crate) verdict: Verdict,
+    /// Why, and what to do.
+    pub(crate) detail: String,
+}
+
+impl Line {
+    fn new(object: impl Into<String>, verdict: Verdict, detail: impl Into<String>) -> Self {
+        Self { object: object.into(), verdict, detail: detail.into() }
+    }
+}
+
+/// The text at a path of a document; nothing is an empty one.
+fn text<'a>(document: &'a Value, path: &str) -> &'a str {
+    document.pointer(path).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn name(object: &Value) -> &str {
+    text(object, "/metadata/name")
+}
+
+/// The containers of a workload: those that run, or those that come first.
+fn containers<'a>(workload: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> {
+    let pod = &workload["spec"]["template"]["spec"];
+    pod[list].as_array().into_iter().flatten()
+}
+
+/// The arguments of a container.
+fn arguments(container: &Value) -> Vec<String> {
+    let given = container["args"].as_array().into_iter().flatten();
+    given.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// The container of a server.
+const SERVER: &str = "velero";
+
+fn server_container(deployment: &Value) -> Option<&Value> {
+    containers(deployment, "containers").find(|container| container["name"] == SERVER)
+}

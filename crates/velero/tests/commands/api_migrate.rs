@@ -1,0 +1,151 @@
+//! `velero migrate`: what it says of an installed Velero, and what it makes of its workloads.
+
+use serde_json::{Value, json};
+use velero_testkit::{TestCluster, cluster_test};
+
+use crate::api_tables::install_definitions;
+use crate::support::{refused, said, velero};
+
+/// A Velero as its owner has set it up, with something of everything.
+fn install_peer(cluster: &TestCluster, image: &str) {
+    let namespace = &cluster.namespace;
+    let labels = json!({"component": "velero", "deploy": "velero"});
+    let metadata = |name: &str| json!({"name": name, "namespace": namespace, "labels": {"component": "velero"}});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata("velero"),
+        "spec": {
+            "replicas": 0, "selector": {"matchLabels": {"deploy": "velero"}},
+            "template": {"metadata": {"labels": labels}, "spec": {
+                "nodeSelector": {"own": "choice"},
+                "initContainers": [
+                    {"name": "velero-plugin-for-aws", "image": "velero/velero-plugin-for-aws:v1.14.3"},
+                    {"name": "own-plugin", "image": "example.com/own:v1"},
+                ],
+                "containers": [{
+                    "name": "velero", "image": image, "command": ["/velero"],
+                    "args": ["server", "--features=EnableCSI", "--uploader-type=kopia", "--no-such-flag=1"],
+                    "env": [{"name": "HTTPS_PROXY", "value": "http://proxy"}],
+                }],
+            }},
+        },
+    });
+    let agents = json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata("node-agent"),
+        "spec": {
+            "selector": {"matchLabels": {"name": "node-agent"}},
+            "template": {"metadata": {"labels": {"name": "node-agent", "role": "node-agent"}}, "spec": {
+                "nodeSelector": {"nowhere": "true"},
+                "containers": [{"name": "node-agent", "image": image, "args": ["node-agent", "server", "--features=EnableCSI"]}],
+            }},
+        },
+    });
+    let own = |kind: &str, name: &str, spec: Value| json!({"apiVersion": "velero.io/v1", "kind": kind, "metadata": metadata(name), "spec": spec});
+    let machine = cluster.test_box.machine();
+    for object in [
+        deployment,
+        agents,
+        own("Schedule", "daily", json!({"schedule": "0 3 * * *", "template": {}})),
+        own(
+            "BackupStorageLocation",
+            "default",
+            json!({
+                "provider": "aws", "objectStorage": {"bucket": "b"}, "config": {"regoin": "r"},
+            }),
+        ),
+        own(
+            "BackupRepository",
+            "old",
+            json!({
+                "repositoryType": "restic", "volumeNamespace": "a", "backupStorageLocation": "default",
+                "resticIdentifier": "r", "maintenanceFrequency": "1h",
+            }),
+        ),
+    ] {
+        machine.apply(&object.to_string()).unwrap();
+    }
+}
+
+#[test]
+fn every_object_of_an_installed_velero_is_judged() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster);
+        let told = refused(&cluster, &["migrate", "check"]);
+        assert!(told.contains("no Velero is installed in this namespace"), "{told}");
+
+        install_peer(&cluster, "velero/velero:v1.18.3");
+        let report: Value = serde_json::from_str(&said(&cluster, &["migrate", "check", "-o", "json"])).unwrap();
+        let verdict = |object: &str| {
+            let lines = report["objects"].as_array().unwrap();
+            let line = lines.iter().find(|line| line["object"] == object);
+            line.unwrap_or_else(|| panic!("{object} is not in {report:#}"))["verdict"].as_str().unwrap().to_owned()
+        };
+        for (object, expected) in [
+            ("Deployment/velero", "Works"),
+            ("Deployment/velero --no-such-flag=1", "Missing"),
+            ("DaemonSet/node-agent", "Works"),
+            ("Plugin/velero-plugin-for-aws", "Works"),
+            ("Schedule/daily", "Works"),
+            ("BackupStorageLocation/default", "Missing"),
+            ("BackupRepository/old", "Missing"),
+        ] {
+            assert_eq!(verdict(object), expected, "{object}");
+        }
+        let table = said(&cluster, &["migrate", "check"]);
+        assert!(table.contains("invalid keys [regoin]") && table.contains("0 stand in the way."), "{table}");
+
+        for (image, words) in [("velero/velero:v1.8.1", "older than 1.9"), ("velero/velero:v1.19.0", "newer than 1.18")]
+        {
+            install_peer(&cluster, image);
+            for command in ["check", "run"] {
+                let told = refused(&cluster, &["migrate", command]);
+                assert!(told.contains(words), "{told}");
+            }
+        }
+    });
+}
+
+#[test]
+fn workloads_are_exchanged_and_put_back_as_they_were() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster);
+        install_peer(&cluster, "velero/velero:v1.18.3");
+        let machine = cluster.test_box.machine();
+        let namespace = &cluster.namespace;
+        let read = |path: &str| machine.read(&format!("/apis/apps/v1/namespaces/{namespace}/{path}")).unwrap();
+        let specs = || [read("deployments/velero")["spec"].clone(), read("daemonsets/node-agent")["spec"].clone()];
+        let before = specs();
+
+        let running = json!({
+            "apiVersion": "velero.io/v1", "kind": "Backup", "metadata": {"name": "running", "namespace": namespace},
+            "spec": {}, "status": {"phase": "InProgress"},
+        });
+        machine.apply(&running.to_string()).unwrap();
+        let told = refused(&cluster, &["migrate", "run", "--image=example.com/velero-rust:v1"]);
+        assert!(told.contains("running") && told.contains("nothing was changed"), "{told}");
+        assert_eq!(specs(), before);
+
+        let shown = said(&cluster, &["migrate", "run", "--image=example.com/velero-rust:v1", "--force", "--dry-run"]);
+        assert!(shown.contains("example.com/velero-rust:v1"), "{shown}");
+        assert_eq!(specs(), before);
+
+        said(&cluster, &["migrate", "run", "--image=example.com/velero-rust:v1", "--force"]);
+        let [server, agents] = specs();
+        let pod = &server["template"]["spec"];
+        assert_eq!(pod["containers"][0]["image"], "example.com/velero-rust:v1");
+        assert_eq!(pod["containers"][0]["args"], json!(["server", "--features=EnableCSI", "--uploader-type=kopia"]));
+        assert_eq!(pod["containers"][0]["env"][0]["name"], "HTTPS_PROXY");
+        assert_eq!(pod["nodeSelector"], json!({"own": "choice"}));
+        let plugins: Vec<&Value> =
+            pod["initContainers"].as_array().unwrap().iter().map(|plugin| &plugin["name"]).collect();
+        assert_eq!(plugins, ["own-plugin"]);
+        assert_eq!(agents["template"]["spec"]["containers"][0]["image"], "example.com/velero-rust:v1");
+        machine.read(&format!("/api/v1/namespaces/{namespace}/serviceaccounts/velero-data-mover")).unwrap();
+
+        let again = refused(&cluster, &["migrate", "run", "--force"]);
+        assert!(again.contains("are ours already"), "{again}");
+        said(&cluster, &["migrate", "back", "--force"]);
+        assert_eq!(specs(), before);
+        let output = velero(&cluster, &["migrate", "back", "--force"]);
+        assert!(!output.status.success(), "what is back cannot be put back again: {output:?}");
+    });
+}
