@@ -1,6 +1,6 @@
 //! The compressed JSON files beside the tarball: one document, one trailing newline, gzip.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
@@ -14,7 +14,7 @@ use crate::{Error, Result, go_json};
 
 /// The largest decompressed document read by default, in bytes: what is told of a hundred thousand volumes takes less.
 pub const DEFAULT_LIMIT: u64 = 128 << 20;
-/// How much of a document is in memory at a time while it is read.
+/// How much of a document is in memory at a time while it is read or written.
 const BUFFER: usize = 64 << 10;
 
 /// Compresses bytes that are already in their final form, such as a log.
@@ -32,11 +32,14 @@ pub fn decompress(bytes: &[u8], limit: u64) -> Result<Vec<u8>> {
     Ok(output)
 }
 
-/// Writes a value as a compressed document.
+/// Writes a value as a compressed document. Its text is never whole in memory: a list may name a million items.
 pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    let mut document = go_json::to_vec(value)?;
-    document.push(b'\n');
-    compress(&document)
+    let encoder = GzEncoder::new(Vec::new(), Compression::default());
+    let mut writer = BufWriter::with_capacity(BUFFER, encoder);
+    go_json::to_writer(&mut writer, value)?;
+    writer.write_all(b"\n").map_err(Error::Write)?;
+    let encoder = writer.into_inner().map_err(|error| Error::Write(error.into_error()))?;
+    encoder.finish().map_err(Error::Write)
 }
 
 /// Reads a compressed document, refusing more than `limit` decompressed bytes. Its text is never whole in memory: a few

@@ -14,11 +14,13 @@
 //! | `hooks` | commands in pods, before and after they are stored |
 //! | `volumes` | the data of volumes: one file a way to save it |
 //! | [`recorder`] | what a run sets going: operations and snapshots |
+//! | `items` | items by namespace and name in little memory, and the list that a run leaves of them ([`ItemList`]) |
 //! | `type_names` | names of types as users write them, and what they mean on a cluster |
 
 pub mod backup;
 pub mod delete;
 mod hooks;
+mod items;
 pub mod journal;
 pub mod recorder;
 pub mod restore;
@@ -27,6 +29,7 @@ pub mod volumes;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use items::ItemList;
 pub use journal::Journal;
 
 /// What a mutex guards, also when somebody panicked who held it.

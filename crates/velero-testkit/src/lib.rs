@@ -18,12 +18,14 @@
 //! | [`server`] | a Velero server in a box: the original or ours |
 //! | [`agents`] | its node agents, as pods |
 //! | [`load`] | many objects, for measurements |
+//! | [`bulk_load`] | millions of them, written past the API server |
 //! | [`harness`] | what a test calls |
 //! | [`hostile`] | samples that are changed thousands of times, for parsers of what others wrote |
 //! | [`objects`] | builders for the objects tests need |
 
 pub mod agents;
 pub mod api_proxy;
+pub mod bulk_load;
 pub mod cache;
 pub mod ec2_proxy;
 pub mod faulty_proxy;

@@ -48,6 +48,16 @@ impl TestBox {
     /// Brings a box up. One that is up already is given as it is, with a node and storage added where they are wanted
     /// and missing. On failure nothing is left behind.
     pub fn up(name: &str, kind: BoxKind) -> Result<Self> {
+        Self::up_with(name, kind, false)
+    }
+
+    /// Brings a control plane up that holds millions of objects, which it pays for: its controllers are few, and it keeps
+    /// no audit log.
+    pub fn up_roomy(name: &str) -> Result<Self> {
+        Self::up_with(name, BoxKind::ControlPlane, true)
+    }
+
+    fn up_with(name: &str, kind: BoxKind, is_roomy: bool) -> Result<Self> {
         if kind >= BoxKind::Storage {
             // Cargo may have to wait for another build: that is no reason to keep others from their boxes.
             CsiDriver::default().install()?;
@@ -60,10 +70,11 @@ impl TestBox {
         install::check_machine()?;
         Self::install(kind)?;
         if let Some(running) = Self::find(name) {
+            ensure!(running.machine.is_roomy() == is_roomy, "box {name} is up with other room; take it down first");
             return running.grow(kind);
         }
         destroy(name)?;
-        Self::start(name, kind).inspect_err(|_| {
+        Self::start(name, kind, is_roomy).inspect_err(|_| {
             let _ = destroy(name);
             let _ = stop_unused_store();
         })
@@ -81,13 +92,16 @@ impl TestBox {
         parts.iter().try_for_each(|part| part.install().with_context(|| format!("cannot install {}", part.name())))
     }
 
-    fn start(name: &str, kind: BoxKind) -> Result<Self> {
+    fn start(name: &str, kind: BoxKind, is_roomy: bool) -> Result<Self> {
         let number = free_number()?;
         let port = links::host_port(number);
         let api_door = Door::new("api-door", port, format!("127.0.0.1:{port}"));
         let store = start_store()?;
         say(format!("box {name}: starting the control plane"));
         let machine = Machine::create(name, number)?;
+        if is_roomy {
+            machine.make_roomy()?;
+        }
         machine.add_node_interface()?;
         machine.connect_to_hub(&store, STORE_NETWORK)?;
         let store_on_loopback = [

@@ -10,6 +10,8 @@ mod repo;
 mod repo_data;
 mod repo_place;
 mod restore;
+mod scale;
+mod scale_known;
 mod volumes;
 mod watch;
 
@@ -48,6 +50,8 @@ pub(crate) enum Work {
     Repo(repo::Options),
     /// Restores objects into new namespaces
     Restore(restore::Options),
+    /// Backs up and restores hundreds of thousands of objects, or has a server know thousands of backups
+    Scale(scale::Options),
     /// Backs up and restores the data of volumes
     Volumes(volumes::Options),
 }
@@ -86,6 +90,7 @@ pub(crate) fn run(work: &Work) -> Result<()> {
     let bench = match work {
         Work::Image(options) => return image::run(options),
         Work::Repo(options) => return repo::run(options),
+        Work::Scale(options) => return scale::run(options),
         Work::Backup(options) => bench!(backup, options, both(options.profile), ControlPlane),
         Work::Csi(options) => bench!(csi, options, vec![options.profile.edition()], Storage),
         Work::Openshift(options) => bench!(openshift, options, vec![options.profile.edition()], ControlPlane),
@@ -106,6 +111,11 @@ pub(crate) fn run(work: &Work) -> Result<()> {
 /// Creates a Backup or a Restore and watches it to its end, with a client that costs the machine next to nothing. Gives
 /// the object and the seconds from the moment it was there.
 async fn take(client: Client, request: Value) -> Result<(Value, f64)> {
+    take_within(client, request, DEADLINE).await
+}
+
+/// Like [`take`], for as long as it may take.
+async fn take_within(client: Client, request: Value, longest: Duration) -> Result<(Value, f64)> {
     let request: DynamicObject = serde_json::from_value(request)?;
     let types = request.types.clone().context("a request without a type")?;
     let resource = ApiResource::from_gvk(&GroupVersionKind::try_from(&types)?);
@@ -115,14 +125,14 @@ async fn take(client: Client, request: Value) -> Result<(Value, f64)> {
     api.create(&PostParams::default(), &request).await?;
     // An API server holds the first object of a definition that is younger than two seconds for two more.
     let start = Instant::now();
-    while start.elapsed() < DEADLINE {
+    while start.elapsed() < longest {
         let object = api.get(&name).await?;
         if object.data["status"]["phase"].as_str().is_some_and(|phase| backups::ENDED.contains(&phase)) {
             return Ok((object.data, start.elapsed().as_secs_f64()));
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    bail!("the {} {name} did not end in {} s", types.kind, DEADLINE.as_secs())
+    bail!("the {} {name} did not end in {} s", types.kind, longest.as_secs())
 }
 
 /// The most memory a process held at any time, in MiB.

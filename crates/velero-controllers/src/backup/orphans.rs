@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use velero_api::metadata::name;
 use velero_api::v1::BackupStorageLocation;
+use velero_archive::BackupFile;
 use velero_store::BackupStore;
 
 use crate::runtime::clock;
@@ -55,11 +56,14 @@ impl Orphans {
     }
 }
 
-/// Whether a folder without metadata holds anything that nobody is writing: a deletion may have just ended, and who has
+/// Whether a folder whose metadata were not found holds anything that nobody is writing: a deletion may have just ended, and who has
 /// reserved the name of late is at work.
-pub(crate) async fn is_orphan(store: &BackupStore, backup: &str) -> Result<bool> {
+pub(crate) async fn is_abandoned(store: &BackupStore, backup: &str) -> Result<bool> {
     let folder = store.keys().backup_folder(backup).map_err(velero_store::Error::from)?;
-    if store.backup_exists(backup).await? || store.object_store().list_objects(&folder).await?.is_empty() {
+    let metadata = store.keys().backup_file(backup, BackupFile::Metadata).map_err(velero_store::Error::from)?;
+    let files = store.object_store().list_objects(&folder).await?;
+    // The metadata may have come since they were looked for.
+    if files.is_empty() || files.contains(&metadata) {
         return Ok(false);
     }
     let reservation = store.reservation(backup).await.unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use jiff::SignedDuration;
 use velero_api::annotations::OF_THE_SERVER;
 use velero_api::metadata::{name, uid};
@@ -17,6 +18,9 @@ use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler};
 use crate::runtime::error::{Error, Result, describe};
+
+/// How many backups that are new are looked at at the same time.
+const AT_ONCE: usize = 8;
 
 /// Watches BackupStorageLocations.
 pub(crate) struct BackupSyncReconciler {
@@ -73,23 +77,10 @@ async fn synchronise(context: &Context, known: &Orphans, location: &BackupStorag
             in_cluster.insert(name(&backup).to_owned());
         })
         .await?;
-    let mut unfinished = BTreeSet::new();
-    for backup in names_to_sync(&in_bucket, &in_cluster) {
-        if orphans::is_orphan(&store, backup).await? {
-            unfinished.insert(backup.to_owned());
-            continue;
-        }
-        // One backup that cannot be read must not hide the others.
-        if let Err(error) = bring_in(context, location, &store, backup).await {
-            tracing::error!(
-                location = name(location),
-                backup,
-                error = describe(&error),
-                "Error syncing backup into cluster"
-            );
-        }
-    }
-    known.report(context, location, unfinished).await;
+    let news: Vec<String> = names_to_sync(&in_bucket, &in_cluster).into_iter().map(str::to_owned).collect();
+    let looks = stream::iter(news).map(|backup| look_at(context, location, &store, backup).boxed());
+    let unfinished: Vec<Option<String>> = looks.buffer_unordered(AT_ONCE).try_collect().await?;
+    known.report(context, location, unfinished.into_iter().flatten().collect()).await;
     for orphan in lost {
         // It may have been stored since the bucket was listed.
         if store.backup_exists(name(&orphan)).await? {
@@ -105,17 +96,40 @@ async fn synchronise(context: &Context, known: &Orphans, location: &BackupStorag
     Ok(())
 }
 
+/// Looks at a folder of the bucket that this cluster knows nothing of; gives its name if nobody will ever finish it.
+async fn look_at(
+    context: &Context,
+    location: &BackupStorageLocation,
+    store: &BackupStore,
+    backup: String,
+) -> Result<Option<String>> {
+    let brought = match store.get_metadata(&backup).await {
+        Ok(stored) => bring_in(context, location, store, &backup, stored).await,
+        Err(error) if error.is_not_found() => {
+            tracing::debug!(backup, "The folder has no metadata and is not a backup yet");
+            return Ok(orphans::is_abandoned(store, &backup).await?.then_some(backup));
+        }
+        Err(error) => Err(error.into()),
+    };
+    // One backup that cannot be read must not hide the others.
+    if let Err(error) = brought {
+        tracing::error!(
+            location = name(location),
+            backup,
+            error = describe(&error),
+            "Error syncing backup into cluster"
+        );
+    }
+    Ok(None)
+}
+
 async fn bring_in(
     context: &Context,
     location: &BackupStorageLocation,
     store: &BackupStore,
     backup: &str,
+    stored: Backup,
 ) -> Result<()> {
-    if !store.backup_exists(backup).await? {
-        tracing::debug!(backup, "The folder has no metadata and is not a backup yet");
-        return Ok(());
-    }
-    let stored = store.get_metadata(backup).await?;
     if name(&stored) != backup {
         let problem = format!("its metadata names {:?}; it is not brought into the cluster", name(&stored));
         return Err(Error::invalid("backup", backup, problem));

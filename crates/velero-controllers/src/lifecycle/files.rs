@@ -107,7 +107,7 @@ impl<'a> Files<'a> {
     pub(crate) async fn put_journal(&self, journal: &Journal) -> Result<(), StoreError> {
         let log = journal.compressed_log().map_err(velero_archive::Error::Write)?;
         self.put(File::Results, gzjson::encode(&journal.results())?.into()).await?;
-        self.put(File::Log, log.into()).await
+        self.put(File::Log, log).await
     }
 
     /// Adds what a journal says to the results and the log; gives how many warnings and errors there are then. Should
@@ -131,7 +131,7 @@ impl<'a> Files<'a> {
         }
         // A gzip file may consist of several members.
         let mut log = self.get(File::Log).await?.map(Vec::from).unwrap_or_default();
-        log.extend(journal.compressed_log().map_err(velero_archive::Error::Write)?);
+        log.extend_from_slice(&journal.compressed_log().map_err(velero_archive::Error::Write)?);
         self.put(File::Log, log.into()).await?;
         Ok(counts)
     }

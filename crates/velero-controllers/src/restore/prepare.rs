@@ -173,6 +173,7 @@ impl PreparedRestore {
             resource_timeout: settings.resource_timeout.to_std(),
             terminating_timeout: settings.terminating_resource_timeout.to_std(),
             limits: settings.archive_limits(),
+            scratch: settings.scratch_folder(),
             copy_means: CopyMeans { timeout: settings.fs_backup_timeout.to_std(), repositories: None },
             resumes: self.resumes,
             halt: CancellationToken::new(),

@@ -8,13 +8,14 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::{Stream, StreamExt, stream};
+use futures::{FutureExt, Stream, StreamExt, stream};
 use kube::api::PartialObjectMeta;
 use kube::runtime::controller::{Action, Config, Error as ControllerError};
 use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::watcher::Event;
 use kube::runtime::{Controller as Watch, WatchStreamExt, watcher};
 use kube::{Api, Resource, ResourceExt};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use velero_api::resource::VeleroResource;
 use velero_cluster::Error as ClusterError;
@@ -36,6 +37,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 
 /// How soon an object is looked at again that somebody else in this process has.
 pub(crate) const WHILE_HELD: Duration = Duration::from_secs(1);
+
+/// How many objects of a kind are read at the same time.
+const READS: usize = 32;
 
 /// When an object is to be looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +74,8 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
 struct Driver<R> {
     reconciler: R,
     objects: Objects,
+    /// Leave to read an object: a server that starts has thousands to look at.
+    reads: Semaphore,
     failures: Mutex<HashMap<String, u32>>,
 }
 
@@ -110,7 +116,7 @@ pub(crate) async fn drive_on<R: Reconciler>(
     let (reader, writer) = reflector::store();
     let changes = watcher(api, watcher::Config::default()).default_backoff().modify(keep_the_name_only).reflect(writer);
     let changes = held_back(changes, reader.clone(), begin);
-    let driver = Arc::new(Driver { reconciler, objects, failures: Mutex::default() });
+    let driver = Arc::new(Driver { reconciler, objects, reads: Semaphore::new(READS), failures: Mutex::default() });
     let (seen, told) = (reader.clone(), stop.clone());
     let outcomes = Watch::for_stream(changes, reader)
         .with_config(Config::default().concurrency(R::CONCURRENCY))
@@ -187,9 +193,14 @@ type Outcome<K> = Result<(ObjectRef<PartialObjectMeta<K>>, Action), ControllerEr
 
 impl<R: Reconciler> Driver<R> {
     async fn step(&self, name: &str) -> Result<Action> {
-        let next = match self.objects.get::<R::Kind>(name).await {
+        // What waits for its turn takes next to no memory: the work is boxed once it begins.
+        let found = {
+            let _leave = self.reads.acquire().await;
+            self.objects.get::<R::Kind>(name).boxed().await
+        };
+        let next = match found {
             Ok(None) => Next::Change,
-            Ok(Some(object)) => self.reconciler.reconcile(object).await?,
+            Ok(Some(object)) => self.reconciler.reconcile(object).boxed().await?,
             Err(Error::Cluster(error @ ClusterError::Unreadable { .. })) => {
                 let problem = describe(&error);
                 self.reconciler.refuse(name, &problem).await;
@@ -256,7 +267,6 @@ fn pause(failures: u32) -> Duration {
 mod tests {
     use std::pin::pin;
 
-    use futures::FutureExt;
     use tokio::sync::mpsc::unbounded_channel;
     use tokio_stream::wrappers::UnboundedReceiverStream;
     use velero_api::v1::Backup;

@@ -301,6 +301,12 @@ impl Settings {
         Limits { entries: self.max_archive_entries, ..Limits::default() }
     }
 
+    /// Where files may be put that are too large for memory; the installation names its scratch volume by a variable.
+    pub(crate) fn scratch_folder(&self) -> PathBuf {
+        let named = std::env::var_os("VELERO_SCRATCH_DIR").map(PathBuf::from);
+        named.filter(|folder| folder.is_dir()).unwrap_or_else(std::env::temp_dir)
+    }
+
     /// Whether a controller runs.
     pub(crate) fn is_enabled(&self, controller: Controller) -> bool {
         let off = self.restore_only && controller.is_off_when_restore_only();

@@ -1,16 +1,21 @@
 //! Backups found in a bucket.
 
 use std::fs;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
 use velero_api::GoDuration;
-use velero_api::v1::{Backup, BackupPhase};
-use velero_testkit::cluster_test;
+use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation};
+use velero_store::{Credentials, StoreConfig};
+use velero_testkit::faulty_proxy::{self, Action};
+use velero_testkit::parts::{ACCESS_KEY, SECRET_KEY};
+use velero_testkit::{TestBox, cluster_test};
 
-use crate::support::{Server, Workload, assert_phase, assert_says, settings};
+use crate::backups::s3;
+use crate::support::{Server, Workload, assert_phase, assert_says, secret, settings};
 
 fn store(directory: &std::path::Path, name: &str, phase: BackupPhase) {
     let mut backup = Backup::new("elsewhere", name, Default::default());
@@ -63,6 +68,66 @@ fn backups_of_the_bucket_come_into_the_cluster_and_go_with_their_files() {
         server.until_gone::<Backup>("done").await;
         assert!(server.api::<Backup>().get_opt("own").await.unwrap().is_some());
         workload.delete().await;
+        server.stop().await;
+    });
+}
+
+/// The requests to a store, as method and path.
+type Requests = Arc<Mutex<Vec<String>>>;
+
+/// Waits until a location has been synced once more.
+async fn until_synced(server: &Server, location: &str) {
+    let last = server.api::<BackupStorageLocation>().get(location).await.unwrap().status.last_synced_time;
+    server.until(location, |found: &BackupStorageLocation| found.status.last_synced_time != last).await;
+}
+
+#[test]
+fn a_backup_that_is_known_is_not_read_again_and_a_new_one_is_read_once() {
+    cluster_test(|cluster| async move {
+        let requests = Requests::default();
+        let seen = requests.clone();
+        let rule = move |request: &faulty_proxy::Request| {
+            seen.lock().unwrap().push(format!("{} {}", request.method, request.path));
+            Action::Forward
+        };
+        let url = faulty_proxy::start(&TestBox::store_url_for_pods(), rule).await.unwrap();
+        let keys = format!("[default]\naws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\n");
+        secret(&cluster, "cloud-credentials", "cloud", &keys).await;
+        let mut config = StoreConfig::from_spec(&s3(&cluster));
+        config.credentials = Some(Credentials::Content(keys));
+        let store = config.open().await.unwrap();
+        let names: Vec<String> = (0..20).map(|number| format!("b{number}")).collect();
+        for name in &names {
+            let mut backup = Backup::new("elsewhere", name, Default::default());
+            backup.status.phase = Some(BackupPhase::Completed);
+            let key = format!("{}/backups/{name}/velero-backup.json", cluster.namespace);
+            store.put(&key, serde_json::to_vec(&backup).unwrap().into()).await.unwrap();
+        }
+        let settings =
+            velero_controllers::server::Settings { backup_sync_period: GoDuration::from_secs(1), ..settings(&cluster) };
+        let server = Server::start_with(cluster.clone(), settings).await;
+        let mut spec = s3(&cluster);
+        spec.config.insert("s3Url".to_owned(), url);
+        server.location("default", spec).await;
+        for name in &names {
+            server.until(name, |_: &Backup| true).await;
+        }
+        until_synced(&server, "default").await;
+        let of = |name: &str| {
+            let file = format!("/backups/{name}/velero-backup.json");
+            requests.lock().unwrap().iter().filter(|request| request.contains(&file)).count()
+        };
+        for name in &names {
+            assert_eq!(of(name), 1, "{name}: {:?}", requests.lock().unwrap());
+        }
+        until_synced(&server, "default").await;
+        requests.lock().unwrap().clear();
+        for _ in 0..3 {
+            until_synced(&server, "default").await;
+        }
+        let later = requests.lock().unwrap().clone();
+        assert!(later.len() >= 3, "{later:?}");
+        assert!(later.iter().all(|request| request.contains("list-type=2")), "{later:?}");
         server.stop().await;
     });
 }

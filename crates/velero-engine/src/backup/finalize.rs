@@ -58,7 +58,7 @@ pub async fn finalize(
     let read_again = read_again(&run, items).boxed().await;
     let entries = entries(&archive.close(read_again).await?, limits).map_err(BackupError::Archive)?;
     let outcome = run.finish();
-    Ok(Finalized { entries, resource_list: outcome.resource_list, operations: outcome.operations })
+    Ok(Finalized { entries, resource_list: outcome.resource_list.to_map(), operations: outcome.operations })
 }
 
 async fn read_again(run: &Run, items: &[ResourceIdentifier]) -> Result<(), BackupError> {

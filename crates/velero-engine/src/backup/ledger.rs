@@ -1,14 +1,15 @@
 //! Which items are done, and how many there are to do.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::watch;
-use velero_api::records::{ResourceIdentifier, ResourceList};
+use velero_api::records::ResourceIdentifier;
 use velero_api::v1::BackupProgress;
 use velero_cluster::ItemRef;
 
 use super::plan::{Plan, PlannedType};
+use crate::items::{ItemList, ItemTable, Told};
 use crate::lock;
 
 /// What became of an item.
@@ -35,9 +36,9 @@ pub(super) struct Ledger {
 }
 
 struct LedgerState {
-    /// By type, then by `namespace/name`: the key serves both to tell items apart and to list them in the end.
-    items: Vec<HashMap<Box<str>, State>>,
-    /// By type, the names that actions gave to items, with those the items had before.
+    /// By type: the table serves both to tell items apart and to list them in the end.
+    items: Vec<ItemTable<State>>,
+    /// By type, the `namespace/name` that actions gave to items, with those the items had before.
     renamed: Vec<BTreeMap<Box<str>, Box<str>>>,
     done: i64,
     expected: i64,
@@ -46,7 +47,7 @@ struct LedgerState {
 impl Ledger {
     pub(super) fn new(types: usize, progress: watch::Sender<BackupProgress>) -> Self {
         let state = LedgerState {
-            items: vec![HashMap::new(); types],
+            items: vec![ItemTable::default(); types],
             renamed: vec![BTreeMap::new(); types],
             done: 0,
             expected: 0,
@@ -58,11 +59,10 @@ impl Ledger {
     pub(super) fn group(&self, item: ItemRef<'_, PlannedType>) -> bool {
         let mut state = self.lock();
         let items = &mut state.items[item.resource_type.index];
-        let key = item.key();
-        if items.contains_key(key.as_str()) {
+        if items.find(item.namespace, item.name).is_some() {
             return false;
         }
-        items.insert(key.into_boxed_str(), State::Grouped);
+        items.insert(item.namespace, item.name, State::Grouped);
         true
     }
 
@@ -70,51 +70,60 @@ impl Ledger {
     pub(super) fn take(&self, item: ItemRef<'_, PlannedType>) -> bool {
         let mut state = self.lock();
         let items = &mut state.items[item.resource_type.index];
-        let key = item.key();
-        match items.get_mut(key.as_str()) {
-            Some(state @ State::Grouped) => *state = State::Taken,
+        match items.find(item.namespace, item.name) {
+            Some(number) if items.get(number).value == State::Grouped => items.set(number, State::Taken),
             Some(_) => return false,
-            None => {
-                items.insert(key.into_boxed_str(), State::Taken);
-            }
+            None => drop(items.insert(item.namespace, item.name, State::Taken)),
         }
         true
     }
 
-    /// The item that has a place in the archive already which another, named `key`, is to get. Only a renamed item can
-    /// get in the way of another, so nothing is remembered of those that keep their names.
-    pub(super) fn occupant(&self, planned: &PlannedType, key: &str, place: &str) -> Option<String> {
+    /// The item that has a place in the archive already which another is to get. Only a renamed item can get in the way
+    /// of another, so nothing is remembered of those that keep their names.
+    pub(super) fn occupant(&self, item: ItemRef<'_, PlannedType>, place: ItemRef<'_, PlannedType>) -> Option<String> {
         let state = self.lock();
-        if let Some(renamed) = state.renamed[planned.index].get(place) {
-            return Some(renamed.to_string());
+        let renamed = &state.renamed[item.resource_type.index];
+        if !renamed.is_empty()
+            && let Some(other) = renamed.get(place.key().as_str())
+        {
+            return Some(other.to_string());
         }
-        let is_there = key != place && state.items[planned.index].get(place) == Some(&State::Written);
-        is_there.then(|| place.to_owned())
+        if is_same(item, place) {
+            return None;
+        }
+        let items = &state.items[item.resource_type.index];
+        let other = items.find(place.namespace, place.name)?;
+        (items.get(other).value == State::Written).then(|| place.key())
     }
 
     /// Records that an item is in the archive, and at which place.
-    pub(super) fn written(&self, planned: &PlannedType, key: &str, place: &str) {
+    pub(super) fn written(&self, item: ItemRef<'_, PlannedType>, place: ItemRef<'_, PlannedType>) {
         let mut state = self.lock();
-        let written = if key == place { State::Written } else { State::Renamed };
+        let index = item.resource_type.index;
+        let written = if is_same(item, place) { State::Written } else { State::Renamed };
         if written == State::Renamed {
-            state.renamed[planned.index].insert(place.into(), key.into());
+            state.renamed[index].insert(place.key().into(), item.key().into());
         }
-        if let Some(item) = state.items[planned.index].get_mut(key) {
-            *item = written;
+        if let Some(number) = state.items[index].find(item.namespace, item.name) {
+            state.items[index].set(number, written);
         }
         state.done += 1;
     }
 
     /// Whether an item is in a group or settled.
     pub(super) fn is_known(&self, item: ItemRef<'_, PlannedType>) -> bool {
-        self.lock().items[item.resource_type.index].contains_key(item.key().as_str())
+        self.find(item).is_some()
     }
 
     /// Whether an item was taken before.
     pub(super) fn is_settled(&self, item: ItemRef<'_, PlannedType>) -> bool {
+        self.find(item).is_some_and(|state| state != State::Grouped)
+    }
+
+    fn find(&self, item: ItemRef<'_, PlannedType>) -> Option<State> {
         let state = self.lock();
-        let found = state.items[item.resource_type.index].get(item.key().as_str());
-        found.is_some_and(|state| *state != State::Grouped)
+        let items = &state.items[item.resource_type.index];
+        items.find(item.namespace, item.name).map(|number| items.get(number).value)
     }
 
     /// Records that an item that should be in the archive is not.
@@ -128,7 +137,7 @@ impl Ledger {
     }
 
     fn settle(&self, item: ItemRef<'_, PlannedType>, settled: State) {
-        self.lock().items[item.resource_type.index].insert(item.key().into_boxed_str(), settled);
+        self.lock().items[item.resource_type.index].insert(item.namespace, item.name, settled);
     }
 
     /// Adds items that are known to come.
@@ -155,8 +164,10 @@ impl Ledger {
 
     /// Whether any item of a type is in the archive or on its way.
     pub(super) fn has_any(&self, planned: &PlannedType) -> bool {
-        let is_taken = |state: &State| matches!(state, State::Taken | State::Written | State::Renamed);
-        self.lock().items[planned.index].values().any(is_taken)
+        let is_taken = |state: State| matches!(state, State::Taken | State::Written | State::Renamed);
+        let state = self.lock();
+        let items = &state.items[planned.index];
+        items.numbers().any(|number| is_taken(items.get(number).value))
     }
 
     /// Tells that all is done and gives the number of items, the list of them, and those that failed or were skipped.
@@ -165,22 +176,19 @@ impl Ledger {
         let mut state = self.lock();
         let mut closing = Closing::default();
         let LedgerState { items, renamed, .. } = &mut *state;
-        for ((planned, items), renamed) in plan.types().iter().zip(items).zip(renamed) {
-            let mut done: Vec<String> = std::mem::take(renamed).into_keys().map(String::from).collect();
-            for (key, state) in items.drain() {
-                match state {
-                    State::Written => done.push(key.into_string()),
-                    State::Failed => closing.failed.push(identifier(planned, &key)),
-                    State::Skipped => closing.skipped.push(identifier(planned, &key)),
-                    State::Taken => closing.lost.push(identifier(planned, &key)),
-                    State::Grouped | State::Renamed => {}
-                }
-            }
-            done.sort_unstable();
-            if !done.is_empty() {
-                closing.resource_list.insert(planned.kind_key.clone(), done);
+        let (mut tables, mut places) = (Vec::with_capacity(items.len() + 1), ItemTable::default());
+        for (kind, (planned, items)) in (0..).zip(plan.types().iter().zip(std::mem::take(items))) {
+            closing.sort_out(planned, &items);
+            let told = Told { kind, done: None };
+            tables.push(items.map(|state| (state == State::Written).then_some(told)));
+            for place in std::mem::take(&mut renamed[planned.index]).into_keys() {
+                let (namespace, name) = split(&place);
+                places.append(namespace, name, Some(told));
             }
         }
+        tables.push(places);
+        let kinds: Vec<String> = plan.types().iter().map(|planned| planned.kind_key.clone()).collect();
+        closing.resource_list = ItemList::new(tables, &kinds);
         closing.progress.items_backed_up = state.done;
         closing.progress.total_items = state.done;
         self.progress.send_replace(closing.progress.clone());
@@ -192,21 +200,41 @@ impl Ledger {
     }
 }
 
+fn is_same(item: ItemRef<'_, PlannedType>, other: ItemRef<'_, PlannedType>) -> bool {
+    (item.namespace, item.name) == (other.namespace, other.name)
+}
+
+/// The namespace and name of a `namespace/name`.
+fn split(key: &str) -> (Option<&str>, &str) {
+    match key.split_once('/') {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, key),
+    }
+}
+
 /// What the ledger holds in the end.
 #[derive(Default)]
 pub(super) struct Closing {
     pub progress: BackupProgress,
-    pub resource_list: ResourceList,
+    pub resource_list: ItemList,
     pub failed: Vec<ResourceIdentifier>,
     pub skipped: Vec<ResourceIdentifier>,
     /// Items that were on their way and never arrived.
     pub lost: Vec<ResourceIdentifier>,
 }
 
-fn identifier(planned: &PlannedType, key: &str) -> ResourceIdentifier {
-    match key.split_once('/') {
-        Some((namespace, name)) => planned.identifier(Some(namespace), name),
-        None => planned.identifier(None, key),
+impl Closing {
+    /// Notes the items of a type that are not in the archive.
+    fn sort_out(&mut self, planned: &PlannedType, items: &ItemTable<State>) {
+        for item in items.numbers().map(|number| items.get(number)) {
+            let missing = match item.value {
+                State::Failed => &mut self.failed,
+                State::Skipped => &mut self.skipped,
+                State::Taken => &mut self.lost,
+                State::Written | State::Grouped | State::Renamed => continue,
+            };
+            missing.push(planned.identifier(item.namespace, item.name));
+        }
     }
 }
 
@@ -247,7 +275,8 @@ mod tests {
         }
         ledger.publish();
         assert_eq!(receiver.borrow().items_backed_up, 0, "nothing is in the archive yet");
-        ledger.written(&pods, "shop/good", "shop/good");
+        let good = pods.item(Some("shop"), "good");
+        ledger.written(good, good);
         ledger.fail(pods.item(Some("shop"), "failed"));
         ledger.skip(pods.item(Some("shop"), "skipped"));
         assert!(!ledger.take(pods.item(Some("shop"), "failed")) && !ledger.take(pods.item(Some("shop"), "skipped")));
@@ -270,7 +299,7 @@ mod tests {
         assert_eq!(totals(), (0, 2));
         for name in ["a", "b", "c"] {
             ledger.take(pods.item(None, name));
-            ledger.written(&pods, name, name);
+            ledger.written(pods.item(None, name), pods.item(None, name));
         }
         assert_eq!(totals(), (3, 3));
     }
@@ -282,12 +311,14 @@ mod tests {
         for name in ["a", "b", "c"] {
             ledger.take(pods.item(None, name));
         }
-        assert_eq!(ledger.occupant(&pods, "a", "a"), None);
-        ledger.written(&pods, "a", "a");
-        assert_eq!(ledger.occupant(&pods, "b", "a"), Some("a".to_owned()), "a renamed item and one that is there");
-        assert_eq!(ledger.occupant(&pods, "b", "c"), None, "the other has not been written yet");
-        ledger.written(&pods, "b", "c");
-        assert_eq!(ledger.occupant(&pods, "c", "c"), Some("b".to_owned()), "an item whose place was taken");
-        assert_eq!(ledger.occupant(&pods, "c", "b"), None, "the place that the renamed item has left");
+        let occupant = |item, place| ledger.occupant(pods.item(None, item), pods.item(None, place));
+        let written = |item, place| ledger.written(pods.item(None, item), pods.item(None, place));
+        assert_eq!(occupant("a", "a"), None);
+        written("a", "a");
+        assert_eq!(occupant("b", "a"), Some("a".to_owned()), "a renamed item and one that is there");
+        assert_eq!(occupant("b", "c"), None, "the other has not been written yet");
+        written("b", "c");
+        assert_eq!(occupant("c", "c"), Some("b".to_owned()), "an item whose place was taken");
+        assert_eq!(occupant("c", "b"), None, "the place that the renamed item has left");
     }
 }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use velero_api::FeatureFlags;
-use velero_api::records::{BackupOperation, ResourceIdentifier, ResourceList};
+use velero_api::records::{BackupOperation, ResourceIdentifier};
 use velero_api::v1::{Backup, BackupProgress, BackupSpec, HookStatus};
 use velero_archive::Limits;
 use velero_cluster::{Cluster, Discovery};
 use velero_plugin::Actions;
 use velero_rules::resource_policies::ResourcePolicies;
 
+use crate::ItemList;
 use crate::hooks::OwedHooks;
 use crate::recorder::BackupRecorder;
 use crate::volumes::{CopyMeans, SavedVolumes};
@@ -50,7 +51,7 @@ pub struct BackupOutcome {
     /// Items in the archive, and the same number again: nothing is left to do.
     pub progress: BackupProgress,
     /// What is in the archive, by `<apiVersion>/<Kind>`.
-    pub resource_list: ResourceList,
+    pub resource_list: ItemList,
     /// Operations that were started and go on.
     pub operations: Vec<BackupOperation>,
     /// How the hooks went.

@@ -216,10 +216,9 @@ impl<W: Write> Writer<W> {
     /// Writes all copies of an item or none.
     fn write(&mut self, record: &Record) -> Result<(), Refused> {
         let planned = &record.planned;
-        let place = record.place();
-        let (from, to) = (record.identity().key(), place.key());
-        if let Some(other) = self.ledger.occupant(planned, &from, &to) {
-            return Err(Refused::Item(taken(&planned.name, &from, to, other)));
+        let (item, place) = (record.identity(), record.place());
+        if let Some(other) = self.ledger.occupant(item, place) {
+            return Err(Refused::Item(taken(&planned.name, &item.key(), place.key(), other)));
         }
         let body = match &record.body {
             Body::Raw(raw) => {
@@ -241,7 +240,7 @@ impl<W: Write> Writer<W> {
         for path in &self.paths {
             self.archive.append(path, body).map_err(Refused::Archive)?;
         }
-        self.ledger.written(planned, &from, &to);
+        self.ledger.written(item, place);
         Ok(())
     }
 }

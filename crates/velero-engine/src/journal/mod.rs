@@ -11,6 +11,7 @@ use std::io::Write;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
@@ -72,6 +73,8 @@ struct Shared {
 }
 
 struct State {
+    /// The members of the log that are complete.
+    ended: Bytes,
     log: GzEncoder<Vec<u8>>,
     line: Vec<u8>,
     clock: line::Clock,
@@ -84,6 +87,7 @@ impl Journal {
     /// are left out of the log.
     pub fn new(subject_key: &'static str, subject: &str, format: LogFormat, lowest: Level) -> Self {
         let state = State {
+            ended: Bytes::new(),
             log: GzEncoder::new(Vec::new(), Compression::fast()),
             line: Vec::with_capacity(256),
             clock: line::Clock::default(),
@@ -140,13 +144,17 @@ impl Journal {
     }
 
     /// The log up to now, gzip compressed. What is written after this call is in the next one as well.
-    pub fn compressed_log(&self) -> std::io::Result<Vec<u8>> {
+    pub fn compressed_log(&self) -> std::io::Result<Bytes> {
         let mut state = self.state();
         // A gzip file may consist of several members: ending one now keeps the journal open for more.
         let member = GzEncoder::new(Vec::new(), Compression::fast());
         let ended = std::mem::replace(&mut state.log, member).finish()?;
-        state.log.get_mut().extend_from_slice(&ended);
-        Ok(ended)
+        // The log of a million items is large: it is held once, by the journal and its readers together.
+        state.ended = match state.ended.is_empty() {
+            true => ended.into(),
+            false => [&state.ended[..], &ended].concat().into(),
+        };
+        Ok(state.ended.clone())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

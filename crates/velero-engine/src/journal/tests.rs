@@ -7,7 +7,7 @@ use super::*;
 
 fn log_of(journal: &Journal) -> Vec<String> {
     let mut text = String::new();
-    MultiGzDecoder::new(journal.compressed_log().unwrap().as_slice()).read_to_string(&mut text).unwrap();
+    MultiGzDecoder::new(&journal.compressed_log().unwrap()[..]).read_to_string(&mut text).unwrap();
     text.lines().map(str::to_owned).collect()
 }
 

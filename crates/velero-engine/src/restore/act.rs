@@ -23,9 +23,9 @@ use crate::volumes::VolumeVerdict;
 
 impl Run {
     /// Restores a planned item and whatever it asks for.
-    pub(super) async fn restore_planned(&self, resource: &Arc<str>, planned: PlannedItem, row: Row) {
-        let target = planned.namespace.as_deref().map(|namespace| self.plan.scope.target(namespace).into());
-        let (original, name, stored) = (planned.namespace, planned.name, planned.stored);
+    pub(super) async fn restore_planned(&self, resource: &Arc<str>, planned: PlannedItem<'_>, row: Row) {
+        let target = planned.namespace.map(|namespace| self.plan.scope.target(namespace).into());
+        let (original, name, stored) = (planned.namespace.map(Into::into), planned.name.into(), planned.stored);
         self.restore_item(Item { resource: Arc::clone(resource), original, target, name, stored }, row).await;
     }
 

@@ -1,7 +1,8 @@
-//! The items of an archive in memory: compressed in chunks, found by type, namespace and name.
+//! The items of an archive: compressed in chunks, found by type, namespace and name.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use flate2::Compression;
@@ -11,6 +12,9 @@ use serde_json::Value;
 use velero_archive::Error;
 use velero_cluster::ItemRef;
 
+use super::RestoreError;
+use super::chunks::{Chunks, MOST_IN_MEMORY};
+use crate::items::ItemTable;
 use crate::lock;
 
 /// Items are compressed together until a chunk has this size: large enough to compress well, small enough to unpack for
@@ -38,17 +42,16 @@ pub(super) struct Stored {
     pub completed: bool,
 }
 
-/// Namespace and name; the namespace is empty for a cluster-scoped item.
-pub(super) type ItemName = (Box<str>, Box<str>);
+/// The items of one type in one version.
+pub(super) type Items = ItemTable<Stored>;
 
-/// The items of one type in one version; `None` is the copy that readers take by default.
-pub(super) type Versions = BTreeMap<Option<Version>, BTreeMap<ItemName, Stored>>;
+/// The items of one type by version; `None` is the copy that readers take by default.
+pub(super) type Versions = BTreeMap<Option<Version>, Items>;
 
 /// The items of an archive.
-#[derive(Default)]
 pub(super) struct Contents {
     types: BTreeMap<Box<str>, Versions>,
-    chunks: Vec<Box<[u8]>>,
+    chunks: Chunks,
     at_hand: Mutex<Vec<(u32, Arc<Vec<u8>>)>>,
 }
 
@@ -56,6 +59,11 @@ impl Contents {
     /// All types with their items.
     pub(super) fn types(&self) -> &BTreeMap<Box<str>, Versions> {
         &self.types
+    }
+
+    /// The items of a type, in the version that is restored.
+    pub(super) fn of_type(&self, resource: &str) -> Option<&Items> {
+        self.types.get(resource)?.get(&None)
     }
 
     /// Keeps only the chosen version of each type, under the place readers take by default.
@@ -69,8 +77,8 @@ impl Contents {
 
     /// Finds an item in the version that is restored.
     pub(super) fn find(&self, item: ItemRef<'_, str>) -> Option<Stored> {
-        let key = (item.namespace.unwrap_or_default().into(), item.name.into());
-        self.types.get(item.resource_type)?.get(&None)?.get(&key).copied()
+        let items = self.of_type(item.resource_type)?;
+        items.find(item.namespace, item.name).map(|number| items.get(number).value)
     }
 
     /// Reads an item.
@@ -91,7 +99,7 @@ impl Contents {
             at_hand.push(entry);
             return Ok(chunk);
         }
-        let packed = self.chunks.get(index as usize).ok_or(Unreadable::NoChunk)?;
+        let packed = self.chunks.get(index).map_err(Unreadable::Damaged)?.ok_or(Unreadable::NoChunk)?;
         let mut chunk = Vec::with_capacity(CHUNK_SIZE);
         DeflateDecoder::new(&packed[..]).read_to_end(&mut chunk).map_err(Unreadable::Damaged)?;
         let chunk = Arc::new(chunk);
@@ -122,8 +130,7 @@ pub(super) enum Unreadable {
 pub(super) struct Collector {
     contents: Contents,
     open: Vec<u8>,
-    /// The size of all chunks, and how large it may become.
-    packed: u64,
+    /// How large all chunks together may become.
     limit: u64,
 }
 
@@ -139,13 +146,15 @@ pub(super) struct NewItem<'a> {
 }
 
 impl Collector {
-    /// Takes no more than `limit` compressed bytes.
-    pub(super) fn new(limit: u64) -> Self {
-        Self { contents: Contents::default(), open: Vec::new(), packed: 0, limit }
+    /// Takes no more than `limit` compressed bytes, and keeps them in the scratch folder when they are many.
+    pub(super) fn new(limit: u64, scratch: &Path) -> Self {
+        let chunks = Chunks::new(scratch, MOST_IN_MEMORY);
+        let contents = Contents { types: BTreeMap::new(), chunks, at_hand: Mutex::default() };
+        Self { contents, open: Vec::new(), limit }
     }
 
     /// Stores an item.
-    pub(super) fn add(&mut self, item: NewItem<'_>) -> Result<(), Error> {
+    pub(super) fn add(&mut self, item: NewItem<'_>) -> Result<(), RestoreError> {
         let stored = Stored {
             chunk: u32::try_from(self.contents.chunks.len()).unwrap_or(u32::MAX),
             offset: u32::try_from(self.open.len()).unwrap_or(u32::MAX),
@@ -155,19 +164,17 @@ impl Collector {
         };
         self.open.extend_from_slice(item.body);
         let versions = self.contents.types.entry(item.resource.into()).or_default();
-        let key = (item.namespace.unwrap_or_default().into(), item.name.into());
-        versions.entry(item.version).or_default().insert(key, stored);
+        versions.entry(item.version).or_default().insert(item.namespace, item.name, stored);
         if self.open.len() >= CHUNK_SIZE { self.close_chunk() } else { Ok(()) }
     }
 
-    fn close_chunk(&mut self) -> Result<(), Error> {
+    fn close_chunk(&mut self) -> Result<(), RestoreError> {
         let mut encoder = DeflateEncoder::new(Vec::with_capacity(CHUNK_SIZE / 6), Compression::fast());
         let packed = encoder.write_all(&self.open).and_then(|()| encoder.finish()).map_err(Error::Damaged)?;
-        self.packed += packed.len() as u64;
-        if self.packed > self.limit {
-            return Err(Error::CompressedTooLarge { limit: self.limit });
+        if self.contents.chunks.size() + packed.len() as u64 > self.limit {
+            return Err(Error::CompressedTooLarge { limit: self.limit }.into());
         }
-        self.contents.chunks.push(packed.into_boxed_slice());
+        self.contents.chunks.push(packed)?;
         self.open.clear();
         // A single huge item must not keep its room for the rest of the archive.
         self.open.shrink_to(2 * CHUNK_SIZE);
@@ -175,7 +182,7 @@ impl Collector {
     }
 
     /// The contents, complete.
-    pub(super) fn finish(mut self) -> Result<Contents, Error> {
+    pub(super) fn finish(mut self) -> Result<Contents, RestoreError> {
         self.close_chunk()?;
         Ok(self.contents)
     }
@@ -186,6 +193,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn collector(limit: u64) -> Collector {
+        Collector::new(limit, &std::env::temp_dir())
+    }
 
     fn add(collector: &mut Collector, namespace: Option<&str>, name: &str, version: Option<&str>, body: &[u8]) {
         let version = version.map(|name| Version { name: name.to_owned(), preferred: false });
@@ -199,7 +210,7 @@ mod tests {
 
     #[test]
     fn every_item_comes_back_whatever_chunk_it_lies_in() {
-        let mut collector = Collector::new(u64::MAX);
+        let mut collector = collector(u64::MAX);
         for index in 0..450 {
             add(&mut collector, Some("shop"), &format!("p{index}"), None, &object(&format!("p{index}"), index * 20));
         }
@@ -220,7 +231,7 @@ mod tests {
 
     #[test]
     fn no_more_is_kept_than_the_limit_allows() {
-        let mut collector = Collector::new(10_000);
+        let mut collector = collector(10_000);
         // Content that does not compress.
         let mut seed = 1u64;
         let noise = |length: usize, seed: &mut u64| -> Vec<u8> {
@@ -237,12 +248,13 @@ mod tests {
         };
         add("small", &noise(5_000, &mut seed)).unwrap();
         let error = add("large", &noise(CHUNK_SIZE, &mut seed)).unwrap_err();
-        assert!(matches!(error, Error::CompressedTooLarge { limit: 10_000 }), "{error}");
+        let is_limit = matches!(error, RestoreError::Archive(Error::CompressedTooLarge { limit: 10_000 }));
+        assert!(is_limit, "{error}");
     }
 
     #[test]
     fn what_is_no_object_is_an_error_of_that_item_alone() {
-        let mut collector = Collector::new(u64::MAX);
+        let mut collector = collector(u64::MAX);
         add(&mut collector, None, "list", None, b"[1]");
         add(&mut collector, None, "broken", None, b"{");
         add(&mut collector, None, "good", None, &object("good", 0));
@@ -254,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_chosen_version_takes_the_default_place() {
-        let mut collector = Collector::new(u64::MAX);
+        let mut collector = collector(u64::MAX);
         add(&mut collector, None, "a", None, &object("default", 0));
         add(&mut collector, None, "a", Some("v2"), &object("chosen", 0));
         let mut contents = collector.finish().unwrap();

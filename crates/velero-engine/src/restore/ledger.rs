@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Notify, watch};
-use velero_api::records::ResourceList;
 use velero_api::v1::RestoreProgress;
 
+pub(super) use crate::items::Done;
+use crate::items::{ItemList, ItemTable, Told};
 use crate::lock;
 
 /// An item by its type and the place it is restored to.
@@ -17,28 +18,15 @@ pub(super) struct ItemKey {
     pub name: Box<str>,
 }
 
+/// A planned item, in the words of [`ItemKey`].
+pub(super) struct PlannedKey<'a> {
+    pub resource: &'a str,
+    pub namespace: Option<&'a str>,
+    pub name: &'a str,
+}
+
 /// A row of work: a planned item and, one after the other, the items it asks for.
 pub(super) type Row = u64;
-
-/// What was done with an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Done {
-    Created,
-    Updated,
-    Failed,
-    Skipped,
-}
-
-impl Done {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Created => "created",
-            Self::Updated => "updated",
-            Self::Failed => "failed",
-            Self::Skipped => "skipped",
-        }
-    }
-}
 
 /// What one who wants to restore an item is told.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,17 +37,41 @@ pub(super) enum Turn {
     Handled { exists: bool },
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Planned,
-    Running(Row),
+    Running,
     Handled { exists: bool },
 }
 
+/// Where an item stands, and how it is told in the end.
+#[derive(Debug, Clone, Copy)]
+struct Standing {
+    state: State,
+    told: Option<Told>,
+}
+
+impl From<State> for Standing {
+    fn from(state: State) -> Self {
+        Self { state, told: None }
+    }
+}
+
+/// The type of an item among the tables, and its number there.
+type Place = (usize, u32);
+
 struct Books {
-    items: HashMap<ItemKey, State>,
+    types: HashMap<Arc<str>, usize>,
+    items: Vec<ItemTable<Standing>>,
+    /// The items that are worked on, and by whom.
+    running: HashMap<Place, Row>,
     /// Which row waits for which.
     waits: HashMap<Row, Row>,
-    list: ResourceList,
+    /// The `<apiVersion>/<Kind>` of what is listed, and the place of each.
+    kinds: Vec<String>,
+    kind_numbers: HashMap<String, u32>,
+    /// What is listed under another name than it has in the backup.
+    renamed: ItemTable<Option<Told>>,
     total: i64,
     done: i64,
 }
@@ -73,10 +85,26 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Opens the books with the planned items and tells the total.
-    pub(super) fn new(planned: impl Iterator<Item = ItemKey>, progress: watch::Sender<RestoreProgress>) -> Self {
-        let items: HashMap<_, _> = planned.map(|key| (key, State::Planned)).collect();
-        let total = i64::try_from(items.len()).unwrap_or(i64::MAX);
-        let books = Books { items, waits: HashMap::new(), list: ResourceList::new(), total, done: 0 };
+    pub(super) fn new<'a>(
+        planned: impl Iterator<Item = PlannedKey<'a>>,
+        progress: watch::Sender<RestoreProgress>,
+    ) -> Self {
+        let mut books = Books {
+            types: HashMap::new(),
+            items: Vec::new(),
+            running: HashMap::new(),
+            waits: HashMap::new(),
+            kinds: Vec::new(),
+            kind_numbers: HashMap::new(),
+            renamed: ItemTable::default(),
+            total: 0,
+            done: 0,
+        };
+        for key in planned {
+            let table = books.table(key.resource);
+            books.items[table].insert(key.namespace, key.name, State::Planned.into());
+        }
+        books.total = books.items.iter().map(|items| i64::try_from(items.len()).unwrap_or(i64::MAX)).sum();
         let ledger = Self { books: Mutex::new(books), handled: Notify::new(), progress };
         ledger.publish(&ledger.books());
         ledger
@@ -99,34 +127,34 @@ impl Ledger {
     fn try_take(&self, key: &ItemKey, row: Row) -> Option<Turn> {
         let mut books = self.books();
         books.waits.remove(&row);
-        let busy = match books.items.get(key) {
-            Some(State::Handled { exists }) => return Some(Turn::Handled { exists: *exists }),
-            Some(State::Running(other)) => Some(*other),
-            Some(State::Planned) => None,
+        let place = match books.find(key) {
+            Some((_, State::Handled { exists })) => return Some(Turn::Handled { exists }),
+            Some((place, State::Running)) => {
+                let other = books.running.get(&place).copied().unwrap_or(row);
+                // In a circle nobody can be first: the one that closes it goes on as if the item were handled.
+                if leads_to(&books.waits, other, row) {
+                    return Some(Turn::Handled { exists: false });
+                }
+                books.waits.insert(row, other);
+                return None;
+            }
+            Some((place, State::Planned)) => place,
             None => {
                 books.total += 1;
-                None
+                books.enter(key, State::Planned)
             }
         };
-        match busy {
-            None => {
-                books.items.insert(key.clone(), State::Running(row));
-                self.publish(&books);
-                Some(Turn::Yours)
-            }
-            // In a circle nobody can be first: the one that closes it goes on as if the item were handled.
-            Some(other) if leads_to(&books.waits, other, row) => Some(Turn::Handled { exists: false }),
-            Some(other) => {
-                books.waits.insert(row, other);
-                None
-            }
-        }
+        books.items[place.0].set(place.1, State::Running.into());
+        books.running.insert(place, row);
+        self.publish(&books);
+        Some(Turn::Yours)
     }
 
     /// Lets go of an item that is tried again at the end: until it is closed, it does not exist for those who want it.
     pub(super) fn postpone(&self, key: &ItemKey) {
         let mut books = self.books();
-        books.items.insert(key.clone(), State::Handled { exists: false });
+        let place = books.enter(key, State::Handled { exists: false });
+        books.running.remove(&place);
         if !books.waits.is_empty() {
             self.handled.notify_waiters();
         }
@@ -135,11 +163,15 @@ impl Ledger {
     /// Closes an item. `kind` is its `<apiVersion>/<Kind>`; without it the item is counted, but not listed.
     pub(super) fn close(&self, key: &ItemKey, kind: Option<&str>, name: &str, done: Done, exists: bool) {
         let mut books = self.books();
-        if let Some(kind) = kind {
-            let place = key.namespace.as_deref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
-            books.list.entry(kind.to_owned()).or_default().push(format!("{place}{name}({})", done.as_str()));
+        let mut told = kind.map(|kind| Told { kind: books.kind_number(kind), done: Some(done) });
+        if name != &*key.name
+            && let Some(told) = told.take()
+        {
+            books.renamed.append(key.namespace.as_deref(), name, Some(told));
         }
-        books.items.insert(key.clone(), State::Handled { exists });
+        let place = books.enter(key, State::Handled { exists });
+        books.items[place.0].set(place.1, Standing { state: State::Handled { exists }, told });
+        books.running.remove(&place);
         books.done += 1;
         self.publish(&books);
         if !books.waits.is_empty() {
@@ -150,19 +182,26 @@ impl Ledger {
     /// How many planned items nobody has begun with, by the place they would go to and their type.
     pub(super) fn left(&self) -> BTreeMap<(Option<Box<str>>, Arc<str>), usize> {
         let mut left = BTreeMap::new();
-        for (key, _) in self.books().items.iter().filter(|(_, state)| matches!(state, State::Planned)) {
-            *left.entry((key.namespace.clone(), Arc::clone(&key.resource))).or_default() += 1;
+        let books = self.books();
+        for (resource, table) in &books.types {
+            let items = &books.items[*table];
+            let items = items.numbers().map(|number| items.get(number));
+            for item in items.filter(|item| item.value.state == State::Planned) {
+                *left.entry((item.namespace.map(Into::into), Arc::clone(resource))).or_default() += 1;
+            }
         }
         left
     }
 
-    /// The final counts and the list of items, sorted.
-    pub(super) fn finish(&self) -> (RestoreProgress, ResourceList) {
+    /// The final counts and the list of items, sorted. The books are closed with it.
+    pub(super) fn finish(&self) -> (RestoreProgress, ItemList) {
         let mut books = self.books();
-        let mut list = std::mem::take(&mut books.list);
-        list.values_mut().for_each(|items| items.sort_unstable());
         self.publish(&books);
-        (self.progress.borrow().clone(), list)
+        let items = std::mem::take(&mut books.items).into_iter();
+        let mut tables: Vec<_> = items.map(|items| items.map(|standing| standing.told)).collect();
+        books.types.clear();
+        tables.push(std::mem::take(&mut books.renamed));
+        (self.progress.borrow().clone(), ItemList::new(tables, &books.kinds))
     }
 
     fn publish(&self, books: &Books) {
@@ -174,6 +213,40 @@ impl Ledger {
 
     fn books(&self) -> MutexGuard<'_, Books> {
         lock(&self.books)
+    }
+}
+
+impl Books {
+    fn find(&self, key: &ItemKey) -> Option<(Place, State)> {
+        let table = *self.types.get(&key.resource)?;
+        let items = &self.items[table];
+        let number = items.find(key.namespace.as_deref(), &key.name)?;
+        Some(((table, number), items.get(number).value.state))
+    }
+
+    /// Puts an item into a state, whether it is known or not.
+    fn enter(&mut self, key: &ItemKey, state: State) -> Place {
+        let table = self.table(&key.resource);
+        (table, self.items[table].insert(key.namespace.as_deref(), &key.name, state.into()))
+    }
+
+    fn table(&mut self, resource: &str) -> usize {
+        if let Some(known) = self.types.get(resource) {
+            return *known;
+        }
+        self.items.push(ItemTable::default());
+        self.types.insert(resource.into(), self.items.len() - 1);
+        self.items.len() - 1
+    }
+
+    fn kind_number(&mut self, kind: &str) -> u32 {
+        if let Some(known) = self.kind_numbers.get(kind) {
+            return *known;
+        }
+        let number = u32::try_from(self.kinds.len()).unwrap_or(u32::MAX);
+        self.kinds.push(kind.to_owned());
+        self.kind_numbers.insert(kind.to_owned(), number);
+        number
     }
 }
 
@@ -200,7 +273,8 @@ mod tests {
 
     fn ledger(names: &[&str]) -> (Arc<Ledger>, watch::Receiver<RestoreProgress>) {
         let (sender, receiver) = watch::channel(RestoreProgress::default());
-        (Arc::new(Ledger::new(names.iter().map(|name| key(name)), sender)), receiver)
+        let planned = names.iter().map(|name| PlannedKey { resource: "pods", namespace: Some("shop"), name });
+        (Arc::new(Ledger::new(planned, sender)), receiver)
     }
 
     fn counts(receiver: &watch::Receiver<RestoreProgress>) -> (i64, i64) {
@@ -222,7 +296,23 @@ mod tests {
         }
         let (progress, list) = ledger.finish();
         assert_eq!((progress.items_restored, progress.total_items), (3, 3));
-        assert_eq!(list["v1/Pod"], ["shop/a(created)", "shop/b(created)", "shop/c(created)"]);
+        assert_eq!(list.to_map()["v1/Pod"], ["shop/a(created)", "shop/b(created)", "shop/c(created)"]);
+    }
+
+    #[test]
+    fn an_item_is_listed_under_the_name_it_has_now() {
+        let (ledger, _receiver) = ledger(&["a", "b"]);
+        ledger.close(&key("a"), Some("v1/Pod"), "a-new", Done::Created, true);
+        ledger.close(&key("b"), None, "b", Done::Skipped, false);
+        assert_eq!(
+            ledger.finish().1.to_map(),
+            BTreeMap::from([("v1/Pod".to_owned(), vec!["shop/a-new(created)".to_owned()])])
+        );
+    }
+
+    #[test]
+    fn an_item_takes_little_room_in_the_books() {
+        assert_eq!(size_of::<Standing>(), 12);
     }
 
     #[tokio::test]

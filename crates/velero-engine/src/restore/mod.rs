@@ -1,7 +1,7 @@
 //! The restore pipeline.
 //!
 //! ```text
-//! read ── the archive, once, into memory: compressed, indexed, nothing on disk
+//! read ── the archive, once: indexed, compressed in memory, or sealed in the scratch folder when it is large
 //!   └─ plan ── which items, in which order, into which namespaces: the total is known before the first write
 //!        └─ act ── one item: actions, additional items, modifiers
 //!             └─ apply ── create it, or compare it with what is there
@@ -16,6 +16,7 @@
 mod act;
 mod again;
 mod apply;
+mod chunks;
 mod cluster_changes;
 mod contents;
 mod data_left;
@@ -24,6 +25,8 @@ mod existing;
 mod hooks;
 mod item;
 mod known_namespaces;
+#[cfg(test)]
+mod large_tests;
 mod ledger;
 mod missing_types;
 mod namespaces;
@@ -48,6 +51,7 @@ use std::io::Read;
 use tokio::sync::watch;
 use velero_api::v1::RestoreProgress;
 
+pub use chunks::ScratchError;
 pub use error::RestoreError;
 pub use outcome::{Change, HIDDEN, ItemPreview, Preview, PreviewAction, RestoreOutcome, RunningHooks};
 pub use request::RestoreRequest;
@@ -99,7 +103,8 @@ async fn prepare<R: Read + Send + 'static>(
     let discovery = &request.discovery;
     let selection = Selection::new(spec, request.policies.as_ref(), discovery)?;
     let all_versions = versions::are_chosen(&request.features, &request.backup);
-    let (mut contents, selection) = read::contents(archive, request.limits, all_versions, selection).await?;
+    let room = read::Room { limits: request.limits, scratch: request.scratch.clone() };
+    let (mut contents, selection) = read::contents(archive, room, all_versions, selection).await?;
     if all_versions {
         contents.choose_versions(|resource, found| versions::choose(resource, found, &request));
     }

@@ -3,8 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::task::JoinSet;
-use velero_api::records::{ResourceList, RestoreOperation, RestoreVolumeInfo};
+use velero_api::records::{RestoreOperation, RestoreVolumeInfo};
 use velero_api::v1::{HookStatus, RestoreProgress};
+
+use crate::ItemList;
 
 /// What a restore came to. Warnings and errors are in the journal.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -12,7 +14,7 @@ pub struct RestoreOutcome {
     /// Items that were handled, and the same number again: nothing is left to do.
     pub progress: RestoreProgress,
     /// What became of each item, by `<apiVersion>/<Kind>`: `namespace/name(created)`.
-    pub resource_list: ResourceList,
+    pub resource_list: ItemList,
     /// Operations that were started and go on.
     pub operations: Vec<RestoreOperation>,
     /// What was done with volumes.

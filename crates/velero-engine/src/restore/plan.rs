@@ -9,7 +9,7 @@ use velero_rules::includes_excludes::NamespaceFilter;
 use velero_rules::ordering::Priorities;
 
 use super::RestoreError;
-use super::contents::{Contents, ItemName, Stored};
+use super::contents::{Contents, Items, Stored};
 use super::selection::Selection;
 
 pub(super) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -36,8 +36,8 @@ pub(super) struct Plan {
     pub steps: Vec<Step>,
     /// The namespaces to make sure of, by the name they will have, with the one they have in the backup.
     pub namespaces: BTreeMap<String, String>,
-    /// Pods and jobs that are left out because their work is done.
-    pub completed: Vec<(Arc<str>, ItemName)>,
+    /// Pods and jobs that are left out because their work is done, by type and number.
+    pub completed: Vec<(Arc<str>, u32)>,
     /// Which namespaces and cluster-scoped items may be restored.
     pub scope: Scope,
 }
@@ -45,15 +45,27 @@ pub(super) struct Plan {
 /// The items of one type.
 pub(super) struct Step {
     pub resource: Arc<str>,
-    pub items: Vec<PlannedItem>,
+    /// The numbers that the items have among the contents.
+    pub items: Vec<u32>,
 }
 
 /// An item to restore. Namespace and name are those of the backup.
-#[derive(Clone)]
-pub(super) struct PlannedItem {
-    pub namespace: Option<Box<str>>,
-    pub name: Box<str>,
+#[derive(Clone, Copy)]
+pub(super) struct PlannedItem<'a> {
+    pub namespace: Option<&'a str>,
+    pub name: &'a str,
     pub stored: Stored,
+}
+
+impl Step {
+    /// The items, from the contents that the plan was made of.
+    pub(super) fn items<'a>(&'a self, contents: &'a Contents) -> impl Iterator<Item = PlannedItem<'a>> + 'a {
+        let items = contents.of_type(&self.resource);
+        self.items.iter().filter_map(move |number| {
+            let item = items?.get(*number);
+            Some(PlannedItem { namespace: item.namespace, name: item.name, stored: item.value })
+        })
+    }
 }
 
 impl Plan {
@@ -75,45 +87,48 @@ impl Plan {
         let resolve = |name: &str| discovery.resolve(name).map(|found| found.group_resource());
         let types = contents.types().keys().map(AsRef::as_ref);
         for resource in admission_last(definitions_first(priorities.order(types, resolve))) {
-            let taken = contents.types().get(resource.as_str()).and_then(|versions| versions.get(&None));
-            if let Some(items) = taken.filter(|_| selection.takes_type(&resource)) {
+            if let Some(items) = contents.of_type(&resource).filter(|_| selection.takes_type(&resource)) {
                 plan.add_type(&resource.into(), items);
             }
         }
         Ok(plan)
     }
 
-    fn add_type(&mut self, resource: &Arc<str>, items: &BTreeMap<ItemName, Stored>) {
+    fn add_type(&mut self, resource: &Arc<str>, items: &Items) {
         let mut step = Step { resource: Arc::clone(resource), items: Vec::new() };
         // Two namespaces may be mapped to one: the first item of a name wins.
-        let mut targets = HashSet::new();
-        for ((namespace, name), stored) in items {
-            let namespace = Some(namespace.clone()).filter(|namespace| !namespace.is_empty());
-            let in_scope =
-                Selection::always_takes(resource) && namespace.is_some() || self.scope.plans(namespace.as_deref());
-            if !stored.selected || !in_scope {
+        let mut taken = self.scope.merges(items.namespaces()).then(HashSet::new);
+        for number in items.sorted(|stored| stored.selected) {
+            let item = items.get(number);
+            let in_scope = Selection::always_takes(resource) && item.namespace.is_some();
+            if !in_scope && !self.scope.plans(item.namespace) {
                 continue;
             }
             if &**resource == NAMESPACES {
-                self.namespaces.entry(self.scope.target(name).to_owned()).or_insert_with(|| name.to_string());
+                self.add_namespace(item.name);
                 continue;
             }
-            let target = namespace.as_deref().map(|namespace| self.scope.target(namespace).to_owned());
             // What is never made needs no namespace: that of the server may have had another name.
-            if let (Some(original), Some(target)) = (&namespace, &target)
-                && !Selection::is_work(resource)
-            {
-                self.namespaces.entry(target.clone()).or_insert_with(|| original.to_string());
+            if let Some(namespace) = item.namespace.filter(|_| !Selection::is_work(resource)) {
+                self.add_namespace(namespace);
             }
-            if stored.completed {
-                let item = (namespace.unwrap_or_default(), name.clone());
-                self.completed.push((Arc::clone(resource), item));
-            } else if targets.insert((target, name.clone())) {
-                step.items.push(PlannedItem { namespace, name: name.clone(), stored: *stored });
+            let target = || item.namespace.map(|namespace| self.scope.target(namespace).to_owned());
+            if item.value.completed {
+                self.completed.push((Arc::clone(resource), number));
+            } else if taken.as_mut().is_none_or(|taken| taken.insert((target(), item.name))) {
+                step.items.push(number);
             }
         }
         if !step.items.is_empty() {
+            step.items.shrink_to_fit();
             self.steps.push(step);
+        }
+    }
+
+    fn add_namespace(&mut self, original: &str) {
+        let target = self.scope.target(original);
+        if !self.namespaces.contains_key(target) {
+            self.namespaces.insert(target.to_owned(), original.to_owned());
         }
     }
 }
@@ -144,9 +159,8 @@ pub(super) struct Scope {
 
 impl Scope {
     fn new(contents: &Contents, spec: &RestoreSpec) -> Result<Self, RestoreError> {
-        let items = contents.types().values().flat_map(BTreeMap::values).flat_map(BTreeMap::keys);
         let existing: BTreeSet<&str> =
-            items.map(|(namespace, _)| &**namespace).filter(|name| !name.is_empty()).collect();
+            contents.types().values().flat_map(BTreeMap::values).flat_map(Items::namespaces).collect();
         let existing: Vec<String> = existing.into_iter().map(str::to_owned).collect();
         let filter = NamespaceFilter::expand(&spec.included_namespaces, &spec.excluded_namespaces, &existing);
         Ok(Self {
@@ -161,6 +175,12 @@ impl Scope {
     /// The name a namespace of the backup will have.
     pub(super) fn target<'a>(&'a self, namespace: &'a str) -> &'a str {
         self.mapping.get(namespace).map_or(namespace, String::as_str)
+    }
+
+    /// Whether two of these namespaces get the same name.
+    fn merges<'a>(&self, namespaces: impl Iterator<Item = &'a str>) -> bool {
+        let mut targets = HashSet::new();
+        namespaces.into_iter().any(|namespace| !targets.insert(self.target(namespace).to_owned()))
     }
 
     /// Whether an item of this namespace of the backup, or a cluster-scoped one, is planned.

@@ -6,7 +6,7 @@ use super::super::contents::{Collector, NewItem};
 use super::*;
 
 fn contents(items: &[(&str, &str, &str)]) -> Contents {
-    let mut collector = Collector::new(u64::MAX);
+    let mut collector = Collector::new(u64::MAX, &std::env::temp_dir());
     for (resource, namespace, name) in items {
         let namespace = Some(*namespace).filter(|namespace| !namespace.is_empty());
         let completed = name.starts_with("done");
@@ -29,20 +29,20 @@ fn discovery() -> Discovery {
 }
 
 fn plan(items: &[(&str, &str, &str)], spec: &RestoreSpec) -> Plan {
-    let contents = contents(items);
-    let selection = Selection::new(spec, None, &discovery()).unwrap();
-    Plan::new(&contents, &selection, spec, &Priorities::default(), &discovery()).unwrap()
+    plan_with(items, spec).0
 }
 
-fn items(plan: &Plan) -> Vec<String> {
+fn plan_with(items: &[(&str, &str, &str)], spec: &RestoreSpec) -> (Plan, Vec<String>) {
+    let contents = contents(items);
+    let selection = Selection::new(spec, None, &discovery()).unwrap();
+    let plan = Plan::new(&contents, &selection, spec, &Priorities::default(), &discovery()).unwrap();
     let text = |step: &Step| {
-        let resource = Arc::clone(&step.resource);
-        let name = move |item: &PlannedItem| {
-            format!("{resource} {}/{}", item.namespace.as_deref().unwrap_or_default(), item.name)
-        };
-        step.items.iter().map(name).collect::<Vec<_>>()
+        let name =
+            |item: PlannedItem<'_>| format!("{} {}/{}", step.resource, item.namespace.unwrap_or_default(), item.name);
+        step.items(&contents).map(name).collect::<Vec<_>>()
     };
-    plan.steps.iter().flat_map(text).collect()
+    let planned = plan.steps.iter().flat_map(text).collect();
+    (plan, planned)
 }
 
 const SHOP: &[(&str, &str, &str)] = &[
@@ -59,9 +59,9 @@ const SHOP: &[(&str, &str, &str)] = &[
 
 #[test]
 fn types_follow_the_priorities_and_the_total_is_known() {
-    let plan = plan(SHOP, &RestoreSpec::default());
+    let (plan, items) = plan_with(SHOP, &RestoreSpec::default());
     assert_eq!(
-        items(&plan),
+        items,
         [
             "customresourcedefinitions.apiextensions.k8s.io /widgets.example.com",
             "clusterroles.rbac.authorization.k8s.io /reader",
@@ -79,13 +79,14 @@ fn types_follow_the_priorities_and_the_total_is_known() {
 #[test]
 fn some_namespaces_alone_leave_cluster_scoped_items_out_unless_they_are_asked_for() {
     let mut spec = RestoreSpec { included_namespaces: vec!["shop".to_owned()], ..RestoreSpec::default() };
+    let items = |spec: &RestoreSpec| plan_with(SHOP, spec).1;
     let chosen = plan(SHOP, &spec);
-    assert!(!items(&chosen).iter().any(|item| item.contains(" /")), "{:?}", items(&chosen));
+    assert!(!items(&spec).iter().any(|item| item.contains(" /")), "{:?}", items(&spec));
     assert_eq!(chosen.namespaces.keys().collect::<Vec<_>>(), ["shop"]);
     spec.include_cluster_resources = Some(true);
-    assert!(items(&plan(SHOP, &spec)).iter().any(|item| item.contains("/reader")));
+    assert!(items(&spec).iter().any(|item| item.contains("/reader")));
     spec = RestoreSpec { include_cluster_resources: Some(false), ..RestoreSpec::default() };
-    assert!(!items(&plan(SHOP, &spec)).iter().any(|item| item.contains(" /")));
+    assert!(!items(&spec).iter().any(|item| item.contains(" /")));
 }
 
 #[test]
@@ -99,15 +100,16 @@ fn two_namespaces_mapped_to_one_give_each_name_once() {
     let mapping = BTreeMap::from([("bank", "all"), ("shop", "all")]);
     let mapping = mapping.into_iter().map(|(from, to)| (from.to_owned(), to.to_owned())).collect();
     let spec = RestoreSpec { namespace_mapping: mapping, ..RestoreSpec::default() };
-    let plan = plan(SHOP, &spec);
-    assert_eq!(items(&plan).iter().filter(|item| item.starts_with("configmaps")).count(), 1);
+    let (plan, items) = plan_with(SHOP, &spec);
+    assert_eq!(items.iter().filter(|item| item.starts_with("configmaps")).count(), 1);
     assert_eq!(plan.namespaces.keys().collect::<Vec<_>>(), ["all", "empty"]);
 }
 
 #[test]
 fn what_is_completed_is_not_planned_but_its_namespace_is() {
-    let plan = plan(&[("pods", "shop", "done-1"), ("pods", "bank", "web")], &RestoreSpec::default());
-    assert_eq!(items(&plan), ["pods bank/web"]);
+    let all = [("pods", "shop", "done-1"), ("pods", "bank", "web")];
+    let (plan, items) = plan_with(&all, &RestoreSpec::default());
+    assert_eq!(items, ["pods bank/web"]);
     assert_eq!(plan.completed.len(), 1);
     assert_eq!(plan.namespaces.len(), 2);
 }
@@ -155,7 +157,7 @@ fn an_action_may_ask_for_cluster_scoped_items_unless_they_were_ruled_out() {
 fn work_of_velero_is_seen_from_every_namespace_and_brings_none() {
     let all = [SHOP, &[("datauploads.velero.io", "velero-of-old", "b-1")]].concat();
     let spec = RestoreSpec { included_namespaces: vec!["shop".to_owned()], ..RestoreSpec::default() };
-    let plan = plan(&all, &spec);
-    assert!(items(&plan).contains(&"datauploads.velero.io velero-of-old/b-1".to_owned()), "{:?}", items(&plan));
+    let (plan, items) = plan_with(&all, &spec);
+    assert!(items.contains(&"datauploads.velero.io velero-of-old/b-1".to_owned()), "{items:?}");
     assert_eq!(plan.namespaces.keys().collect::<Vec<_>>(), ["shop"]);
 }

@@ -1,5 +1,6 @@
 //! What a restore is asked for.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +53,8 @@ pub struct RestoreRequest {
     pub terminating_timeout: Duration,
     /// How much the archive may hold.
     pub limits: Limits,
+    /// Where an archive is kept that is too large for memory.
+    pub scratch: PathBuf,
     /// What volumes that are filled from copies need.
     pub copy_means: CopyMeans,
     /// The restores that this one goes on with; none for most.

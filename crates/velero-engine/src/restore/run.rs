@@ -19,7 +19,7 @@ use velero_rules::restore_hooks::RestoreHookRules;
 use super::contents::Contents;
 use super::item::Item;
 use super::known_namespaces::Namespaces;
-use super::ledger::{Done, ItemKey, Ledger, Row};
+use super::ledger::{Done, ItemKey, Ledger, PlannedKey, Row};
 use super::outages::Outages;
 use super::outcome::{Change, ItemPreview, Preview, PreviewAction, RestoreOutcome, RunningHooks};
 use super::pace::Pace;
@@ -116,7 +116,7 @@ impl Run {
             status_types,
             actions,
             restore_name: metadata::name(&request.restore).to_owned(),
-            ledger: Ledger::new(keys(&plan), progress),
+            ledger: Ledger::new(keys(&plan, &contents), progress),
             types: Types::new(discovery),
             volumes,
             earlier,
@@ -207,7 +207,7 @@ impl Run {
         }
         let (count, resource) = (step.items.len(), &step.resource);
         self.journal.info().resource(resource).message(&format!("Restoring {count} items of {resource}"));
-        stream::iter(step.items.iter().cloned())
+        stream::iter(step.items(&self.contents))
             .take_while(|_| std::future::ready(!self.is_halted()))
             .for_each_concurrent(ROWS, |item| self.restore_planned(&step.resource, item, self.next_row()))
             .await;
@@ -220,7 +220,9 @@ impl Run {
     fn tell_plan(&self) {
         let total = self.plan.total();
         self.journal.info().message(&format!("Restoring {total} items of {} types", self.plan.steps.len()));
-        for (resource, (namespace, name)) in &self.plan.completed {
+        for (resource, number) in &self.plan.completed {
+            let Some(item) = self.contents.of_type(resource).map(|items| items.get(*number)) else { continue };
+            let (namespace, name) = (item.namespace.unwrap_or_default(), item.name);
             let entry = self.journal.info().item(ItemRef::new(&**resource, Some(namespace), name));
             entry.message(&format!("{namespace}/{name} is complete - skipping"));
         }
@@ -317,6 +319,8 @@ impl Run {
 
     /// Closes the books of a restore.
     pub(super) fn finish(self) -> (RestoreOutcome, RunningHooks) {
+        // Nothing is read any more, and the list of what was restored wants room.
+        drop(self.contents);
         let (progress, resource_list) = self.ledger.finish();
         let count = progress.items_restored;
         self.journal.info().message(&format!("Restored a total of {count} items"));
@@ -338,13 +342,14 @@ impl Run {
     }
 }
 
-fn keys(plan: &Plan) -> impl Iterator<Item = ItemKey> {
-    let namespaces = plan.namespaces.keys().map(|name| namespace_key(name));
+fn keys<'a>(plan: &'a Plan, contents: &'a Contents) -> impl Iterator<Item = PlannedKey<'a>> {
+    let namespaces = plan.namespaces.keys();
+    let namespaces = namespaces.map(|name| PlannedKey { resource: NAMESPACES, namespace: None, name });
     let items = plan.steps.iter().flat_map(|step| {
-        step.items.iter().map(|item| ItemKey {
-            resource: Arc::clone(&step.resource),
-            namespace: item.namespace.as_deref().map(|namespace| plan.scope.target(namespace).into()),
-            name: item.name.clone(),
+        step.items(contents).map(|item| PlannedKey {
+            resource: &step.resource,
+            namespace: item.namespace.map(|namespace| plan.scope.target(namespace)),
+            name: item.name,
         })
     });
     namespaces.chain(items)

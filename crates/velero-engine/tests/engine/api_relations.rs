@@ -236,7 +236,7 @@ fn actions_change_skip_and_fail_items_and_bring_others() {
         assert_eq!(taken.outcome.skipped_items[0].name, "skipped");
         assert_eq!(taken.outcome.operations[0].spec.operation_id, "op-1");
         assert_eq!(taken.journal.counts().errors, 1);
-        let listed: usize = taken.outcome.resource_list.values().map(Vec::len).sum();
+        let listed: usize = taken.outcome.resource_list.to_map().values().map(Vec::len).sum();
         assert_eq!(taken.outcome.progress.items_backed_up, listed as i64);
     });
 }
@@ -262,11 +262,11 @@ fn an_item_that_an_action_renames_onto_another_is_an_error_and_the_archive_has_e
         }
         assert_eq!(names, expected);
         let listed: Vec<String> = names.iter().map(|name| format!("{}/{name}", scene.namespace)).collect();
-        assert_eq!(taken.outcome.resource_list["v1/ConfigMap"], listed, "the list names what is there");
+        assert_eq!(taken.outcome.resource_list.to_map()["v1/ConfigMap"], listed, "the list names what is there");
         assert_eq!((taken.outcome.failed_items.len(), taken.journal.counts().errors), (1, 1));
         let errors = taken.journal.results().errors.namespaces[&scene.namespace].clone();
         assert!(errors[0].contains("renamed") && errors[0].contains("taken"), "{errors:?}");
-        let listed: usize = taken.outcome.resource_list.values().map(Vec::len).sum();
+        let listed: usize = taken.outcome.resource_list.to_map().values().map(Vec::len).sum();
         assert_eq!(taken.outcome.progress.items_backed_up, listed as i64);
     });
 }

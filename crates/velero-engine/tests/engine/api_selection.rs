@@ -30,8 +30,8 @@ fn a_backup_of_a_namespace_holds_its_objects_and_the_namespace() {
         let foreign =
             taken.paths.iter().find(|path| path.contains("/namespaces/") && !path.contains(namespace.as_str()));
         assert_eq!(foreign, None);
-        assert!(taken.outcome.resource_list["v1/ConfigMap"].contains(&format!("{namespace}/mine")));
-        let listed: usize = taken.outcome.resource_list.values().map(Vec::len).sum();
+        assert!(taken.outcome.resource_list.to_map()["v1/ConfigMap"].contains(&format!("{namespace}/mine")));
+        let listed: usize = taken.outcome.resource_list.to_map().values().map(Vec::len).sum();
         assert_eq!(taken.outcome.progress.items_backed_up, listed as i64);
         assert_eq!(taken.progress, taken.outcome.progress);
         assert_eq!(taken.progress.total_items, taken.progress.items_backed_up);

@@ -6,7 +6,7 @@ use super::{Part, answers};
 use crate::machine::Machine;
 
 /// The address etcd serves inside the machine.
-pub(super) const ENDPOINT: &str = "http://127.0.0.1:2379";
+pub(crate) const ENDPOINT: &str = "http://127.0.0.1:2379";
 
 /// The store behind the API server; it does not wait for the disk, a box need not survive a power cut.
 pub struct Etcd;
@@ -22,6 +22,8 @@ impl Part for Etcd {
 
     fn start(&self, machine: &Machine) -> Result<()> {
         let data = machine.folder("etcd")?.display().to_string();
+        // Millions of objects are written many at a time.
+        let most_writes = if machine.is_roomy() { "1024" } else { "128" };
         machine.start(
             self.name(),
             "etcd",
@@ -31,6 +33,8 @@ impl Part for Etcd {
                 "--unsafe-no-fsync",
                 "--quota-backend-bytes",
                 "8589934592",
+                "--max-txn-ops",
+                most_writes,
                 "--listen-client-urls",
                 ENDPOINT,
                 "--advertise-client-urls",

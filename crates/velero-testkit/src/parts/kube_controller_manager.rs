@@ -25,6 +25,11 @@ impl Part for KubeControllerManager {
 
     fn start(&self, machine: &Machine) -> Result<()> {
         let certificates = Certificates::folder(machine);
+        // Most controllers hold all objects of a type in memory, and the garbage collector those of all types.
+        let controllers = match machine.is_roomy() {
+            true => "--controllers=namespace-controller,serviceaccount-controller",
+            false => "--controllers=*,-nodeipam",
+        };
         machine.start(
             self.name(),
             install::kubernetes()?.join(self.name()),
@@ -33,7 +38,7 @@ impl Part for KubeControllerManager {
                 "--leader-elect=false".into(),
                 format!("--service-account-private-key-file={}", certificates.join("accounts.key").display()),
                 format!("--root-ca-file={}", certificates.join("ca.crt").display()),
-                "--controllers=*,-nodeipam".into(),
+                controllers.into(),
                 // The defaults (20 a second) would make thousands of Deployments settle for minutes.
                 "--kube-api-qps=1000".into(),
                 "--kube-api-burst=2000".into(),

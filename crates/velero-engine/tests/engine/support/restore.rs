@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::watch;
 use velero_api::FeatureFlags;
+use velero_api::records::ResourceList;
 use velero_api::v1::{Backup, BackupSpec, HookStatus, Restore, RestoreProgress, RestoreSpec};
 use velero_archive::{ArchiveWriter, ItemPath, Limits};
 use velero_cluster::Cluster;
@@ -21,6 +22,7 @@ use velero_rules::ordering::Priorities;
 /// A finished restore.
 pub struct Restored {
     pub outcome: RestoreOutcome,
+    list: ResourceList,
     /// How the hooks went once all had ended.
     pub hooks: HookStatus,
     pub journal: Journal,
@@ -31,7 +33,7 @@ pub struct Restored {
 impl Restored {
     /// What became of the items of a kind, such as `v1/ConfigMap`.
     pub fn list(&self, kind: &str) -> Vec<&str> {
-        self.outcome.resource_list.get(kind).into_iter().flatten().map(String::as_str).collect()
+        self.list.get(kind).into_iter().flatten().map(String::as_str).collect()
     }
 }
 
@@ -72,6 +74,7 @@ pub async fn request(cluster: &Cluster, spec: RestoreSpec, extra: Actions) -> Re
         resource_timeout: Duration::from_secs(30),
         terminating_timeout: Duration::from_secs(5),
         limits: Limits::default(),
+        scratch: std::env::temp_dir(),
         copy_means: Default::default(),
         resumes: Vec::new(),
         halt: Default::default(),
@@ -96,7 +99,8 @@ pub async fn try_restore(request: RestoreRequest, archive: Vec<u8>) -> Result<Re
     let (mut outcome, mut hooks) = restore::run(request, Cursor::new(archive), &journal, sender).await?;
     outcome.volumes.extend(hooks.wait_for_fillings().await);
     let hooks = hooks.wait().await;
-    Ok(Restored { outcome, hooks, journal, seen: watching.await.unwrap() })
+    let list = outcome.resource_list.to_map();
+    Ok(Restored { outcome, list, hooks, journal, seen: watching.await.unwrap() })
 }
 
 pub async fn preview(request: RestoreRequest, archive: Vec<u8>) -> Preview {
