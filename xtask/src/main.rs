@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask demo`, `test`, `bench`, `install`, `cluster`, `peer`, `image`, `gen`, `layers`.
+//! The project's own commands: `cargo xtask demo`, `test`, `torture`, `bench`, `install`, `cluster`, `peer`, `image`, `gen`, `layers`.
 
 #![deny(clippy::print_stdout, reason = "output.rs ends quietly where nobody reads")]
 
@@ -11,6 +11,7 @@ mod layers;
 mod output;
 mod peer;
 mod test;
+mod torture;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,8 @@ enum Task {
     Demo(demo::Options),
     /// Sets up and runs every check and every test
     Test(test::Options),
+    /// Strikes a server at work with faults, by a seed, and looks after each round whether what it left is true
+    Torture(torture::Options),
     /// Measures us and the original Velero side by side in one run
     #[command(subcommand)]
     Bench(bench::Work),
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Demo(options) => demo::run(&options),
         Task::Test(options) => test::run(&options),
+        Task::Torture(options) => torture::run(&options),
         Task::Bench(work) => bench::run(&work),
         Task::Install => install::check_machine().and_then(|()| server::install_all()),
         Task::Cluster(action) => cluster::run(&action),
