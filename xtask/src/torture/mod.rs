@@ -41,7 +41,7 @@ use stage::Stage;
 
 const BOX: &str = "torture";
 /// How many kills a round has where nothing else is struck, and after how many rounds a fresh server works.
-const KILLS_A_ROUND: usize = 12;
+const KILLS_A_ROUND: usize = 20;
 const SAMPLE_EVERY: usize = 4;
 
 /// Runs until the time is over or something is wrong. What is wrong is left as it is.

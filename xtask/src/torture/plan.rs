@@ -37,7 +37,7 @@ impl Plan {
                 events.push((at + random.u64(0..600), Happening::Begin(work(random))));
             }
             // A server that has just begun pays what the last one left; one that was there for a while works.
-            at += random.u64(50..3_000);
+            at += random.u64(50..2_400);
             events.push((at, Happening::Strike(Fault::KillServer)));
             at += random.u64(0..150);
             events.push((at, Happening::Heal(Fault::KillServer)));
@@ -76,10 +76,10 @@ impl Plan {
 
 fn work(random: &mut Rng) -> Work {
     match random.u8(0..100) {
-        0..=43 => Work::Backup,
-        44..=67 => Work::Restore,
-        68..=87 => Work::Deletion,
-        88..=94 => Work::RestoreDeletion,
+        0..=45 => Work::Backup,
+        46..=79 => Work::Restore,
+        80..=90 => Work::Deletion,
+        91..=94 => Work::RestoreDeletion,
         _ => Work::Cancellation,
     }
 }

@@ -9,7 +9,7 @@ use super::plan::Work;
 use super::stage::Stage;
 
 /// How many backups and restores there are at most, about: deletions come more often then.
-const MANY: usize = 12;
+const MANY: usize = 24;
 
 /// The schedule that is there from the first round on.
 pub(super) const SCHEDULE: &str = "every-minute";

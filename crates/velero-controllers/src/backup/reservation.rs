@@ -18,15 +18,21 @@ use crate::runtime::store_message::explain;
 /// How long a name that was not used may take to be given back.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Reserves the name of a backup in its location, or says why the backup cannot be made there. A name that was reserved before
-/// the store failed is given back.
+/// Reserves the name of a backup in its location, or says why the backup cannot be made there: so does `given_up` when somebody wants
+/// the end. A name that was reserved before the store failed is given back.
 pub(super) async fn reserve_name(
     context: &Context,
     store: &BackupStore,
     backup: &Backup,
     location: &str,
+    given_up: impl Future<Output = Failure>,
 ) -> Result<(), Failure> {
-    let Err(mut failure) = try_to_reserve(context, store, backup, location).await else { return Ok(()) };
+    let reserved = tokio::select! {
+        reserved = try_to_reserve(context, store, backup, location) => reserved,
+        // Nothing but the name can be there.
+        failure = given_up => Err(Failure { touched: None, ..failure }),
+    };
+    let Err(mut failure) = reserved else { return Ok(()) };
     let released = tokio::time::timeout(PATIENCE, store.release(name(backup), uid(backup))).await;
     failure.may_be_reserved = !matches!(released, Ok(Ok(())));
     Err(failure)

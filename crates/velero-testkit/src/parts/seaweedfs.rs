@@ -23,6 +23,10 @@ pub const ACCESS_KEY: &str = "velero-box";
 /// Its secret.
 pub const SECRET_KEY: &str = "velero-box-secret";
 
+/// Its processes speak through sockets with fixed names in the folder of temporary files: two stores with one such folder, as two sets
+/// of boxes have them, would put their volumes into each other.
+const OWN_TEMPORARY_FILES: &str = r#"mount -t tmpfs tmpfs /tmp && exec "$@""#;
+
 /// The S3 server.
 pub struct SeaweedFs;
 
@@ -43,10 +47,18 @@ impl Part for SeaweedFs {
         }]});
         let configuration = machine.state().join("identities.json");
         fs::write(&configuration, identities.to_string())?;
+        let program = Tool::SeaweedFs.path()?.display().to_string();
         machine.start(
             self.name(),
-            Tool::SeaweedFs.path()?,
+            "unshare",
             [
+                "--mount".into(),
+                "--propagation=private".into(),
+                "sh".into(),
+                "-c".into(),
+                OWN_TEMPORARY_FILES.into(),
+                "sh".into(),
+                program,
                 "server".into(),
                 format!("-dir={}", machine.folder("store")?.display()),
                 format!("-ip={STORE_ADDRESS}"),
