@@ -1,5 +1,7 @@
 //! Pods with data in volumes of every kind, pictures of that data, and servers with node agents to save it.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -159,9 +161,30 @@ pub fn picture(machine: &Machine, namespace: &str, pod: &str, volume: &str) -> R
     Ok(told)
 }
 
+/// The kinds of objects that move data.
+pub const TRANSFERS: [&str; 4] = ["podvolumebackups", "podvolumerestores", "datauploads", "datadownloads"];
+
+/// The version of the API that such a kind is in.
+pub fn version_of(plural: &str) -> &'static str {
+    if plural.starts_with("data") { "v2alpha1" } else { "v1" }
+}
+
+/// What is mounted in a machine for pods that are gone.
+pub fn mounts_of_nobody(machine: &Machine) -> Result<Vec<String>> {
+    let mounts = fs::read_to_string(format!("/proc/{}/mountinfo", machine.init()))?;
+    let pods = machine.items("/api/v1/pods")?;
+    let there: BTreeSet<&str> = pods.iter().filter_map(|pod| pod["metadata"]["uid"].as_str()).collect();
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+    let of_nobody = points.filter(|point| {
+        let pod = point.split_once("/kubelet/pods/").and_then(|(_, rest)| rest.split('/').next());
+        pod.is_some_and(|pod| !there.contains(pod))
+    });
+    Ok(of_nobody.map(|point| format!("mount {point}")).collect())
+}
+
 /// The objects of a kind that moved data for a backup or restore, by its name.
 pub fn movers(server: &VeleroServer, plural: &str, label: &str, owner: &str) -> Result<Vec<Value>> {
-    let version = if plural.starts_with("data") { "v2alpha1" } else { "v1" };
+    let version = version_of(plural);
     let path =
         format!("/apis/velero.io/{version}/namespaces/{}/{plural}?labelSelector={label}%3D{owner}", server.namespace());
     server.machine().items(&path)

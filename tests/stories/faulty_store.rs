@@ -99,6 +99,9 @@ fn check_failed(server: &VeleroServer, backup: &Value, prefix: &str, name: &str,
     assert_eq!(status["phase"], "Failed", "{name}: {status}");
     let reason = status["failureReason"].as_str().unwrap_or_default();
     assert!(reason.contains(words), "{name}: {reason:?}");
+    // What may be left in a store that is still away is removed later, and nobody forgets it.
+    let owes = backup["metadata"]["annotations"]["velero.io/clean-up-owed"].is_string();
+    assert_eq!(owes, name == "dead", "{name}: {}", backup["metadata"]["annotations"]);
     let files = [format!("{name}.tar.gz"), "velero-backup.json".to_owned()];
     for file in files {
         let key = format!("{prefix}/{name}/backups/{name}/{file}");

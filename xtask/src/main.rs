@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask demo`, `test`, `bench`, `install`, `cluster`, `peer`, `image`, `release`, `gen`,
+//! The project's own commands: `cargo xtask demo`, `test`, `torture`, `bench`, `install`, `cluster`, `peer`, `image`, `release`, `gen`,
 //! `layers`.
 
 #![deny(clippy::print_stdout, reason = "output.rs ends quietly where nobody reads")]
@@ -13,6 +13,7 @@ mod output;
 mod peer;
 mod release;
 mod test;
+mod torture;
 
 use std::process::ExitCode;
 
@@ -32,6 +33,8 @@ enum Task {
     Demo(demo::Options),
     /// Sets up and runs every check and every test
     Test(test::Options),
+    /// Strikes a server at work with faults, by a seed, and looks after each round whether what it left is true
+    Torture(torture::Options),
     /// Measures us and the original Velero side by side in one run
     #[command(subcommand)]
     Bench(bench::Work),
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Demo(options) => demo::run(&options),
         Task::Test(options) => test::run(&options),
+        Task::Torture(options) => torture::run(&options),
         Task::Bench(work) => bench::run(&work),
         Task::Install => install::check_machine().and_then(|()| server::install_all()),
         Task::Cluster(action) => cluster::run(&action),

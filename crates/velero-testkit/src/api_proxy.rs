@@ -43,6 +43,13 @@ struct Shared {
 impl ApiProxy {
     /// Starts a proxy inside a box. It lives as long as the runtime it is started in, which must be inside the box too.
     pub async fn start(test_box: &TestBox) -> Result<Self> {
+        let shared = Arc::new(Mutex::new(Shared::default()));
+        let kubeconfig = Self::start_with(test_box, Watch(shared.clone())).await?;
+        Ok(Self { kubeconfig, shared })
+    }
+
+    /// The same with a rule of the caller's own, which decides about every request; gives the kubeconfig that leads through it.
+    pub async fn start_with(test_box: &TestBox, rule: impl Rule + 'static) -> Result<PathBuf> {
         let machine = test_box.machine();
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let name = unique_name("api-without-tls");
@@ -52,13 +59,12 @@ impl ApiProxy {
         wait_until("the API server without TLS", Duration::from_secs(10), || {
             std::net::TcpStream::connect(&plain).map(drop).context("nobody listens")
         })?;
-        let shared = Arc::new(Mutex::new(Shared::default()));
-        let url = faulty_proxy::start_with(&plain, Watch(shared.clone())).await?;
+        let url = faulty_proxy::start_with(&plain, rule).await?;
         let mut kubeconfig: Value = serde_json::from_slice(&fs::read(test_box.kubeconfig())?)?;
         kubeconfig["clusters"][0]["cluster"] = serde_json::json!({"server": url});
         let path = machine.state().join(format!("{name}.kubeconfig"));
         fs::write(&path, kubeconfig.to_string())?;
-        Ok(Self { kubeconfig: path, shared })
+        Ok(path)
     }
 
     /// The kubeconfig that leads through it, with all rights.

@@ -3,8 +3,8 @@
 
 use std::io;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -39,8 +39,11 @@ impl Request {
     }
 }
 
+/// How often it is asked whether a connection is to be cut.
+const A_LOOK_EVERY: Duration = Duration::from_millis(250);
+
 /// What the proxy does to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Pass it on.
     Forward,
@@ -50,6 +53,8 @@ pub enum Action {
     AskAgain(Duration),
     /// Answer that the service is unavailable.
     Unavailable,
+    /// Answer with these bytes, head and body, and pass nothing on.
+    Answer(Arc<Vec<u8>>),
     /// Close the connection after this many bytes of the body.
     Cut(usize),
     /// Pass it on, and close the connection after this many bytes of the answer; after none, the answer is lost.
@@ -58,10 +63,17 @@ pub enum Action {
     HoldAnswer(usize),
     /// Change the byte at this place of the body.
     Flip(usize),
-    /// Give this answer, head and body, in place of the store.
-    Reply(&'static str),
     /// Pass it on, and put this time into the header `Date` of the answer.
     Redate(&'static str),
+    /// Pass it on, and change the byte at this place of the answer, head and body.
+    FlipAnswer(usize),
+}
+
+/// An answer with that status, of that type.
+pub fn answer(status: &str, content_type: &str, body: &str) -> Action {
+    let length = body.len();
+    let head = format!("HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n");
+    Action::Answer(Arc::new([head.as_bytes(), body.as_bytes()].concat()))
 }
 
 /// Decides what happens to requests.
@@ -71,6 +83,19 @@ pub trait Rule: Send + Sync {
 
     /// Called when an answer has come that is cut, before the client can know.
     fn lost(&self) {}
+
+    /// Whether the answer to a request is to be shown to `answered`.
+    fn wants_answer(&self, _: &Request) -> bool {
+        false
+    }
+
+    /// Called with the whole answer to the request of a path.
+    fn answered(&self, _: &str, _: Vec<u8>) {}
+
+    /// Whether connections that were opened before that moment are cut now.
+    fn cuts(&self, _opened: Instant) -> bool {
+        false
+    }
 }
 
 impl<F: Fn(&Request) -> Action + Send + Sync> Rule for F {
@@ -111,7 +136,7 @@ pub fn first_uploads(count: usize, action: Action) -> impl Fn(&Request) -> Actio
     let seen = std::sync::atomic::AtomicUsize::new(0);
     move |request| {
         let chosen = request.is_upload() && seen.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < count;
-        if chosen { action } else { Action::Forward }
+        if chosen { action.clone() } else { Action::Forward }
     }
 }
 
@@ -123,7 +148,7 @@ pub fn outage(length: Duration, action: Action) -> impl Fn(&Request) -> Action {
             begin.get_or_init(Instant::now);
         }
         let lasts = begin.get().is_some_and(|begin| begin.elapsed() < length);
-        if lasts { action } else { Action::Forward }
+        if lasts { action.clone() } else { Action::Forward }
     }
 }
 
@@ -131,13 +156,23 @@ async fn serve(client: TcpStream, upstream: &str, rule: &dyn Rule) -> io::Result
     let (from_client, to_client) = client.into_split();
     let (from_store, mut to_store) = TcpStream::connect(upstream).await?.into_split();
     let (mut from_client, to_client) = (BufReader::new(from_client), Mutex::new(to_client));
-    let answer = Answer::default();
+    let (answer, opened) = (Answer::default(), Instant::now());
     let requests = async {
         while let Some(request) = read_head(&mut from_client).await? {
+            // The next request comes when the answer to the last is whole.
+            answer.show(rule);
+            answer.flip.store(usize::MAX, Ordering::SeqCst);
+            if rule.wants_answer(&request) {
+                *answer.shown() = Some((request.path.clone(), Vec::new()));
+            }
             let action = decided(rule, &request).await;
-            if let Action::CutAnswer(length) | Action::HoldAnswer(length) = action {
-                answer.hold.store(matches!(action, Action::HoldAnswer(_)), Ordering::SeqCst);
-                answer.allowed.store(length, Ordering::SeqCst);
+            match action {
+                Action::CutAnswer(length) | Action::HoldAnswer(length) => {
+                    answer.hold.store(matches!(action, Action::HoldAnswer(_)), Ordering::SeqCst);
+                    answer.allowed.store(length, Ordering::SeqCst);
+                }
+                Action::FlipAnswer(place) => answer.flip.store(place, Ordering::SeqCst),
+                _ => {}
             }
             if let Action::Redate(date) = action {
                 *answer.date.lock().await = date;
@@ -156,6 +191,13 @@ async fn serve(client: TcpStream, upstream: &str, rule: &dyn Rule) -> io::Result
     tokio::select! {
         ended = requests => ended,
         ended = relay(from_store, &to_client, &answer, rule) => ended,
+        () = until_cut(rule, opened) => Ok(()),
+    }
+}
+
+async fn until_cut(rule: &dyn Rule, opened: Instant) {
+    while !rule.cuts(opened) {
+        tokio::time::sleep(A_LOOK_EVERY).await;
     }
 }
 
@@ -175,11 +217,17 @@ struct Answer {
     hold: AtomicBool,
     /// The time to put into it; nothing leaves the store's own.
     date: Mutex<&'static str>,
+    /// How many bytes come before the one that is changed.
+    flip: AtomicUsize,
+    /// The path of a request whose answer is to be shown, and as much of it as has come.
+    shown: std::sync::Mutex<Option<(String, Vec<u8>)>>,
 }
 
 impl Default for Answer {
     fn default() -> Self {
-        Self { allowed: AtomicUsize::new(usize::MAX), hold: AtomicBool::new(false), date: Mutex::new("") }
+        let [allowed, flip] = [usize::MAX; 2].map(AtomicUsize::new);
+        let (hold, date) = (AtomicBool::new(false), Mutex::new(""));
+        Self { allowed, hold, date, flip, shown: std::sync::Mutex::default() }
     }
 }
 
@@ -190,6 +238,37 @@ fn redate(answer: &mut [u8], date: &str) {
         && let Some(place) = answer.get_mut(at + HEADER.len()..at + HEADER.len() + date.len())
     {
         place.copy_from_slice(date.as_bytes());
+    }
+}
+
+impl Answer {
+    fn shown(&self) -> std::sync::MutexGuard<'_, Option<(String, Vec<u8>)>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows the answer that has come, if it is wanted.
+    fn show(&self, rule: &dyn Rule) {
+        if let Some((path, answer)) = self.shown().take() {
+            rule.answered(&path, answer);
+        }
+    }
+
+    /// Takes note of bytes that pass, and changes one if that is its turn.
+    fn pass(&self, bytes: &mut [u8]) {
+        if let Some((_, answer)) = self.shown().as_mut() {
+            answer.extend_from_slice(bytes);
+        }
+        let place = self.flip.load(Ordering::SeqCst);
+        if place == usize::MAX {
+            return;
+        }
+        match bytes.get_mut(place) {
+            Some(byte) => {
+                *byte ^= 1;
+                self.flip.store(usize::MAX, Ordering::SeqCst);
+            }
+            None => self.flip.store(place - bytes.len(), Ordering::SeqCst),
+        }
     }
 }
 
@@ -205,6 +284,7 @@ async fn relay(
             0 => return Ok(()),
             count => {
                 redate(&mut buffer[..count], *answer.date.lock().await);
+                answer.pass(&mut buffer[..count]);
                 let allowed = answer.allowed.load(Ordering::SeqCst);
                 let passed = allowed.min(count);
                 client.lock().await.write_all(&buffer[..passed]).await?;
@@ -266,9 +346,9 @@ async fn pass(
             answers.lock().await.write_all(answer).await?;
             return Ok(true);
         }
-        Action::Reply(answer) => {
+        Action::Answer(answer) => {
             client.read_exact(&mut body).await?;
-            answers.lock().await.write_all(answer.as_bytes()).await?;
+            answers.lock().await.write_all(&answer).await?;
             return Ok(true);
         }
         Action::Flip(place) => {
@@ -277,7 +357,12 @@ async fn pass(
                 body[place.min(last)] ^= 1;
             }
         }
-        Action::Forward | Action::AskAgain(_) | Action::CutAnswer(_) | Action::HoldAnswer(_) | Action::Redate(_) => {
+        Action::Forward
+        | Action::AskAgain(_)
+        | Action::CutAnswer(_)
+        | Action::HoldAnswer(_)
+        | Action::FlipAnswer(_)
+        | Action::Redate(_) => {
             client.read_exact(&mut body).await?;
         }
         Action::Delay(length) => {

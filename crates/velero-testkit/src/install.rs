@@ -1,9 +1,11 @@
 //! Gets what a machine with only the toolchains lacks: Debian packages, Python wheels, npm packages, our own binaries.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -191,11 +193,16 @@ pub fn package_example(package: &str, example: &str, profile: &str) -> Result<Pa
 /// Set by whoever has built all binaries for tests just now: asking cargo again takes seconds at every start of a server.
 pub const BINARIES_ARE_BUILT: &str = "VELERO_TEST_BINARIES_ARE_BUILT";
 
+/// What this process has built: a server that is started a thousand times is built once.
+static BUILT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
 /// Builds one target and gives the folder of its profile.
 fn build(package: &str, kind: &str, name: &str, profile: &str) -> Result<PathBuf> {
     let folder = target_folder().join(if profile == "dev" { "debug" } else { profile });
     let file = if kind == "--example" { folder.join("examples").join(name) } else { folder.join(name) };
-    if profile == "dev" && std::env::var_os(BINARIES_ARE_BUILT).is_some() && file.exists() {
+    let is_promised = profile == "dev" && std::env::var_os(BINARIES_ARE_BUILT).is_some();
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    if (is_promised || built.contains(&file)) && file.exists() {
         return Ok(folder);
     }
     let root = repository_root();
@@ -204,6 +211,7 @@ fn build(package: &str, kind: &str, name: &str, profile: &str) -> Result<PathBuf
     let mut build = Command::new("cargo");
     build.args(["build", "--quiet"]).args(chosen).args([kind, name, "--profile", profile]).current_dir(&root);
     run_logged(&mut build, &format!("{name}-binary")).with_context(|| format!("cannot build our own {name}"))?;
+    built.insert(file);
     Ok(folder)
 }
 

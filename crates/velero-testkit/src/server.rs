@@ -101,6 +101,8 @@ pub struct ServerOptions {
     pub plugins: Vec<PathBuf>,
     /// How the server reaches the API server; nothing means the box's own kubeconfig.
     pub kubeconfig: Option<PathBuf>,
+    /// Where it puts temporary files, a folder that the box sees; nothing means the folder of the server.
+    pub scratch: Option<PathBuf>,
     /// Flags of `velero install` for the node agents of this edition; nothing means that there are none.
     pub node_agents: Option<Vec<String>>,
 }
@@ -114,6 +116,7 @@ impl Default for ServerOptions {
             flags: Vec::new(),
             plugins: Vec::new(),
             kubeconfig: None,
+            scratch: None,
             node_agents: None,
         }
     }
@@ -179,7 +182,7 @@ impl VeleroServer {
             .env("AWS_SHARED_CREDENTIALS_FILE", &credentials)
             .env("VELERO_NAMESPACE", &self.options.namespace)
             .env("HOME", &folder)
-            .env("TMPDIR", &folder);
+            .env("TMPDIR", self.options.scratch.as_ref().unwrap_or(&folder));
         let mut arguments = vec!["server".to_owned(), format!("--namespace={}", self.options.namespace)];
         arguments.push(format!("--plugin-dir={}", plugins.display()));
         arguments.extend(self.edition.ports().map(str::to_owned));

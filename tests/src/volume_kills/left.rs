@@ -1,7 +1,5 @@
 //! What stays of those who moved data: objects, volumes, snapshots of the driver, mounts.
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -13,13 +11,6 @@ use crate::{csi, volume_data};
 
 /// How long Kubernetes may take to remove what nobody needs any more.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// The objects that move data.
-const TRANSFERS: [(&str, &str); 4] = [
-    ("v1", "podvolumebackups"),
-    ("v1", "podvolumerestores"),
-    ("v2alpha1", "datauploads"),
-    ("v2alpha1", "datadownloads"),
-];
 
 impl Kills {
     /// What stays once there was time to remove it; `objects` are the names of those that moved data.
@@ -47,14 +38,15 @@ impl Kills {
         left.extend(
             csi::held(&csi::volumes(&self.machine)?)?.into_iter().map(|it| format!("snapshot {it} of the driver")),
         );
-        left.extend(self.mounts_of_nobody()?);
+        left.extend(volume_data::mounts_of_nobody(&self.machine)?);
         Ok(left)
     }
 
     /// Transfers that have not ended, or that are kept because somebody has yet to clean up after them.
     fn kept_transfers(&self) -> Result<Vec<String>> {
         let mut kept = Vec::new();
-        for (version, plural) in TRANSFERS {
+        for plural in volume_data::TRANSFERS {
+            let version = volume_data::version_of(plural);
             let path = format!("/apis/velero.io/{version}/namespaces/{}/{plural}", self.server.namespace());
             let transfers = self.machine.items(&path)?;
             let is_kept = |transfer: &&Value| transfer["metadata"]["finalizers"].is_array();
@@ -63,19 +55,6 @@ impl Kills {
             );
         }
         Ok(kept)
-    }
-
-    /// What is mounted for pods that are gone.
-    fn mounts_of_nobody(&self) -> Result<Vec<String>> {
-        let mounts = fs::read_to_string(format!("/proc/{}/mountinfo", self.machine.init()))?;
-        let pods = self.machine.items("/api/v1/pods")?;
-        let there: BTreeSet<&str> = pods.iter().filter_map(|pod| pod["metadata"]["uid"].as_str()).collect();
-        let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
-        let of_nobody = points.filter(|point| {
-            let pod = point.split_once("/kubelet/pods/").and_then(|(_, rest)| rest.split('/').next());
-            pod.is_some_and(|pod| !there.contains(pod))
-        });
-        Ok(of_nobody.map(|point| format!("mount {point}")).collect())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Error, Result, anyhow, ensure};
 use clap::Args;
@@ -9,7 +10,7 @@ use velero_testkit::harness::{OPENSHIFT_BOX, SHARED_BOX, STORAGE_BOX};
 use velero_testkit::progress::say;
 use velero_testkit::{BoxKind, TestBox, install, server};
 
-use crate::{generate, layers};
+use crate::{generate, layers, torture};
 
 mod cores;
 mod lanes;
@@ -23,7 +24,7 @@ pub(crate) struct Options {
     /// Leave the shared boxes up afterwards, for the next run
     #[arg(long)]
     keep: bool,
-    /// Run the long comparisons too: more random trees, more damaged repositories
+    /// Run the long comparisons too: more random trees, more damaged repositories, ten minutes of torture
     #[arg(long)]
     thorough: bool,
     /// Arguments for cargo test, such as `-p velero-api`
@@ -50,6 +51,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         TestBox::down(SHARED_BOX)?;
         TestBox::down(STORAGE_BOX)?;
         TestBox::down(OPENSHIFT_BOX)?;
+    }
+    if options.thorough && options.cargo_test.is_empty() {
+        failures.extend(tortured().err());
     }
     ensure!(
         failures.is_empty(),
@@ -81,6 +85,13 @@ fn run_tests(suites: Vec<suites::Suite>, options: &Options) -> Vec<Error> {
     let mut failures = lanes::run(suites, options);
     failures.extend(cargo(&["test", "--workspace", "--doc", "--quiet"]).err());
     failures
+}
+
+/// Ten minutes of torture, alone, with a seed that no run before had.
+fn tortured() -> Result<()> {
+    let seed = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    say(format!("ten minutes of torture, seed {seed}"));
+    torture::run(&torture::Options { minutes: 10, seed, kills: None, only: Vec::new(), keep: false })
 }
 
 fn command(arguments: &[&str]) -> Command {

@@ -33,7 +33,8 @@ enum Remains {
     Left(String),
 }
 
-/// The metadata of an interrupted backup, should it have got that far.
+/// The metadata of an interrupted backup, should it have got that far. Its name is given back then: who was killed right after
+/// the metadata were stored could not.
 pub(crate) async fn stored_end(context: &Context, backup: &Backup) -> Result<Option<Backup>> {
     let place = &backup.spec.storage_location;
     let Some(location) = context.objects.get::<BackupStorageLocation>(place).await? else { return Ok(None) };
@@ -41,7 +42,11 @@ pub(crate) async fn stored_end(context: &Context, backup: &Backup) -> Result<Opt
     if !store.backup_exists(name(backup)).await? || !owns_files(&store, backup).await? {
         return Ok(None);
     }
-    Ok(Some(store.get_metadata(name(backup)).await?))
+    let stored = store.get_metadata(name(backup)).await?;
+    if !location.is_read_only() {
+        store.release(name(backup), uid(backup)).await?;
+    }
+    Ok(Some(stored))
 }
 
 /// Cancels and removes what an interrupted backup left, unless it had ended. It can be done again at any point.

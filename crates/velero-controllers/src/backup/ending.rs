@@ -88,13 +88,28 @@ pub(super) fn report(context: &Context, backup: &Backup) {
     }
 }
 
-/// Removes what a failed backup has stored, so that nothing half-written is left; whether what is there now is its own.
-/// Its reservation stays while something is still to be said about it.
-pub(super) async fn clean_up(store: &BackupStore, backup: &Backup) -> bool {
+/// What became of the files of a failed backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CleanUp {
+    /// They are gone.
+    Done,
+    /// They could not be removed.
+    Left,
+    /// What lies there is of another backup.
+    Foreign,
+}
+
+/// Removes what a failed backup has stored, so that nothing half-written is left. Its reservation stays while something is
+/// still to be said about it.
+pub(super) async fn clean_up(store: &BackupStore, backup: &Backup) -> CleanUp {
     let cleared = store.clear(name(backup), uid(backup)).await;
     if let Err(error) = &cleared {
         let (backup, error) = (name(backup), describe(error));
         tracing::warn!(backup, error, "Files of a failed backup are left in its location");
     }
-    !matches!(cleared, Err(StoreError::Foreign { .. }))
+    match cleared {
+        Ok(()) => CleanUp::Done,
+        Err(StoreError::Foreign { .. }) => CleanUp::Foreign,
+        Err(_) => CleanUp::Left,
+    }
 }

@@ -13,6 +13,8 @@ pub(super) struct Failure {
     pub(super) is_of_store: bool,
     /// Snapshots that could not be removed.
     pub(super) snapshots_left: Vec<Snapshot>,
+    /// Whether the name may be reserved in a store that could not be asked.
+    pub(super) may_be_reserved: bool,
 }
 
 /// What made a backup fail.
@@ -28,12 +30,12 @@ pub(super) enum Cause {
 
 impl Failure {
     pub(super) fn after_start(reason: String, store: &BackupStore, is_of_store: bool) -> Self {
-        let touched = Some(store.clone());
-        Self { reason, cause: Cause::Trouble, touched, is_of_store, snapshots_left: Vec::new() }
+        Self { touched: Some(store.clone()), is_of_store, ..Self::before_start(reason) }
     }
 
     pub(super) fn before_start(reason: String) -> Self {
-        Self { reason, cause: Cause::Trouble, touched: None, is_of_store: true, snapshots_left: Vec::new() }
+        let (cause, snapshots_left) = (Cause::Trouble, Vec::new());
+        Self { reason, cause, touched: None, is_of_store: true, snapshots_left, may_be_reserved: false }
     }
 
     /// One that somebody asked for, in these words.

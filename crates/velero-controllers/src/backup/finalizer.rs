@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use velero_api::metadata::name;
+use velero_api::metadata::{name, uid};
 use velero_api::records::{BackupOperation, OperationPhase};
 use velero_api::v1::Backup;
 use velero_engine::journal::Counts;
@@ -54,6 +54,8 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
         Found::Unusable(problem) => return end_partially_failed(context, backup, None, &problem).await,
     };
     if let Some(stored) = stored(&store, backup).await?.filter(|stored| stored.status.phase().is_terminal()) {
+        // Who stored them may have been killed before it gave the name back.
+        store.release(name(backup), uid(backup)).await?;
         let mut ended = backup.clone();
         ended.status = stored.status;
         return close(context, backup, &ended).await;

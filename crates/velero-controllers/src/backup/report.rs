@@ -17,9 +17,11 @@ use velero_rules::phases::backup_phase_after_run;
 use velero_store::BackupStore;
 
 use crate::backup::again::owe_retry;
-use crate::backup::ending::clean_up;
+use crate::backup::debts::LEFT_BEHIND;
+use crate::backup::ending::{CleanUp, clean_up};
 use crate::backup::failure::{Cause, Failure};
 use crate::backup::volumes;
+use crate::lifecycle::debts::owe;
 use crate::lifecycle::ending;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::phase::move_to;
@@ -87,22 +89,24 @@ pub(super) async fn failed(context: &Context, backup: &Backup, journal: &Journal
     failed.put_counts(journal.counts());
     // Who has deleted or ended it says what there is to say.
     let is_wanted = context.still_has(backup).await.unwrap_or(true);
+    let mut is_left = failure.may_be_reserved;
     if let Some(store) = &failure.touched {
         let words = async {
             if is_wanted {
-                leave_explanation(store, &failed, journal, &failure).await;
-            } else {
-                leave_nothing(store, &failed).await;
+                return leave_explanation(store, &failed, journal, &failure).await;
             }
+            leave_nothing(store, &failed).await;
+            false
         };
         let hurried = failure.is_of_store || context.stop.is_cancelled();
         let patience = if hurried { LAST_WORDS } else { EXPLANATION };
-        if tokio::time::timeout(patience, words).await.is_err() {
-            tracing::warn!(
-                backup = name(backup),
-                "The store does not answer; files of a failed backup may be left in it"
-            );
-        }
+        is_left |= tokio::time::timeout(patience, words).await.unwrap_or_else(|_| {
+            tracing::warn!(backup = name(backup), "The store does not answer; files of a failed backup may be left");
+            true
+        });
+    }
+    if is_left {
+        owe(&mut failed, LEFT_BEHIND);
     }
     // After the files, which other clusters read too: only this one takes it again.
     if failure.cause == Cause::ServerStopped {
@@ -112,11 +116,14 @@ pub(super) async fn failed(context: &Context, backup: &Backup, journal: &Journal
 }
 
 /// Removes the files of a failed backup and stores its log. The metadata are stored too if the store is sound: then the
-/// failed backup can be listed, read about and deleted like any other.
-async fn leave_explanation(store: &BackupStore, failed: &Backup, journal: &Journal, failure: &Failure) {
+/// failed backup can be listed, read about and deleted like any other. Tells whether something is left to be removed later.
+async fn leave_explanation(store: &BackupStore, failed: &Backup, journal: &Journal, failure: &Failure) -> bool {
     let backup = name(failed);
-    if !clean_up(store, failed).await {
-        return;
+    match clean_up(store, failed).await {
+        CleanUp::Foreign => return false,
+        // Who removes them later has to find whose they are, and no metadata that would make a backup of them.
+        CleanUp::Left => return true,
+        CleanUp::Done => {}
     }
     let mut stored = failed.files(store).put_journal(journal).await;
     if stored.is_ok() && !failure.snapshots_left.is_empty() {
@@ -125,10 +132,12 @@ async fn leave_explanation(store: &BackupStore, failed: &Backup, journal: &Journ
     if stored.is_ok() && !failure.is_of_store {
         stored = store.put_metadata(failed).await;
     }
-    let stored = stored.and(store.release(backup, uid(failed)).await);
-    if let Err(error) = stored {
+    let released = store.release(backup, uid(failed)).await;
+    let is_reserved = released.is_err();
+    if let Err(error) = stored.and(released) {
         tracing::warn!(backup, error = describe(&error), "The log of a failed backup could not be stored");
     }
+    is_reserved
 }
 
 async fn leave_nothing(store: &BackupStore, failed: &Backup) {

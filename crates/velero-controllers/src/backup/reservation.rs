@@ -1,5 +1,7 @@
 //! The name of a backup in its location: reserved before the first file is written, respected in the hands of others.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::Api;
 use velero_api::metadata::{name, uid};
@@ -13,8 +15,30 @@ use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
 use crate::runtime::store_message::explain;
 
-/// Reserves the name of a backup in its location, or says why the backup cannot be made there.
+/// How long a name that was not used may take to be given back.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Reserves the name of a backup in its location, or says why the backup cannot be made there: so does `given_up` when somebody wants
+/// the end. A name that was reserved before the store failed is given back.
 pub(super) async fn reserve_name(
+    context: &Context,
+    store: &BackupStore,
+    backup: &Backup,
+    location: &str,
+    given_up: impl Future<Output = Failure>,
+) -> Result<(), Failure> {
+    let reserved = tokio::select! {
+        reserved = try_to_reserve(context, store, backup, location) => reserved,
+        // Nothing but the name can be there.
+        failure = given_up => Err(Failure { touched: None, ..failure }),
+    };
+    let Err(mut failure) = reserved else { return Ok(()) };
+    let released = tokio::time::timeout(PATIENCE, store.release(name(backup), uid(backup))).await;
+    failure.may_be_reserved = !matches!(released, Ok(Ok(())));
+    Err(failure)
+}
+
+async fn try_to_reserve(
     context: &Context,
     store: &BackupStore,
     backup: &Backup,
@@ -46,7 +70,6 @@ pub(super) async fn reserve_name(
     match store.backup_exists(name(backup)).await {
         Ok(false) => Ok(()),
         Ok(true) => {
-            store.release(name(backup), uid(backup)).await.map_err(failed)?;
             let backup = name(backup);
             Err(Failure::before_start(format!(
                 "backup already exists in object storage: location {location:?} holds a backup {backup:?}; \

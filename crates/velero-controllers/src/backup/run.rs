@@ -129,7 +129,9 @@ async fn attempt(
 ) -> Result<Backup, Failure> {
     let opened = context.locations.open(location).await;
     let store = opened.map_err(|error| Failure::before_start(explain(&error)))?;
-    reservation::reserve_name(context, &store, backup, name(location)).await?;
+    // A store may take its time, and nobody is to wait for it who wants the end.
+    let no_more = given_up(context, backup, &store, hold);
+    reservation::reserve_name(context, &store, backup, name(location), no_more).await?;
     let tools = context.plugins.open(Some(journal)).await;
     let tools = tools.map_err(|error| Failure::after_start(describe(&error), &store, false))?;
     let recorder = BackupRecorder::default();
@@ -139,9 +141,7 @@ async fn attempt(
     let request = BackupRequest { asked: wish.asked, recorder: recorded, owed_hooks, ..request };
     let mut ended = tokio::select! {
         ended = make(context, backup, request, journal, &store, &tools) => ended,
-        () = context.stop.cancelled() => Err(Failure::stopped(&store)),
-        () = hold.interrupted() => Err(Failure::after_start(DELETED.to_owned(), &store, false)),
-        reason = until_requested(context, backup) => Err(Failure::cancelled(reason, &store)),
+        failure = given_up(context, backup, &store, hold) => Err(failure),
     };
     if let Err(failure) = &mut ended {
         owed_hooks::pay(context, &owed, journal).await;
@@ -152,6 +152,15 @@ async fn attempt(
     }
     tools.close().await;
     ended
+}
+
+/// Waits until somebody wants the end of a backup, and says who.
+async fn given_up(context: &Context, backup: &Backup, store: &BackupStore, hold: &Hold<'_>) -> Failure {
+    tokio::select! {
+        () = context.stop.cancelled() => Failure::stopped(store),
+        () = hold.interrupted() => Failure::after_start(DELETED.to_owned(), store, false),
+        reason = until_requested(context, backup) => Failure::cancelled(reason, store),
+    }
 }
 
 async fn make(

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Read;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flate2::read::MultiGzDecoder;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -16,14 +16,17 @@ use velero_api::records::{ResourceList, ResultsFile};
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase, RestoreSpec};
 use velero_controllers::server::{Controller, Settings};
+use velero_testkit::faulty_proxy::{self, Action, Request};
 use velero_testkit::harness::unique_name;
-use velero_testkit::{TestCluster, cluster_test};
+use velero_testkit::parts::{ACCESS_KEY, SECRET_KEY};
+use velero_testkit::{TestBox, TestCluster, cluster_test};
 
+use crate::backups::s3;
 use crate::operation_table::hasty;
 use crate::steered::{BACKUP_ACTION, Courses, RESTORE_ACTION, Steering};
 use crate::support::{
     Server, Workload, api, assert_phase, assert_restore_phase, assert_says, delete_namespace, install_definitions,
-    settings,
+    secret, settings,
 };
 
 const MOMENT: &str = "2026-11-17T02:03:04Z";
@@ -139,6 +142,35 @@ fn a_backup_that_is_cancelled_while_it_runs_leaves_its_log_and_nothing_else() {
         assert_phase(&server.backup("next", quick.spec()).await, &BackupPhase::Completed);
         courses.delete().await;
         quick.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_backup_is_cancelled_while_its_store_does_not_even_take_the_reservation() {
+    cluster_test(|cluster| async move {
+        let server = Server::start(cluster.clone()).await;
+        let workload = Workload::new(&cluster, 1).await;
+        let keys = format!("[default]\naws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\n");
+        secret(&cluster, "cloud-credentials", "cloud", &keys).await;
+        let takes_nothing = |request: &Request| match request.is_upload() {
+            true => Action::AskAgain(Duration::from_millis(50)),
+            false => Action::Forward,
+        };
+        let url = faulty_proxy::start(&TestBox::store_url_for_pods(), takes_nothing).await.unwrap();
+        let mut spec = s3(&cluster);
+        spec.config.insert("s3Url".to_owned(), url);
+        server.location("default", spec).await;
+        server.create(Backup::new(&cluster.namespace, "held", workload.spec())).await;
+        server.until("held", |backup: &Backup| *backup.status.phase() == BackupPhase::InProgress).await;
+        let asked = Instant::now();
+        cancel::<Backup>(&server, "held").await;
+        let backup = server.until("held", ended).await;
+        assert_phase(&backup, &BackupPhase::Failed);
+        assert_eq!(backup.status.failure_reason, REASON);
+        assert!(asked.elapsed() < Duration::from_secs(20), "it took {:?}", asked.elapsed());
+        assert_eq!(annotation(&backup, CLEAN_UP_OWED), "", "nothing was stored");
+        workload.delete().await;
         server.stop().await;
     });
 }

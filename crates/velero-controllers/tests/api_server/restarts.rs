@@ -87,6 +87,8 @@ fn a_backup_that_had_ended_when_its_server_died_keeps_its_end() {
             fs::write(folder.join(format!("{name}.tar.gz")), "x").unwrap();
             backup.status.phase = Some(BackupPhase::PartiallyFailed);
             backup.status.errors = 3;
+            let reservation = serde_json::json!({"uid": backup.metadata.uid});
+            fs::write(folder.join("velero-backup-reservation.json"), reservation.to_string()).unwrap();
             if is_stored {
                 fs::write(folder.join("velero-backup.json"), serde_json::to_vec(&backup).unwrap()).unwrap();
             }
@@ -97,7 +99,9 @@ fn a_backup_that_had_ended_when_its_server_died_keeps_its_end() {
         assert_eq!(ended.status.errors, 3);
         let half = server.until("half", |backup: &Backup| backup.status.phase().is_terminal()).await;
         assert_phase(&half, &BackupPhase::Failed);
-        assert!(directory.path().join("backups/ended").exists());
+        assert!(directory.path().join("backups/ended/velero-backup.json").exists());
+        let reservation = directory.path().join("backups/ended/velero-backup-reservation.json");
+        assert!(!reservation.exists(), "a backup that has ended needs no reservation");
         assert!(!directory.path().join("backups/half").exists(), "half a backup must not stay");
         server.stop().await;
     });

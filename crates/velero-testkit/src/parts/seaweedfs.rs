@@ -23,6 +23,10 @@ pub const ACCESS_KEY: &str = "velero-box";
 /// Its secret.
 pub const SECRET_KEY: &str = "velero-box-secret";
 
+/// Its processes speak through sockets with fixed names in the folder of temporary files: two stores with one such folder, as two sets
+/// of boxes have them, would put their volumes into each other.
+const OWN_TEMPORARY_FILES: &str = r#"mount -t tmpfs tmpfs /tmp && exec "$@""#;
+
 /// The S3 server.
 pub struct SeaweedFs;
 
@@ -43,28 +47,30 @@ impl Part for SeaweedFs {
         }]});
         let configuration = machine.state().join("identities.json");
         fs::write(&configuration, identities.to_string())?;
-        // Its sockets lie in /tmp under fixed names: the store of another set of boxes would take them over.
-        let in_own_tmp = [
-            "--mount".into(),
-            "sh".into(),
-            "-c".into(),
-            r#"mount --bind "$0" /tmp && exec "$@""#.into(),
-            machine.folder("tmp")?.display().to_string(),
-            Tool::SeaweedFs.path()?.display().to_string(),
-        ];
-        let server = [
-            "server".into(),
-            format!("-dir={}", machine.folder("store")?.display()),
-            format!("-ip={STORE_ADDRESS}"),
-            "-ip.bind=0.0.0.0".into(),
-            "-volume.port=8334".into(),
-            "-volume.max=200".into(),
-            "-master.volumeSizeLimitMB=64".into(),
-            "-s3".into(),
-            format!("-s3.port={STORE_PORT}"),
-            format!("-s3.config={}", configuration.display()),
-        ];
-        machine.start(self.name(), "unshare", in_own_tmp.into_iter().chain(server))
+        let program = Tool::SeaweedFs.path()?.display().to_string();
+        machine.start(
+            self.name(),
+            "unshare",
+            [
+                "--mount".into(),
+                "--propagation=private".into(),
+                "sh".into(),
+                "-c".into(),
+                OWN_TEMPORARY_FILES.into(),
+                "sh".into(),
+                program,
+                "server".into(),
+                format!("-dir={}", machine.folder("store")?.display()),
+                format!("-ip={STORE_ADDRESS}"),
+                "-ip.bind=0.0.0.0".into(),
+                "-volume.port=8334".into(),
+                "-volume.max=200".into(),
+                "-master.volumeSizeLimitMB=64".into(),
+                "-s3".into(),
+                format!("-s3.port={STORE_PORT}"),
+                format!("-s3.config={}", configuration.display()),
+            ],
+        )
     }
 
     /// Making the bucket is the check: it needs every layer of the store.

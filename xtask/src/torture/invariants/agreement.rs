@@ -1,0 +1,90 @@
+//! Whether status, results file, log and list of items say the same, and the metrics with them.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+
+use anyhow::{Context, Result};
+use flate2::read::MultiGzDecoder;
+use serde_json::Value;
+use velero_testkit::parts::BUCKET;
+use velero_tests::backups;
+
+use super::Secrets;
+use crate::torture::stage::Stage;
+
+/// What disagrees about one backup or restore that has ended.
+pub(super) fn find(
+    stage: &Stage,
+    name: &str,
+    object: &Value,
+    is_backup: bool,
+    secrets: &mut Secrets,
+) -> Result<Vec<String>> {
+    let status = &object["status"];
+    let (kind, folder) = if is_backup { ("backup", "backups") } else { ("restore", "restores") };
+    let stem = if is_backup { name.to_owned() } else { format!("restore-{name}") };
+    let read = |file: &str| -> Result<Option<String>> {
+        let key = format!("{}/{folder}/{name}/{stem}-{file}", stage.prefix);
+        let content = backups::object(&stage.machine, BUCKET, &key)?;
+        content.map(|content| unpacked(&content).with_context(|| key)).transpose()
+    };
+    let mut found = Vec::new();
+    let log = read("logs.gz")?;
+    found.extend(secrets.in_text(&format!("the log of {kind} {name}"), log.as_deref().unwrap_or_default()));
+    if !matches!(status["phase"].as_str(), Some("Completed" | "PartiallyFailed")) {
+        return Ok(found);
+    }
+    let told = |field: &str| status[field].as_u64().unwrap_or_default() as usize;
+    let results = read("results.gz")?.map(|text| serde_json::from_str::<Value>(&text)).transpose()?;
+    for (field, level) in [("errors", "error"), ("warnings", "warning")] {
+        let listed = results.as_ref().map(|results| messages(&results[field]));
+        let (different, logged) = logged(log.as_deref().unwrap_or_default(), level);
+        let told = told(field);
+        if listed != Some(told) || told < different || told > logged {
+            found.push(format!(
+                "{kind} {name} has {told} {field}, {listed:?} in its results, {logged} in its log, {different} of them different"
+            ));
+        }
+    }
+    if is_backup {
+        let listed = read("resource-list.json.gz")?.map(|text| serde_json::from_str::<Value>(&text)).transpose()?;
+        let listed = listed.map(|listed| messages(&listed));
+        let told = status["progress"]["itemsBackedUp"].as_u64().unwrap_or_default() as usize;
+        if listed != Some(told) {
+            found.push(format!("backup {name} has {told} items, its list has {listed:?}"));
+        }
+    }
+    Ok(found)
+}
+
+/// How many lines of a level a log has that differ by more than their time, and how many in all: a server that was killed while it
+/// added to a log may have said something that the next one says again.
+fn logged(log: &str, level: &str) -> (usize, usize) {
+    let word = format!(" level={level} ");
+    let lines: Vec<&str> = log.lines().filter_map(|line| Some(line.split_once(&word)?.1)).collect();
+    let different: BTreeSet<&str> = lines.iter().copied().collect();
+    (different.len(), lines.len())
+}
+
+/// How many texts there are in the lists of a document, however deep.
+fn messages(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.len(),
+        Value::Object(fields) => fields.values().map(messages).sum(),
+        _ => 0,
+    }
+}
+
+/// What is in a compressed file.
+pub(super) fn unpacked(content: &[u8]) -> Result<String> {
+    let mut text = String::new();
+    MultiGzDecoder::new(content).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// What the server of a stage counts under a name, with these labels.
+pub(in crate::torture) fn metric(stage: &Stage, name: &str) -> Result<f64> {
+    let text = stage.machine.run("curl", ["--silent", "--fail", "http://127.0.0.1:8086/metrics"])?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no metric {name}"))?;
+    line.trim().parse().with_context(|| format!("{name} is {line}"))
+}

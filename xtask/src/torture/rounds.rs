@@ -1,0 +1,104 @@
+//! A round: work and faults by plan, then time to settle, then a look at what is true.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use velero_testkit::progress::say;
+
+use super::books::Books;
+use super::faults::Fault;
+use super::invariants::{self, Look, Secrets};
+use super::plan::{Happening, Plan};
+use super::report::Report;
+use super::stage::Stage;
+use super::{sample, settle};
+
+/// How often a server that has ended by itself is looked for.
+const A_LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Everything that goes from round to round.
+pub(super) struct Rounds {
+    pub(super) stage: Stage,
+    pub(super) books: Books,
+    pub(super) report: Report,
+    secrets: Secrets,
+}
+
+impl Rounds {
+    pub(super) fn new(stage: Stage, seed: u64) -> Self {
+        Self { stage, books: Books::default(), report: Report::new(seed), secrets: Secrets::default() }
+    }
+
+    /// Carries out a round; `samples` says whether it ends with work by a fresh server. What is wrong is in the report.
+    pub(super) fn round(&mut self, plan: &Plan, samples: bool) -> Result<()> {
+        self.report.rounds += 1;
+        let (round, faults) = (self.report.rounds, struck(plan));
+        say(format!("round {round}: {} pieces of work, {faults}", plan.works().count()));
+        self.strike(plan)?;
+        let begun = Instant::now();
+        let left = settle::settle(&mut self.stage, &mut self.books, &mut self.report)?;
+        left.iter().for_each(|what| self.report.violation(what));
+        self.check()?;
+        if samples && self.report.violations().is_empty() {
+            sample::take(&mut self.stage, &mut self.books, &mut self.report)?;
+        }
+        settle::clear_targets(&self.stage, &self.books);
+        say(format!("round {round} has settled in {} s", begun.elapsed().as_secs()));
+        Ok(())
+    }
+
+    /// Carries out what a plan says, each at its moment.
+    fn strike(&mut self, plan: &Plan) -> Result<()> {
+        let begun = Instant::now();
+        for (at, what) in &plan.0 {
+            while let Some(rest) = at.checked_sub(begun.elapsed()).filter(|rest| !rest.is_zero()) {
+                sleep(rest.min(A_LOOK_EVERY));
+                self.watch_over_server()?;
+            }
+            match what {
+                Happening::Begin(work) => {
+                    if let Some(begun) = work.begin(&mut self.stage, &mut self.books) {
+                        self.report.work(begun);
+                    }
+                }
+                Happening::Strike(fault) => {
+                    let struck = fault.strike(&mut self.stage).with_context(|| fault.name())?;
+                    self.report.fault(if struck { fault.name() } else { "(nobody there to strike)" });
+                }
+                Happening::Heal(fault) => fault.heal(&mut self.stage).with_context(|| fault.name())?,
+            }
+        }
+        for fault in Fault::ALL {
+            fault.heal(&mut self.stage).with_context(|| fault.name())?;
+        }
+        self.stage.api.clear();
+        self.stage.store.clear();
+        Ok(())
+    }
+
+    fn watch_over_server(&mut self) -> Result<()> {
+        if self.stage.watch_over_server()? {
+            self.report.fault("(server ended by itself)");
+        }
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<()> {
+        let look = Look::take(&self.stage)?;
+        let Self { stage, books, report, secrets } = self;
+        let wrong = invariants::untrue(stage, books, &look, secrets, report)?;
+        wrong.iter().for_each(|what| report.violation(what));
+        books.forget(&look.backup_names(), &look.restore_names());
+        Ok(())
+    }
+}
+
+/// The faults of a plan, for people.
+fn struck(plan: &Plan) -> String {
+    let names = plan.0.iter().filter_map(|(_, what)| match what {
+        Happening::Strike(fault) => Some(fault.name()),
+        _ => None,
+    });
+    names.collect::<Vec<_>>().join(" ")
+}
