@@ -170,12 +170,26 @@ fn the_client_of_a_release_unpacked_where_nothing_else_is_installs_and_backs_up_
         let machine = cluster.test_box.machine();
         let shop = [objects::namespace("shop"), objects::config_map("shop", "stock", "apples", "12")];
         load::create_all(&cluster.client, shop.into_iter()).await.unwrap();
-        let (image, _) = files(folder.path()).into_iter().find(|(name, _)| name.starts_with("velero-image-")).unwrap();
-        Images::load(machine, &folder.path().join(image)).unwrap();
+        let names = ["velero", "velero-plugin-aws", "velero-plugin-openshift", "velero-plugin-vsphere"];
+        let [image, ..] = names.map(|name| readable_image(folder.path(), name));
+        Images::load(machine, &image).unwrap();
         let client = alone(machine, folder.path());
         installs_and_backs_up(&client);
     });
     TestBox::down("in-release").unwrap();
+}
+
+/// The archive of an image, which skopeo can read: it says what it is.
+fn readable_image(release: &Path, name: &str) -> PathBuf {
+    let beginning = format!("{name}-image-v{VERSION}-linux-");
+    let file = fs::read_dir(release).unwrap().map(|entry| entry.unwrap().path());
+    let file =
+        file.into_iter().find(|file| file.file_name().unwrap().to_string_lossy().starts_with(&beginning)).unwrap();
+    let said = succeed(Command::new("skopeo").arg("inspect").arg(format!("oci-archive:{}", file.display())));
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["Labels"]["org.opencontainers.image.title"], name, "{said}");
+    assert_eq!(said["Labels"]["org.opencontainers.image.version"], format!("v{VERSION}"), "{said}");
+    file
 }
 
 fn installs_and_backs_up(client: &Alone<'_>) {

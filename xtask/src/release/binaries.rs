@@ -68,12 +68,26 @@ impl Compiler {
             Ok(String::from_utf8(output.stdout)?.trim().to_owned())
         };
         let about = ask(&["-vV"])?;
+        check_version(&about, &fs::read_to_string(root.join("rust-toolchain.toml"))?)?;
         let commit = about
             .lines()
             .find_map(|line| line.strip_prefix("commit-hash: "))
             .context("rustc does not name its commit")?;
         Ok(Self { folder: ask(&["--print", "sysroot"])?.into(), commit: commit.to_owned() })
     }
+}
+
+/// Refuses another compiler than the one that the repository names: its programs would be others.
+fn check_version(about: &str, toolchain: &str) -> Result<()> {
+    let named = toolchain.lines().find_map(|line| line.trim().strip_prefix("channel = \"")?.strip_suffix('"'));
+    let found = about.lines().find_map(|line| line.strip_prefix("release: "));
+    ensure!(
+        named.is_some() && named == found,
+        "the compiler is {}, and rust-toolchain.toml names {}: is RUSTUP_TOOLCHAIN set?",
+        found.unwrap_or("unknown"),
+        named.unwrap_or("none")
+    );
+    Ok(())
 }
 
 /// The folders that would show, and what they are called instead.
@@ -106,6 +120,15 @@ fn c_flags(names: &[(PathBuf, String)]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_compiler_than_the_one_of_the_repository_is_refused() {
+        let toolchain = "[toolchain]\nchannel = \"1.95.0\"\ncomponents = [\"clippy\"]\n";
+        assert!(check_version("rustc 1.95.0\nrelease: 1.95.0\n", toolchain).is_ok());
+        let refused = check_version("rustc 1.96.0\nrelease: 1.96.0\n", toolchain).unwrap_err().to_string();
+        assert!(refused.contains("1.96.0") && refused.contains("1.95.0"), "{refused}");
+        assert!(check_version("release: 1.95.0\n", "").is_err());
+    }
 
     #[test]
     fn folders_of_the_builder_have_other_names_in_what_is_built() {

@@ -5,7 +5,7 @@
 //! platform ── what it is made for, and what can be made for that
 //!   binaries ── builds them so that the folder they are built in leaves no trace
 //!     ├─ archive ── sorted, dated by the commit, owned by nobody in particular
-//!     │    └─ client, server, chart, definitions ── what goes into which
+//!     │    └─ programs, chart, definitions, licences ── what goes into which
 //!     ├─ images ── as OCI archives
 //!     └─ bill_of_materials ── what the binaries are made of
 //! plugin_manifest, checksums ── last: they speak of all other files of the folder
