@@ -81,6 +81,8 @@ mod tests {
     use super::*;
 
     type Answer = Result<ObjectList<u8>, kube::Error>;
+    /// The token and the limit of a question.
+    type Asked = (Option<String>, Option<u32>);
 
     fn page(items: &[u8], token: &str) -> Answer {
         let metadata = ListMeta { continue_: Some(token.to_owned()), ..ListMeta::default() };
@@ -91,8 +93,8 @@ mod tests {
         Err(kube::Error::Api(Box::new(Status { code: EXPIRED, ..Status::default() })))
     }
 
-    /// What comes of these answers, and what was asked for: the token and the limit.
-    fn collected(answers: Vec<Answer>) -> (Option<Vec<u8>>, Vec<(Option<String>, Option<u32>)>) {
+    /// What comes of these answers, and what was asked for.
+    fn collected(answers: Vec<Answer>) -> (Option<Vec<u8>>, Vec<Asked>) {
         let (mut pages, mut asked) = (Pages::new(&ListParams::default()), Vec::new());
         for answer in answers {
             asked.push((pages.next.continue_token.clone(), pages.next.limit));
