@@ -11,6 +11,7 @@ pub mod blob_name;
 pub mod browse;
 pub mod clock;
 pub mod compression;
+mod compressor;
 pub mod content_id;
 pub mod crypto;
 mod direct;
