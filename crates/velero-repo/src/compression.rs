@@ -7,7 +7,10 @@ pub const NONE: u32 = 0;
 /// What we write: the fastest level of zstd.
 pub const ZSTD_FASTEST: u32 = 0x1101;
 
-const HEADER: usize = 4;
+/// How many bytes come before the compressed stream.
+pub(crate) const HEADER: usize = 4;
+/// Up to here a content is decompressed in one go.
+const AT_ONCE: usize = 16 << 20;
 
 /// The content behind `header id ‖ compressed stream`, which must be `length` bytes long.
 pub(crate) fn decompress(compression: u32, body: &[u8], length: usize) -> Result<Vec<u8>, String> {
@@ -18,6 +21,10 @@ pub(crate) fn decompress(compression: u32, body: &[u8], length: usize) -> Result
     }
     match compression {
         0x1000..=0x1002 | 0x1300..=0x1302 => read_exactly(flate2::read::MultiGzDecoder::new(stream), length),
+        0x1100..=0x1103 if length <= AT_ONCE => {
+            let plain = zstd::bulk::decompress(stream, length).map_err(|error| error.to_string())?;
+            if plain.len() == length { Ok(plain) } else { Err(other_length(length)) }
+        }
         0x1100..=0x1103 => {
             let decoder = zstd::stream::read::Decoder::with_buffer(stream).map_err(|error| error.to_string())?;
             read_exactly(decoder, length)
@@ -31,25 +38,16 @@ pub(crate) fn decompress(compression: u32, body: &[u8], length: usize) -> Result
 
 /// Never allocates for more than was announced: a few bytes can say that they become gigabytes.
 fn read_exactly(stream: impl Read, length: usize) -> Result<Vec<u8>, String> {
-    let mut plain = Vec::with_capacity(length.min(16 << 20));
+    let mut plain = Vec::with_capacity(length.min(AT_ONCE));
     let read = stream.take(length as u64 + 1).read_to_end(&mut plain).map_err(|error| error.to_string())?;
     if read != length {
-        return Err(format!("it decompresses to other than the {length} bytes of its index entry"));
+        return Err(other_length(length));
     }
     Ok(plain)
 }
 
-/// `header id ‖ compressed stream`, if that is shorter than the data.
-pub fn compress_if_shorter(data: &[u8]) -> Option<Vec<u8>> {
-    const LEVEL: i32 = 1;
-    let compressed = zstd::bulk::compress(data, LEVEL).ok()?;
-    if compressed.len() + HEADER >= data.len() {
-        return None;
-    }
-    let mut body = Vec::with_capacity(compressed.len() + HEADER);
-    body.extend_from_slice(&ZSTD_FASTEST.to_be_bytes());
-    body.extend_from_slice(&compressed);
-    Some(body)
+fn other_length(length: usize) -> String {
+    format!("it decompresses to other than the {length} bytes of its index entry")
 }
 
 #[cfg(test)]
@@ -57,14 +55,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_becomes_shorter_is_compressed_and_it_comes_back() {
-        let data = b"the same words again and again ".repeat(100);
-        let body = compress_if_shorter(&data).unwrap();
-        assert_eq!(decompress(ZSTD_FASTEST, &body, data.len()).unwrap(), data);
-        assert!(decompress(ZSTD_FASTEST, &body, data.len() - 1).is_err(), "longer than announced");
-        assert!(decompress(ZSTD_FASTEST, &body, data.len() + 1).is_err(), "shorter than announced");
-        assert!(decompress(0x1000, &body, data.len()).is_err(), "another header");
-        assert!(compress_if_shorter(b"short").is_none());
+    fn streams_of_every_length_and_in_several_frames_are_read() {
+        for length in [0, 100, AT_ONCE, AT_ONCE + 1] {
+            let plain = vec![7; length];
+            let (one, other) = plain.split_at(length / 3);
+            let body = [
+                &ZSTD_FASTEST.to_be_bytes()[..],
+                &zstd::bulk::compress(one, 1).unwrap(),
+                &zstd::bulk::compress(other, 1).unwrap(),
+            ]
+            .concat();
+            assert!(decompress(ZSTD_FASTEST, &body, length).unwrap() == plain, "{length}");
+            assert!(decompress(ZSTD_FASTEST, &body, length + 1).is_err());
+            assert!(length == 0 || decompress(ZSTD_FASTEST, &body, length - 1).is_err());
+        }
     }
 
     #[test]

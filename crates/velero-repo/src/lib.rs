@@ -12,6 +12,7 @@ pub mod blob_name;
 pub mod browse;
 pub mod clock;
 pub mod compression;
+mod compressor;
 pub mod content_id;
 pub mod crypto;
 #[cfg_attr(not(target_os = "linux"), path = "direct_elsewhere.rs")]

@@ -11,11 +11,16 @@ use super::plan::{Fetch, coalesce, order};
 use super::target::{TargetFolder, set_attributes};
 use super::walk::{PieceJob, Window};
 use super::{Counters, RestoreOptions};
+use crate::index::ContentEntry;
 use crate::lock;
 use crate::object::ContentSource as _;
+use crate::parallel::Budget;
 use crate::repository::open_content;
 use crate::store::get_exactly;
-use crate::{Error, Repository, Result};
+use crate::{Error, Repository, Result, compression};
+
+/// How many bytes all hands hold together: those of packs, and those that come out of compressed contents.
+const MOST_HELD: u64 = 64 << 20;
 
 pub(super) struct Executor<'a> {
     pub(super) repository: &'a Repository,
@@ -30,13 +35,15 @@ impl Executor<'_> {
         window.pieces.sort_unstable_by_key(|piece| (order(&piece.entry), piece.start));
         let fetches = coalesce(window.pieces.iter().map(|piece| &piece.entry));
         let next = AtomicUsize::new(0);
-        let failure = Mutex::new(None);
+        let (failure, memory) = (Mutex::new(None), Budget::new(MOST_HELD));
         let hands = self.options.parallel.clamp(1, fetches.len().max(1));
         thread::scope(|scope| {
             for _ in 0..hands {
                 scope.spawn(|| {
                     let mut hand = Hand::default();
                     while let Some(fetch) = fetches.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let entries = window.pieces[fetch.pieces.clone()].iter().map(|piece| &piece.entry);
+                        let _share = memory.take(fetch.len() as u64 + entries.map(unpacked).max().unwrap_or(0));
                         if let Err(error) = self.work(&window, fetch, &mut hand) {
                             lock(&failure).get_or_insert(error);
                             // Nobody takes another.
@@ -105,4 +112,9 @@ impl Executor<'_> {
         }
         Ok(())
     }
+}
+
+/// How many bytes a content takes beside those that are fetched.
+fn unpacked(entry: &ContentEntry) -> u64 {
+    if entry.compression == compression::NONE { 0 } else { u64::from(entry.original_length) }
 }

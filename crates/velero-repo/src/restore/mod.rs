@@ -35,7 +35,7 @@ use walk::{Walk, Window};
 /// How a restore is done.
 #[derive(Debug, Clone)]
 pub struct RestoreOptions {
-    /// How many hands fetch and write; each holds up to 8 MiB.
+    /// How many hands fetch and write; each holds up to 8 MiB, and as much again of what is compressed, but all together 64.
     pub parallel: usize,
     /// Leaves blocks of zeros out of files.
     pub sparse: bool,

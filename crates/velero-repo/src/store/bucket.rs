@@ -38,6 +38,10 @@ impl BlobStore for BucketStore {
         format!("folder {:?} of the bucket", self.folder)
     }
 
+    fn bytes_are_dear(&self) -> bool {
+        true
+    }
+
     fn get(&self, id: &str) -> Result<Bytes> {
         // No pack and no small blob is longer; index blobs that are get read by ranges.
         const MOST: usize = 1 << 30;

@@ -81,28 +81,47 @@ impl FolderStore {
         if path.exists() {
             return Ok(());
         }
-        write_whole(&path, &serde_json::to_vec(&self.shards)?)
+        Prepared::write(&path, &serde_json::to_vec(&self.shards)?)?.show()
     }
 }
 
-/// Under another name first: whoever lists never sees half a blob.
-fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(folder)?;
+/// A file that is on the disk under another name: whoever lists never sees half a blob.
+struct Prepared<'a> {
+    path: &'a Path,
+    temporary: PathBuf,
+}
+
+impl<'a> Prepared<'a> {
+    fn write(path: &'a Path, content: &[u8]) -> io::Result<Self> {
+        if let Some(folder) = path.parent() {
+            let mut builder = fs::DirBuilder::new();
+            builder.recursive(true);
+            #[cfg(unix)]
+            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+            builder.create(folder)?;
+        }
+        let unique = hex::encode(&crate::crypto::random::<8>());
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(format!(".tmp.{unique}"));
+        let prepared = Self { path, temporary: PathBuf::from(temporary) };
+        direct::write_new(&prepared.temporary, content)?;
+        Ok(prepared)
     }
-    let unique = hex::encode(&crate::crypto::random::<8>());
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".tmp.{unique}"));
-    let temporary = PathBuf::from(temporary);
-    let written = direct::write_new(&temporary, content).and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
+
+    /// Gives it its name.
+    fn show(mut self) -> io::Result<()> {
+        fs::rename(&self.temporary, self.path)?;
+        self.temporary.clear();
+        Ok(())
     }
-    written
+}
+
+impl Drop for Prepared<'_> {
+    fn drop(&mut self) {
+        if !self.temporary.as_os_str().is_empty() {
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
 }
 
 fn failed(action: &'static str, id: &str, source: io::Error) -> Error {
@@ -117,6 +136,10 @@ impl BlobStore for FolderStore {
         format!("folder {:?}", self.root.display().to_string())
     }
 
+    fn bytes_are_dear(&self) -> bool {
+        true
+    }
+
     fn get(&self, id: &str) -> Result<Bytes> {
         fs::read(self.path(id)?).map(Bytes::from).map_err(|error| failed("read", id, error))
     }
@@ -126,12 +149,16 @@ impl BlobStore for FolderStore {
     }
 
     fn put(&self, id: &str, content: Bytes) -> Result<()> {
+        self.put_after(id, content, &mut || Ok(()))
+    }
+
+    /// To wait for the disk takes longest, and can be done for several files at once.
+    fn put_after(&self, id: &str, content: Bytes, before: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let path = self.path(id)?;
-        write_whole(&path, &content).and_then(|()| self.write_shards()).map_err(|error| Error::Store {
-            action: "write",
-            blob: id.to_owned(),
-            source: Box::new(error),
-        })
+        let failed = |error: io::Error| Error::Store { action: "write", blob: id.to_owned(), source: Box::new(error) };
+        let prepared = Prepared::write(&path, &content).map_err(failed)?;
+        before()?;
+        prepared.show().and_then(|()| self.write_shards()).map_err(failed)
     }
 
     fn delete(&self, id: &str) -> Result<()> {
@@ -207,5 +234,24 @@ mod tests {
         store.delete(long).unwrap();
         assert!(store.get(long).unwrap_err().is_blob_not_found());
         assert!(store.get("../x").is_err() && store.get("").is_err());
+    }
+
+    #[test]
+    fn a_blob_that_must_wait_is_seen_when_its_time_has_come_and_never_when_it_does_not_come() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FolderStore::open(folder.path()).unwrap();
+        let (long, content) = ("p0123456789abcdef0123456789abcdef-s1", Bytes::from_static(b"0123456789"));
+        store.put("first", content.clone()).unwrap();
+        let ids = || list_all(&store, "").unwrap().into_iter().map(|blob| blob.id).collect::<Vec<_>>();
+        let never = store.put_after(long, content.clone(), &mut || Err(Error::Canceled));
+        assert!(matches!(never, Err(Error::Canceled)));
+        assert_eq!(fs::read_dir(folder.path().join("p/012")).unwrap().count(), 0, "nothing is left of it");
+        store
+            .put_after(long, content.clone(), &mut || {
+                assert_eq!(ids(), ["first"]);
+                store.put("second", content.clone())
+            })
+            .unwrap();
+        assert_eq!(ids(), ["first", long, "second"]);
     }
 }

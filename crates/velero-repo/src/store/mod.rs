@@ -36,6 +36,11 @@ pub trait BlobStore: Send + Sync {
     /// Where it is, for messages.
     fn place(&self) -> String;
 
+    /// Whether to send or keep a byte costs more than to compress it: so it is where others carry and keep it.
+    fn bytes_are_dear(&self) -> bool {
+        false
+    }
+
     /// Reads a whole blob; [`Error::BlobNotFound`] when it does not exist.
     fn get(&self, id: &str) -> Result<Bytes>;
 
@@ -44,6 +49,12 @@ pub trait BlobStore: Send + Sync {
 
     /// Stores a blob and replaces one that exists. Either all of it is stored or nothing.
     fn put(&self, id: &str, content: Bytes) -> Result<()>;
+
+    /// Stores a blob that nobody may see before `before` has succeeded. A store that can makes it ready meanwhile.
+    fn put_after(&self, id: &str, content: Bytes, before: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        before()?;
+        self.put(id, content)
+    }
 
     /// Removes a blob; one that does not exist is no error.
     fn delete(&self, id: &str) -> Result<()>;

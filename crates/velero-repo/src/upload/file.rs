@@ -128,7 +128,7 @@ pub(super) fn save(
         if head.len() < SMALL {
             let length = head.len() as u64;
             hands.counters.read(length);
-            let id = hands.writer.write_in_place(None, &mut head, false)?;
+            let id = hands.writer.write_in_place(None, &mut head, hands.compress)?;
             return Ok((ObjectId::direct(id), length));
         }
     }

@@ -34,6 +34,8 @@ pub(super) struct Hands<'a> {
     queue: Mutex<Queue>,
     moved: Condvar,
     most_buffers: usize,
+    /// Whether data is compressed where it pays.
+    pub(super) compress: bool,
     /// The piece of nothing but zeros.
     zeros: OnceLock<ContentId>,
 }
@@ -98,7 +100,8 @@ impl<'a> Hands<'a> {
         // Each buffer holds the longest piece, 8 MiB as a rule: the packs need the rest of the memory.
         let most_buffers = (count + 1).clamp(2, 3);
         let (queue, moved) = (Mutex::default(), Condvar::new());
-        Self { writer, splitter, counters, cancel, checkpoints, queue, moved, most_buffers, zeros: OnceLock::new() }
+        let (compress, zeros) = (writer.repository().store().bytes_are_dear(), OnceLock::new());
+        Self { writer, splitter, counters, cancel, checkpoints, queue, moved, most_buffers, compress, zeros }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -227,7 +230,7 @@ impl<'a> Hands<'a> {
         if let Some(id) = self.zeros.get().filter(|_| is_zero) {
             return Ok(*id);
         }
-        let id = self.writer.write_in_place(None, bytes, false)?;
+        let id = self.writer.write_in_place(None, bytes, self.compress)?;
         Ok(if is_zero { *self.zeros.get_or_init(|| id) } else { id })
     }
 

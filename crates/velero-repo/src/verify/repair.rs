@@ -11,7 +11,7 @@ use crate::format::Format;
 use crate::index::{Index, IndexMerger, build_index};
 use crate::repository::{list_epochs, open_checked_index};
 use crate::store::{BlobStore, list_all};
-use crate::writer::index_put::put_index;
+use crate::writer::index_put::{NewIndex, put_index};
 use crate::{Result, blob_name};
 
 /// How many entries go into one index blob.
@@ -131,7 +131,8 @@ fn write(
     let plain = build_index(entries).map_err(|error| crate::Error::malformed("the rebuilt index", error))?;
     let hash = format.sealer.hash(&plain);
     let session = blob_name::new_session_id(clock().as_second());
-    let stored = put_index(store, clock, None, &hash, &session, format.sealer.seal(&hash, &plain).into())?;
+    let new = NewIndex { hash: &hash, session: &session, sealed: format.sealer.seal(&hash, &plain).into() };
+    let stored = put_index(store, clock, None, &new, &mut || Ok(()))?;
     report.written.push(stored.name);
     Ok(())
 }

@@ -5,9 +5,11 @@
 
 use std::time::Instant;
 
+use bytes::Bytes;
 use jiff::Timestamp;
 
 use crate::clock::has_passed;
+use crate::content_id::Hash;
 use crate::epoch::EpochState;
 use crate::repository::list_epochs;
 use crate::store::BlobStore;
@@ -45,21 +47,41 @@ fn list(store: &dyn BlobStore, clock: &Clock) -> Result<Listed> {
     Err(Error::Store { action: "list", blob: crate::epoch::PREFIX.to_owned(), source: slow.into() })
 }
 
-/// Stores a sealed index; `hash` is that of its plain bytes. The state is used if it is young enough.
+/// An index that is to be stored.
+pub(crate) struct NewIndex<'a> {
+    /// The hash of its plain bytes.
+    pub(crate) hash: &'a Hash,
+    /// Who wrote what it names.
+    pub(crate) session: &'a str,
+    /// What is stored.
+    pub(crate) sealed: Bytes,
+}
+
+/// Stores an index once `packs` says that all it names is there. The state is used if it is young enough.
 pub(crate) fn put_index(
     store: &dyn BlobStore,
     clock: &Clock,
-    state: Option<Listed>,
-    hash: &crate::content_id::Hash,
-    session: &str,
-    sealed: bytes::Bytes,
+    mut state: Option<Listed>,
+    new: &NewIndex<'_>,
+    packs: &mut dyn FnMut() -> Result<()>,
 ) -> Result<StoredIndex> {
-    let young = state.filter(|state| !has_passed(state.began, clock(), YOUNG));
-    let state = young.map_or_else(|| list(store, clock), Ok)?;
-    let epoch = state.epochs.write_epoch;
-    let name = format!("xn{epoch}_{}-{session}-c1", hex::encode(hash));
-    // An answer that is lost can mean that the blob is there.
-    store.put(&name, sealed).inspect_err(|_| withdraw(store, &name))?;
+    let is_young = |state: &Listed| !has_passed(state.began, clock(), YOUNG);
+    let (epoch, name) = loop {
+        let young = state.take().filter(is_young).map_or_else(|| list(store, clock), Ok)?;
+        let epoch = young.epochs.write_epoch;
+        let name = format!("xn{epoch}_{}-{}-c1", hex::encode(new.hash), new.session);
+        let mut waited_too_long = false;
+        let put = store.put_after(&name, new.sealed.clone(), &mut || {
+            packs()?;
+            waited_too_long = !is_young(&young);
+            if waited_too_long { Err(Error::Canceled) } else { Ok(()) }
+        });
+        if !waited_too_long {
+            // An answer that is lost can mean that the blob is there.
+            put.inspect_err(|_| withdraw(store, &name))?;
+            break (epoch, name);
+        }
+    };
     let listed = list(store, clock).inspect_err(|_| withdraw(store, &name))?;
     let current = listed.epochs.write_epoch;
     if listed.epochs.is_settled(epoch) {

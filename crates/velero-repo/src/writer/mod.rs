@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! write ── hash ── known? ── encrypt ── pack ── put of the pack when it is full
-//! flush ── manifests ── the last packs ── index blob ── session marker removed
+//! flush ── manifests ── the last packs ── index blob, seen when all packs are there ── session marker removed
 //! ```
 //!
 //! Whatever fails and wherever it dies, the repository stays valid: nothing is visible before the index blob is there, and
@@ -23,6 +23,7 @@ use jiff::Timestamp;
 
 use crate::clock::{Clock, has_passed};
 use crate::compression;
+use crate::compressor::Compressor;
 use crate::content_id::ContentId;
 use crate::index::{ContentEntry, IndexBytes, RawIndex};
 use crate::lock;
@@ -30,7 +31,7 @@ use crate::manifest::Manifest;
 use crate::object::ContentSource as _;
 use crate::pack::PackBuilder;
 use crate::{Error, Repository, Result};
-use index_put::{Listed, put_index};
+use index_put::{Listed, NewIndex, put_index};
 use pending::Pending;
 use puts::PackPuts;
 use session::Session;
@@ -39,6 +40,8 @@ use session::Session;
 const FLUSH_AFTER: i64 = 10 * 60;
 /// After how many entries one is due: they take 64 bytes each.
 const MOST_PENDING: usize = 100_000;
+/// Up to how many entries an index is made while the last packs are being stored; a larger one would need memory beside them.
+const SMALL_INDEX: usize = 10_000;
 /// After how many seconds the index is looked at again.
 const REFRESH_AFTER: i64 = 15 * 60;
 
@@ -55,6 +58,8 @@ pub struct ContentWriter<'a> {
     /// File data, and everything that has a prefix letter.
     packs: [Mutex<Option<PackBuilder>>; 2],
     puts: PackPuts,
+    /// The memory of compressions, for the next ones.
+    compressors: Mutex<Vec<Compressor>>,
     failed: AtomicBool,
     stored_bytes: AtomicU64,
     stored_contents: AtomicU64,
@@ -123,6 +128,7 @@ impl<'a> ContentWriter<'a> {
                 epochs: None,
             }),
             packs: [Mutex::new(None), Mutex::new(None)],
+            compressors: Mutex::default(),
             failed: AtomicBool::new(false),
             stored_bytes: AtomicU64::new(0),
             stored_contents: AtomicU64::new(0),
@@ -145,7 +151,7 @@ impl<'a> ContentWriter<'a> {
         Written { contents: read(&self.stored_contents), bytes: read(&self.stored_bytes) }
     }
 
-    /// Stores a content unless it is known. `compress` tries zstd.
+    /// Stores a content unless it is known. With `compress` it is compressed where that pays.
     pub fn write(&self, prefix: Option<char>, data: &[u8], compress: bool) -> Result<ContentId> {
         self.write_in_place(prefix, &mut data.to_vec(), compress)
     }
@@ -258,9 +264,10 @@ impl<'a> ContentWriter<'a> {
         let original_length =
             original_length.ok_or_else(|| Error::malformed(format!("content {}", new.id), "it is too long"))?;
         let session = self.session()?;
-        let mut compressed = if compress { compression::compress_if_shorter(data) } else { None };
-        let compression = if compressed.is_some() { compression::ZSTD_FASTEST } else { compression::NONE };
-        let body = compressed.as_deref_mut().unwrap_or(data);
+        let (compression, body) = match if compress { self.compress(new.id, data)? } else { None } {
+            Some(length) => (compression::ZSTD_FASTEST, &mut data[..length]),
+            None => (compression::NONE, data),
+        };
         let format = self.repository.format();
         let seal = format.sealer.seal_in_place(new.id.hash(), body);
         let seal = seal.map_err(|error| Error::malformed(format!("content {}", new.id), error))?;
@@ -281,7 +288,7 @@ impl<'a> ContentWriter<'a> {
         let longest = format.parameters.max_pack_size;
         let length = slot.as_ref().map_or(0, PackBuilder::len) as u64;
         if length >= long_enough(longest) && length + body.len() as u64 > full(longest) {
-            self.store_pack(&mut slot)?;
+            self.store_full_pack(&mut slot, kind)?;
         }
         let letter = if kind == 0 { 'p' } else { 'q' };
         // Packs of file data fill their buffers; the others are small, and would hold on to large ones.
@@ -295,9 +302,25 @@ impl<'a> ContentWriter<'a> {
         self.batch().pending.put(&entry, pack.name());
         // The lock is held while the pack is handed over: no further one is begun before this one has its turn.
         if pack.len() as u64 >= full(longest) {
-            self.store_pack(&mut slot)?;
+            self.store_full_pack(&mut slot, kind)?;
         }
         Ok(())
+    }
+
+    /// Compresses a content where it lies, if it pays; how long it is then.
+    fn compress(&self, id: ContentId, data: &mut [u8]) -> Result<Option<usize>> {
+        let failed = |error| Error::malformed(format!("content {id}"), format!("it cannot be compressed: {error}"));
+        let used_before = lock(&self.compressors).pop();
+        let mut compressor = used_before.map_or_else(Compressor::new, Ok).map_err(failed)?;
+        let length = compressor.compress_in_place(data).map_err(failed)?;
+        lock(&self.compressors).push(compressor);
+        Ok(length)
+    }
+
+    /// Stores a pack after which another may be filled.
+    fn store_full_pack(&self, slot: &mut Option<PackBuilder>, kind: usize) -> Result<()> {
+        self.store_pack(slot)?;
+        if kind == 0 { Ok(()) } else { self.puts.wait_for_directories() }
     }
 
     fn store_pack(&self, slot: &mut Option<PackBuilder>) -> Result<()> {
@@ -307,14 +330,14 @@ impl<'a> ContentWriter<'a> {
         }
     }
 
-    /// The id of the session; its marker is stored before anything else.
+    /// The id of the session; its marker is stored before any pack, and meanwhile the first one is filled.
     fn session(&self) -> Result<String> {
         let mut batch = self.batch();
         if let Some(session) = &batch.session {
             return Ok(session.id.clone());
         }
-        let sealer = &self.repository.format().sealer;
-        let session = Session::begin(self.repository.store().as_ref(), sealer, self.now())?;
+        let (session, content) = Session::new(&self.repository.format().sealer, self.now())?;
+        self.puts.put_marker(session.marker.clone(), content)?;
         let id = session.id.clone();
         batch.session = Some(session);
         Ok(id)
@@ -359,20 +382,22 @@ impl<'a> ContentWriter<'a> {
         for slot in &self.packs {
             self.store_pack(&mut lock(slot))?;
         }
-        self.puts.wait()?;
-        self.puts.release_buffers();
+        let pending = self.batch().pending.len();
+        if pending == 0 || pending > SMALL_INDEX {
+            self.wait_for_packs()?;
+        }
+        if pending == 0 {
+            return Ok(());
+        }
+        let session = self.session()?;
         let (plain, state) = {
             let mut batch = self.batch();
-            if batch.pending.len() == 0 {
-                return Ok(());
-            }
             (batch.pending.to_index()?, batch.epochs.take())
         };
-        let session = self.session()?;
         let (store, sealer) = (self.repository.store().as_ref(), &self.repository.format().sealer);
         let hash = sealer.hash(&plain);
-        let sealed = sealer.seal(&hash, &plain).into();
-        let stored = put_index(store, &self.clock, state, &hash, &session, sealed)?;
+        let new = NewIndex { hash: &hash, session: &session, sealed: sealer.seal(&hash, &plain).into() };
+        let stored = put_index(store, &self.clock, state, &new, &mut || self.wait_for_packs())?;
         let ended = {
             let mut batch = self.batch();
             batch.pending = Pending::default();
@@ -392,6 +417,13 @@ impl<'a> ContentWriter<'a> {
             batch.refreshed = Timestamp::UNIX_EPOCH;
         }
         batch.epochs = Some(stored.listed);
+        Ok(())
+    }
+
+    /// Waits for the packs and gives their memory back.
+    fn wait_for_packs(&self) -> Result<()> {
+        self.puts.wait()?;
+        self.puts.release_buffers();
         Ok(())
     }
 

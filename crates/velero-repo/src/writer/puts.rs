@@ -28,6 +28,10 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
+    /// The word that a session began, until a thread takes it.
+    marker: Option<(String, Bytes)>,
+    /// Whether that word is not stored yet.
+    unmarked: bool,
     packs: VecDeque<FinishedPack>,
     /// How many are being stored or wait for a thread.
     under_way: usize,
@@ -72,26 +76,36 @@ impl PackPuts {
         self.shared.state().buffers.clear();
     }
 
-    /// Hands a pack over, once not too many are under way. One of directories is waited for: only folders of very many files
-    /// have large ones, and to fill the next meanwhile would take the memory of another.
+    /// Hands over the marker of a session: its packs follow once it is stored.
+    pub(super) fn put_marker(&self, name: String, content: Bytes) -> Result<()> {
+        let mut state = self.shared.state();
+        take_failure(&mut state)?;
+        state.marker = Some((name, content));
+        state.unmarked = true;
+        self.shared.moved.notify_all();
+        Ok(())
+    }
+
+    /// Hands a pack over, once not too many are under way.
     pub(super) fn put(&self, pack: FinishedPack) -> Result<()> {
-        let has_data = has_data(&pack.name);
         let mut state = self.shared.wait_while(|state| state.under_way >= AT_ONCE);
         take_failure(&mut state)?;
         state.under_way += 1;
-        state.without_data += usize::from(!has_data);
+        state.without_data += usize::from(!has_data(&pack.name));
         state.packs.push_back(pack);
         self.shared.moved.notify_all();
-        drop(state);
-        if has_data {
-            return Ok(());
-        }
+        Ok(())
+    }
+
+    /// Waits for the packs of directories: only folders of very many files have large ones, and to fill the next meanwhile
+    /// would take the memory of another.
+    pub(super) fn wait_for_directories(&self) -> Result<()> {
         take_failure(&mut self.shared.wait_while(|state| state.without_data > 0))
     }
 
-    /// Waits until all packs are stored.
+    /// Waits until the marker and all packs are stored.
     pub(super) fn wait(&self) -> Result<()> {
-        take_failure(&mut self.shared.wait_while(|state| state.under_way > 0))
+        take_failure(&mut self.shared.wait_while(|state| state.unmarked || state.under_way > 0))
     }
 }
 
@@ -120,25 +134,47 @@ fn has_data(name: &str) -> bool {
 
 fn work(store: &dyn BlobStore, shared: &Shared) {
     loop {
-        let mut state = shared.wait_while(|state| state.packs.is_empty() && !state.closed);
-        let Some(pack) = state.packs.pop_front() else { return };
-        let failed = state.failed;
-        drop(state);
-        let bytes = Bytes::from(pack.bytes);
-        let stored = if failed { Ok(()) } else { store.put(&pack.name, bytes.clone()) };
-        let mut state = shared.state();
-        state.under_way -= 1;
-        state.without_data -= usize::from(!has_data(&pack.name));
-        match stored {
-            Ok(()) if has_data(&pack.name) && bytes.is_unique() && state.buffers.len() < AT_ONCE => {
-                state.buffers.push(Vec::from(bytes));
-            }
-            Ok(()) => {}
-            Err(error) => {
-                state.failed = true;
-                state.failure.get_or_insert(error);
-            }
+        let idle = |state: &State| state.marker.is_none() && state.packs.is_empty() && !state.closed;
+        let mut state = shared.wait_while(idle);
+        if let Some((name, content)) = state.marker.take() {
+            drop(state);
+            let stored = store.put(&name, content);
+            let mut state = shared.state();
+            state.unmarked = false;
+            note(&mut state, stored);
+        } else if let Some(pack) = state.packs.pop_front() {
+            let failed = state.failed;
+            drop(state);
+            put_pack(store, shared, pack, failed);
+        } else {
+            return;
         }
         shared.moved.notify_all();
+    }
+}
+
+/// Stores a pack, which is seen once the marker is.
+fn put_pack(store: &dyn BlobStore, shared: &Shared, pack: FinishedPack, failed: bool) {
+    let (bytes, has_data) = (Bytes::from(pack.bytes), has_data(&pack.name));
+    let mut marked = || {
+        let failed = shared.wait_while(|state| state.unmarked).failed;
+        if failed { Err(Error::WriterFailed) } else { Ok(()) }
+    };
+    let stored = if failed { Ok(()) } else { store.put_after(&pack.name, bytes.clone(), &mut marked) };
+    let mut state = shared.state();
+    state.under_way -= 1;
+    state.without_data -= usize::from(!has_data);
+    let is_stored = stored.is_ok();
+    note(&mut state, stored);
+    if is_stored && has_data && bytes.is_unique() && state.buffers.len() < AT_ONCE {
+        state.buffers.push(Vec::from(bytes));
+    }
+}
+
+/// The first failure is the one that is told.
+fn note(state: &mut State, stored: Result<()>) {
+    if let Err(error) = stored {
+        state.failed = true;
+        state.failure.get_or_insert(error);
     }
 }

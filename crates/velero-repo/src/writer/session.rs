@@ -1,5 +1,6 @@
 //! The word that a writer is at work: packs that no index names yet are not garbage.
 
+use bytes::Bytes;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -10,7 +11,8 @@ use crate::{Result, blob_name, hex};
 /// One batch of writes, from its first pack to its index.
 pub(super) struct Session {
     pub(super) id: String,
-    marker: String,
+    /// The blob that says so.
+    pub(super) marker: String,
 }
 
 #[derive(Serialize)]
@@ -24,8 +26,8 @@ struct Marker<'a> {
 }
 
 impl Session {
-    /// Stores the marker of a new session.
-    pub(super) fn begin(store: &dyn BlobStore, sealer: &Sealer, now: Timestamp) -> Result<Self> {
+    /// A new session, and the content of its marker.
+    pub(super) fn new(sealer: &Sealer, now: Timestamp) -> Result<(Self, Bytes)> {
         let id = blob_name::new_session_id(now.as_second());
         let marker = Marker {
             id: &id,
@@ -37,8 +39,7 @@ impl Session {
         let plain = crate::go_json::to_vec(&marker).map_err(|error| crate::Error::malformed("a session", error))?;
         let hash = sealer.hash(&plain);
         let marker = format!("s{}-{id}", hex::encode(&hash));
-        store.put(&marker, sealer.seal(&hash, &plain).into())?;
-        Ok(Self { id, marker })
+        Ok((Self { id, marker }, sealer.seal(&hash, &plain).into()))
     }
 
     /// Removes the marker: an index names the packs now. One that stays is removed by maintenance.

@@ -19,6 +19,8 @@ struct Intruded {
     inner: FolderStore,
     before_put: Mutex<Vec<(&'static str, Bytes, &'static str)>>,
     lists: AtomicI64,
+    /// What is there, in the order in which it came.
+    came: Mutex<Vec<String>>,
 }
 
 impl BlobStore for Intruded {
@@ -40,7 +42,14 @@ impl BlobStore for Intruded {
             let (_, content, name) = intruders.remove(at);
             self.inner.put(name, content)?;
         }
-        self.inner.put(id, content)
+        drop(intruders);
+        if id.starts_with('s') {
+            // Whoever does not wait for the marker is there before it.
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        self.inner.put(id, content)?;
+        self.came.lock().unwrap().push(id.to_owned());
+        Ok(())
     }
 
     fn delete(&self, id: &str) -> Result<()> {
@@ -65,7 +74,12 @@ impl Bench {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let inner = FolderStore::open(folder.path()).unwrap();
-        let store = Arc::new(Intruded { inner, before_put: Mutex::default(), lists: AtomicI64::new(0) });
+        let store = Arc::new(Intruded {
+            inner,
+            before_put: Mutex::default(),
+            lists: AtomicI64::new(0),
+            came: Mutex::default(),
+        });
         let seconds = Arc::new(AtomicI64::new(START));
         let told = Arc::clone(&seconds);
         let clock: Clock = Arc::new(move || Timestamp::from_second(told.load(Ordering::Relaxed)).unwrap());
@@ -117,7 +131,6 @@ fn contents_are_stored_once_and_visible_with_the_flush() {
     let one = writer.write(None, b"one", false).unwrap();
     assert_eq!(writer.write(None, b"one", false).unwrap(), one);
     let list = writer.write(Some('x'), &b"words ".repeat(1000), true).unwrap();
-    assert_eq!(bench.blobs("s").len(), 1, "the marker comes first");
     assert!(bench.other().find(one).unwrap().is_none());
     writer.flush().unwrap();
     assert_eq!(bench.blobs("s").len(), 0);
@@ -132,6 +145,71 @@ fn contents_are_stored_once_and_visible_with_the_flush() {
     writer.write(None, b"one", false).unwrap();
     writer.flush().unwrap();
     assert_eq!(bench.blobs(""), blobs, "nothing new, nothing written");
+}
+
+#[test]
+fn the_marker_comes_before_all_packs_and_the_index_after_them() {
+    let bench = Bench::new();
+    let writer = bench.writer();
+    for round in 0..3_u8 {
+        bench.store.came.lock().unwrap().clear();
+        let mut data = vec![0; 5 << 20];
+        for _ in 0..if round == 0 { 1 } else { 5 } {
+            crypto_fill(&mut data);
+            writer.write(None, &data, false).unwrap();
+        }
+        writer.write(Some('k'), &[round], false).unwrap();
+        writer.flush().unwrap();
+        let came = bench.store.came.lock().unwrap();
+        let kinds: String = came.iter().filter_map(|id| id.chars().next()).collect();
+        assert!(kinds.starts_with('s') && kinds.ends_with('x'), "{kinds}");
+        assert_eq!(kinds.len(), if round == 0 { 4 } else { 5 }, "{kinds}");
+        assert_eq!(bench.blobs("s").len(), 0, "and it goes");
+    }
+    bench.store.came.lock().unwrap().clear();
+    assert!(writer.delete(writer.write(None, b"short", false).unwrap()).unwrap());
+    writer.flush().unwrap();
+    assert!(writer.delete(writer.write(None, b"short", false).unwrap()).unwrap());
+    writer.flush().unwrap();
+    let kinds: String = bench.store.came.lock().unwrap().iter().filter_map(|id| id.chars().next()).collect();
+    assert_eq!(kinds, "spxspx");
+}
+
+#[test]
+fn a_compressed_content_is_rewritten_deleted_and_brought_back_compressed() {
+    let bench = Bench::new();
+    let writer = bench.writer();
+    let text = b"some words and numbers ".repeat(100_000);
+    let id = writer.write(None, &text, true).unwrap();
+    assert_eq!(writer.write(None, &text, false).unwrap(), id, "the id is that of the plain bytes");
+    let mut noise = vec![0; 100_000];
+    crypto_fill(&mut noise);
+    let plain = writer.write(None, &noise, true).unwrap();
+    writer.flush().unwrap();
+    assert!(writer.written().bytes < 200_000);
+    let check = |repository: &Repository, deleted| {
+        let entry = repository.find(id).unwrap().unwrap();
+        assert_eq!((entry.compression, entry.deleted), (compression::ZSTD_FASTEST, deleted));
+        assert_eq!(entry.original_length as usize, text.len());
+        assert!((entry.packed_length as usize) < text.len() / 10);
+        assert!(repository.content(id).unwrap() == text);
+        let entry = repository.find(plain).unwrap().unwrap();
+        assert_eq!((entry.compression, entry.packed_length), (compression::NONE, 100_000 + 28));
+        assert!(repository.content(plain).unwrap() == noise);
+    };
+    check(&bench.other(), false);
+    writer.rewrite(plain).unwrap();
+    for step in
+        [ContentWriter::rewrite, |writer: &ContentWriter<'_>, id| writer.delete(id).map(drop), ContentWriter::rewrite]
+    {
+        step(&writer, id).unwrap();
+        writer.flush().unwrap();
+    }
+    check(&bench.other(), true);
+    writer.undelete(id).unwrap();
+    writer.flush().unwrap();
+    check(&bench.other(), false);
+    assert_eq!(bench.repository.find(plain).unwrap().unwrap().key_id, 0);
 }
 
 #[test]

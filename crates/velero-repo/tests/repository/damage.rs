@@ -1,4 +1,4 @@
-//! Bits that flip and blobs that end early, anywhere in the samples: `verify` finds each, nothing panics, and nothing is
+//! Bits that flip and blobs that end early, anywhere in the samples and in what we wrote: `verify` finds each, nothing panics, and nothing is
 //! restored wrong in silence. The normal run takes a thousand, the ignored one ten thousand.
 
 use std::collections::BTreeMap;
@@ -11,10 +11,39 @@ use velero_repo::format::Format;
 use velero_repo::pack::Postamble;
 use velero_repo::restore::{Counters, RestoreOptions, restore_into_folder};
 use velero_repo::store::{BlobInfo, BlobStore, FolderStore, list_all};
+use velero_repo::upload::{self, SnapshotRequest, UploadOptions, upload_folder};
 use velero_repo::verify::{Place, VerifyOptions, VerifyReport, rebuild_index, verify_repository, verify_snapshot};
 use velero_repo::{Error, Repository, Result};
 
-use crate::sample::{PASSWORD, Sample, hash};
+use crate::sample::{Expected, ExpectedEntry, PASSWORD, Sample, hash};
+use crate::trees::{Random, new_repository};
+
+/// A repository that we wrote: half of its contents are compressed.
+fn ours() -> Sample {
+    let (place, repository) = new_repository();
+    let volume = tempfile::tempdir().unwrap();
+    let mut random = Random::new(15);
+    let mut entries = Vec::new();
+    for (number, length) in [300, 20_000, 300_000].into_iter().enumerate() {
+        for (kind, content) in [("text", random.text(length)), ("noise", random.bytes(length / 10))] {
+            let path = format!("{kind}-{number}");
+            std::fs::write(volume.path().join(&path), &content).unwrap();
+            entries.push(ExpectedEntry::file(path, &content));
+        }
+    }
+    let request = SnapshotRequest::of_velero("snapshot-pod-volume", "ours", BTreeMap::new());
+    let (options, counters) = (UploadOptions::default(), upload::Counters::default());
+    let saved = upload_folder(&repository, volume.path(), &request, &options, &counters).unwrap();
+    assert!(saved.written.bytes < 280_000, "{} bytes: nothing was compressed", saved.written.bytes);
+    let root = saved.snapshot.root().unwrap().object.to_string();
+    Sample::of("ours", place, [(saved.id, Expected { path: "ours".to_owned(), root, entries })].into())
+}
+
+/// The samples of Velero and one of ours.
+fn benches() -> [Bench; 3] {
+    let [basic, maintained] = Sample::all();
+    [basic, maintained, ours()].map(Bench::new)
+}
 
 /// The blobs of a sample in memory, one of them changed.
 #[derive(Clone)]
@@ -157,11 +186,11 @@ fn is_filler(id: &str, whole: &[u8], position: usize) -> bool {
 }
 
 fn damage(seed: u64, rounds: usize) {
-    let benches = Sample::all().map(Bench::new);
+    let benches = benches();
     let mut next = scattered(seed);
     let (mut found, mut filler, mut named) = (0, 0, 0);
     for round in 0..rounds {
-        let bench = &benches[round % 2];
+        let bench = &benches[round % 3];
         let ids: Vec<_> = bench.store.blobs.keys().collect();
         let id = ids[next() % ids.len()];
         let whole = &bench.store.blobs[id];

@@ -54,6 +54,23 @@ impl Expected {
     }
 }
 
+impl ExpectedEntry {
+    /// A file of which nothing but its bytes is to be compared.
+    pub(crate) fn file(path: String, content: &[u8]) -> Self {
+        Self {
+            path,
+            kind: EntryKind::File,
+            mode: String::new(),
+            mtime: jiff::Timestamp::UNIX_EPOCH,
+            uid: 0,
+            gid: 0,
+            size: Some(content.len() as u64),
+            sha256: Some(hash(content)),
+            target: None,
+        }
+    }
+}
+
 impl Sample {
     pub(crate) fn basic() -> Self {
         Self::unpack("basic")
@@ -74,6 +91,11 @@ impl Sample {
         tar::Archive::new(flate2::read::GzDecoder::new(archive)).unpack(folder.path()).unwrap();
         let expected = std::fs::read(data.join(format!("expected-{name}.json"))).unwrap();
         Self { name, expected: serde_json::from_slice(&expected).unwrap(), folder }
+    }
+
+    /// A repository that a test made.
+    pub(crate) fn of(name: &'static str, folder: tempfile::TempDir, expected: BTreeMap<String, Expected>) -> Self {
+        Self { name, expected, folder }
     }
 
     /// Where the repository is.

@@ -65,6 +65,19 @@ impl Random {
         bytes
     }
 
+    /// Bytes that can be compressed, as text and tables can: words of which no two stretches are alike.
+    pub(crate) fn text(&mut self, length: usize) -> Vec<u8> {
+        let words = ["volume ", "backup ", "restore\n", "0, ", "snapshot "];
+        let mut text = Vec::with_capacity(length + 32);
+        while text.len() < length {
+            let number = self.next();
+            text.extend_from_slice(words[number as usize % words.len()].as_bytes());
+            text.extend_from_slice(format!("{:x} ", number >> 40).as_bytes());
+        }
+        text.truncate(length);
+        text
+    }
+
     fn size(&mut self) -> usize {
         let (least, most) = (64 << 10, 256 << 10);
         let sizes = [0, 1, 100, least - 1, least, least + 1, 2 * least, most - 1, most, most + 1, 700_000];
@@ -104,9 +117,10 @@ impl Random {
                     std::fs::write(&path, vec![0; self.size()]).unwrap();
                     self.attributes(&path);
                 }
-                _ => {
+                kind => {
                     let size = self.size();
-                    std::fs::write(&path, self.bytes(size)).unwrap();
+                    let content = if kind < 6 { self.text(size) } else { self.bytes(size) };
+                    std::fs::write(&path, content).unwrap();
                     self.attributes(&path);
                 }
             }

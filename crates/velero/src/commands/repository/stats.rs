@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use serde::Serialize;
-use velero_repo::Repository;
+use velero_repo::crypto::OVERHEAD;
 use velero_repo::maintenance::{SCHEDULE_BLOB, Schedule};
 use velero_repo::manifest::SNAPSHOT;
+use velero_repo::{Repository, compression};
 
 use super::bytes;
 use super::opened::work;
@@ -30,6 +31,8 @@ struct Stats {
     snapshot_bytes: u64,
     contents: Sum,
     deleted_contents: Sum,
+    /// How many bytes fewer the contents take because they are compressed.
+    saved_by_compression: u64,
     /// Blobs by kind.
     blobs: BTreeMap<&'static str, Sum>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,9 +69,14 @@ fn collect(repository: &Repository, place: &str) -> Result<Stats> {
         Ok(())
     })?;
     let (mut contents, mut deleted) = (Sum::default(), Sum::default());
+    let mut saved_by_compression = 0;
     let loaded = repository.index();
     for entry in loaded.index.entries() {
         let entry = entry?;
+        if !entry.deleted && entry.compression != compression::NONE {
+            let plain = u64::from(entry.original_length) + OVERHEAD as u64;
+            saved_by_compression += plain.saturating_sub(u64::from(entry.packed_length));
+        }
         if entry.deleted { &mut deleted } else { &mut contents }.add(u64::from(entry.packed_length));
     }
     let (mut snapshots, mut snapshot_bytes) = (0, 0);
@@ -91,6 +99,7 @@ fn collect(repository: &Repository, place: &str) -> Result<Stats> {
         snapshot_bytes,
         contents,
         deleted_contents: deleted,
+        saved_by_compression,
         blobs,
         next_full_maintenance: maintained.then(|| schedule.next_full.to_string()),
         next_quick_maintenance: maintained.then(|| schedule.next_quick.to_string()),
@@ -122,6 +131,7 @@ fn text(stats: &Stats) -> String {
         ("Snapshots", format!("{}, {} of files", stats.snapshots, bytes(stats.snapshot_bytes))),
         ("Contents", sum(&stats.contents)),
         ("Deleted contents", sum(&stats.deleted_contents)),
+        ("Saved by compression", bytes(stats.saved_by_compression)),
     ];
     lines.extend(stats.blobs.iter().map(|(kind, blobs)| (*kind, sum(blobs))));
     let never = || "never maintained".to_owned();
