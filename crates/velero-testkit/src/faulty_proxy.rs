@@ -33,6 +33,15 @@ impl Request {
         String::from_utf8_lossy(&self.head).to_ascii_lowercase().contains("\r\nupgrade:")
     }
 
+    /// The value of a header.
+    pub fn header(&self, name: &str) -> Option<String> {
+        let head = String::from_utf8_lossy(&self.head);
+        head.lines().skip(1).find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            key.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+        })
+    }
+
     /// Whether it carries an object or a part of one.
     pub fn is_upload(&self) -> bool {
         self.method == "PUT" && self.length > 0

@@ -212,73 +212,48 @@ mod tests {
         rules.iter().find_map(|rule| rule.harm(&place))
     }
 
+    fn rule(filter: &str, does: &str) -> String {
+        format!("<Rule><ID>r</ID><Status>Enabled</Status>{filter}{does}</Rule>")
+    }
+
     #[test]
     fn a_rule_does_harm_where_it_takes_objects_of_the_location() {
-        let rule = |filter: &str, does: &str| format!("<Rule><ID>r</ID><Status>Enabled</Status>{filter}{does}</Rule>");
-        let expires = "<Expiration><Days>30</Days></Expiration>";
         let days = Some("removes objects 30 days after they were written".to_owned());
-        for (xml, prefix, tagging, expected) in [
-            (rule("<Filter><Prefix></Prefix></Filter>", expires), "", "", days.clone()),
-            (rule("<Prefix/>", expires), "cluster/", "", days.clone()),
-            (rule("<Prefix>logs/</Prefix>", expires), "cluster/", "", None),
-            (rule("<Filter><Prefix>logs/</Prefix></Filter>", expires), "", "", days.clone()),
-            (rule("<Filter><Prefix>cluster/backups</Prefix></Filter>", expires), "cluster/", "", days.clone()),
-            (rule("<Filter><Tag><Key>a</Key><Value>1</Value></Tag></Filter>", expires), "", "", None),
-            (rule("<Filter><Tag><Key>a</Key><Value>1</Value></Tag></Filter>", expires), "", "b=2&a=1", days.clone()),
+        let tag = "<Tag><Key>a</Key><Value>1</Value></Tag>";
+        for (filter, prefix, tagging, expected) in [
+            ("<Filter><Prefix></Prefix></Filter>", "", "", days.clone()),
+            ("<Prefix/>", "cluster/", "", days.clone()),
+            ("<Prefix>logs/</Prefix>", "cluster/", "", None),
+            ("<Filter><Prefix>logs/</Prefix></Filter>", "", "", days.clone()),
+            ("<Filter><Prefix>cluster/backups</Prefix></Filter>", "cluster/", "", days.clone()),
+            (&format!("<Filter>{tag}</Filter>"), "", "", None),
+            (&format!("<Filter>{tag}</Filter>"), "", "b=2&a=1", days.clone()),
+            (&format!("<Filter><And><Prefix>x</Prefix>{tag}</And></Filter>"), "y/", "a=1", None),
+        ] {
+            let xml = rule(filter, "<Expiration><Days>30</Days></Expiration>");
+            assert_eq!(harm_of(&xml, prefix, tagging), expected, "{xml} {prefix:?}");
+            assert_eq!(harm_of(&xml.replace("Enabled", "Disabled"), prefix, tagging), None, "{xml}");
+        }
+    }
+
+    #[test]
+    fn only_what_removes_or_archives_objects_does_harm() {
+        let moves = "moves objects to GLACIER after 5 days, from where they cannot be read at once";
+        for (does, expected) in [
+            ("<NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays></NoncurrentVersionExpiration>", None),
             (
-                rule("<Filter><And><Prefix>x</Prefix><Tag><Key>a</Key><Value>1</Value></Tag></And></Filter>", expires),
-                "y/",
-                "a=1",
+                "<AbortIncompleteMultipartUpload><DaysAfterInitiation>1</DaysAfterInitiation></AbortIncompleteMultipartUpload>",
                 None,
             ),
+            ("<Expiration><ExpiredObjectDeleteMarker>true</ExpiredObjectDeleteMarker></Expiration>", None),
+            ("<Transition><Days>5</Days><StorageClass>STANDARD_IA</StorageClass></Transition>", None),
+            ("<Transition><Days>5</Days><StorageClass>GLACIER</StorageClass></Transition>", Some(moves)),
             (
-                rule(
-                    "<Filter/>",
-                    "<NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays></NoncurrentVersionExpiration>",
-                ),
-                "",
-                "",
-                None,
-            ),
-            (
-                rule(
-                    "<Filter/>",
-                    "<AbortIncompleteMultipartUpload><DaysAfterInitiation>1</DaysAfterInitiation></AbortIncompleteMultipartUpload>",
-                ),
-                "",
-                "",
-                None,
-            ),
-            (
-                rule(
-                    "<Filter/>",
-                    "<Expiration><ExpiredObjectDeleteMarker>true</ExpiredObjectDeleteMarker></Expiration>",
-                ),
-                "",
-                "",
-                None,
-            ),
-            (
-                rule("<Filter/>", "<Transition><Days>5</Days><StorageClass>STANDARD_IA</StorageClass></Transition>"),
-                "",
-                "",
-                None,
-            ),
-            (
-                rule("<Filter/>", "<Transition><Days>5</Days><StorageClass>GLACIER</StorageClass></Transition>"),
-                "",
-                "",
-                Some("moves objects to GLACIER after 5 days, from where they cannot be read at once".to_owned()),
-            ),
-            (rule("<Filter/>", expires).replace("Enabled", "Disabled"), "", "", None),
-            (
-                rule("<Filter/>", "<Expiration><Date>2027-01-01T00:00:00Z</Date></Expiration>"),
-                "",
-                "",
-                Some("removes all objects from 2027-01-01T00:00:00Z on".to_owned()),
+                "<Expiration><Date>2027-01-01T00:00:00Z</Date></Expiration>",
+                Some("removes all objects from 2027-01-01T00:00:00Z on"),
             ),
         ] {
-            assert_eq!(harm_of(&xml, prefix, tagging), expected, "{xml} {prefix:?}");
+            assert_eq!(harm_of(&rule("<Filter/>", does), "", "").as_deref(), expected, "{does}");
         }
     }
 

@@ -156,6 +156,7 @@ fn general_cause(seen: &Observation, failure: &Failure) -> Option<Finding> {
         .or_else(|| bucket(seen, failure))
         .or_else(|| connection::not_a_store(seen, failure))
         .or_else(|| trouble(failure))
+        .or_else(|| refused_for_lock(failure))
         .or_else(|| checksum(failure))
 }
 
@@ -285,6 +286,19 @@ fn trouble(failure: &Failure) -> Option<Finding> {
             Cause::StoreTrouble,
             format!("the store answers {} {says}", response.status),
             "it has trouble of its own, or too many requests: look at its health, then try again",
+        )
+    })
+}
+
+/// A bucket with a lock that wants more of an upload than it gets.
+fn refused_for_lock(failure: &Failure) -> Option<Finding> {
+    let response = failure.response()?;
+    (response.code.contains("ObjectLock") || response.message.contains("Object Lock")).then(|| {
+        Finding::error(
+            Cause::ObjectLock,
+            format!("the bucket locks new objects, and does not take ours: {} {}", response.code, response.message),
+            "remove config checksumAlgorithm if it is \"\": what is locked needs a checksum; else use a bucket without default \
+             retention",
         )
     })
 }

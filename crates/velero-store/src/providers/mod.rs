@@ -5,6 +5,7 @@ pub(crate) mod aws;
 pub(crate) mod azure;
 pub(crate) mod fs;
 pub(crate) mod gcp;
+mod plain_request;
 
 use std::time::Duration;
 

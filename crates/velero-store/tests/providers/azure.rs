@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use velero_store::{Credentials, ObjectStoreHandle, StoreConfig, conformance};
+use velero_testkit::faulty_proxy::{self, Action, Request};
 use velero_testkit::harness::{SHARED_BOX, unique_name};
 use velero_testkit::parts::{AZURE_ACCOUNT, AZURE_CONTAINER, AZURE_KEY, Azurite};
 use velero_testkit::{BoxKind, TestBox};
@@ -58,4 +59,60 @@ async fn a_wrong_key_is_refused_with_the_object_named_and_the_key_hidden() {
     let store = open(wrong).await;
     let error = store.put("refused", Bytes::from_static(b"x")).await.unwrap_err().to_string();
     assert!(error.contains("\"refused\"") && error.contains("403") && !error.contains(wrong), "{error}");
+}
+
+/// What Azure answers: a token for whoever proves who they are, and the keys of the account for that token.
+async fn resource_manager(status: &'static str) -> String {
+    let answer = |status: &str, body: String| -> &'static str {
+        let head =
+            format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
+        (head + &body).leak()
+    };
+    let token = answer("200 OK", serde_json::json!({"access_token": "t", "expires_in": 3600}).to_string());
+    let keys = serde_json::json!({"keys": [
+        {"keyName": "key0", "value": "bm90IHRoaXM=", "permissions": "Read"},
+        {"keyName": "key1", "value": AZURE_KEY, "permissions": "FULL"},
+    ]});
+    let keys = answer(status, keys.to_string());
+    faulty_proxy::start(&Azurite::url().replace(&format!("/{AZURE_ACCOUNT}"), ""), move |request: &Request| {
+        match &request.path {
+            path if path.ends_with("/tenant-1/oauth2/v2.0/token") => Action::Reply(token),
+            path if path.contains("/resourceGroups/backups/") && path.contains("/listKeys?") => Action::Reply(keys),
+            _ => Action::Forward,
+        }
+    })
+    .await
+    .unwrap()
+}
+
+fn looked_up(manager: &str, proof: &str) -> StoreConfig {
+    let mut config = StoreConfig::new("azure", AZURE_CONTAINER)
+        .with("storageAccount", AZURE_ACCOUNT)
+        .with("storageAccountURI", format!("{manager}/{AZURE_ACCOUNT}"))
+        .with("resourceGroup", "backups")
+        .with("subscriptionId", "s-1")
+        .with("activeDirectoryAuthorityURI", manager);
+    config.credentials = Some(Credentials::Content(format!(
+        "AZURE_TENANT_ID=tenant-1\nAZURE_CLIENT_ID=c-1\nAZURE_RESOURCE_MANAGER_ENDPOINT={manager}\n{proof}\n"
+    )));
+    config
+}
+
+#[tokio::test]
+async fn the_key_of_an_account_is_looked_up_by_a_secret_or_by_workload_identity() {
+    open(AZURE_KEY).await;
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    std::fs::write(&token, "federated\n").unwrap();
+    for proof in ["AZURE_CLIENT_SECRET=s".to_owned(), format!("AZURE_FEDERATED_TOKEN_FILE={}", token.display())] {
+        let manager = resource_manager("200 OK").await;
+        let store = looked_up(&manager, &proof).open().await.unwrap();
+        let key = format!("{}/looked-up", unique_name("arm"));
+        store.put(&key, Bytes::from_static(b"x")).await.unwrap();
+        store.delete_object(&key).await.unwrap();
+    }
+    let manager = resource_manager("403 Forbidden").await;
+    let Err(error) = looked_up(&manager, "AZURE_CLIENT_SECRET=hunter2").open().await else { panic!("it may not") };
+    let error = error.to_string();
+    assert!(error.contains("listKeys/action") && error.contains("403") && !error.contains("hunter2"), "{error}");
 }

@@ -54,6 +54,22 @@ secret=$(echo "$keys" | sed -n 's|.*<SecretAccessKey>\([^<]*\)<.*|\1|p')
 printf '[default]\naws_access_key_id=%s\naws_secret_access_key=%s\n' "$id" "$secret"
 "#;
 
+/// Makes a role with that policy, which everybody of the account may take, and prints its ARN.
+const MAKE_ROLE: &str = r#"
+set -e
+file=$1 address=$2 name=$3 policy=$4
+user=$(sed -n 's/^aws_access_key_id=//p' "$file"):$(sed -n 's/^aws_secret_access_key=//p' "$file")
+iam() {
+  action=$1; shift
+  curl --silent --show-error --fail --max-time 20 --aws-sigv4 aws:amz:us-east-1:iam --user "$user" \
+    --data "Version=2010-05-08&RoleName=$name&Action=$action" "$@" "$address"
+}
+trust='{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"*"},"Action":"sts:AssumeRole"}]}'
+made=$(iam CreateRole --data-urlencode "AssumeRolePolicyDocument=$trust")
+iam PutRolePolicy --data PolicyName=some --data-urlencode "PolicyDocument=$policy" > /dev/null
+echo "$made" | tr -d '\n' | sed -n 's|.*<Arn>\([^<]*\)<.*|\1|p'
+"#;
+
 /// The stand-in for EC2, IAM and S3.
 pub struct Moto;
 
@@ -98,6 +114,15 @@ impl Moto {
         let file = Self::credentials_file(&machine)?.display().to_string();
         let address = format!("http://{STORE_ADDRESS}:{PORT}");
         machine.run("sh", ["-c", MAKE_USER, "sh", &file, &address, name, policy])
+    }
+
+    /// Makes a role with a policy, in JSON, and gives its ARN.
+    pub fn make_role(name: &str, policy: &str) -> Result<String> {
+        let machine = store()?;
+        let file = Self::credentials_file(&machine)?.display().to_string();
+        let address = format!("http://{STORE_ADDRESS}:{PORT}");
+        let arn = machine.run("sh", ["-c", MAKE_ROLE, "sh", &file, &address, name, policy])?;
+        Ok(arn.trim().to_owned())
     }
 
     fn ask_in(machine: &Machine, parameters: &str) -> Result<String> {

@@ -104,6 +104,13 @@ fn a_refusal_of_the_store_is_taken_for_its_cause() {
         (403, "AccessDenied", "", Cause::RightMissing, vec!["may not list", "s3:ListBucket on arn:aws:s3:::backups"]),
         (400, "KMS.NotFoundException", "key gone", Cause::EncryptionKey, vec!["kmsKeyId"]),
         (400, "InvalidArgument", "Unsupported checksum header", Cause::ChecksumRefused, vec!["checksumAlgorithm"]),
+        (
+            400,
+            "MissingUploadObjectWithObjectLockHeaders",
+            "x-amz-sdk-checksum-algorithm header required to upload an object with a retention period configured using Object Lock",
+            Cause::ObjectLock,
+            vec!["does not take ours"],
+        ),
         (418, "Teapot", "", Cause::Other, vec!["could not list"]),
     ] {
         assert_first(&seen(vec![refused(Right::List, status, code, message)]), cause, &words);

@@ -3,7 +3,7 @@
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, Checksum, resolve_bucket_region};
 
 use super::credential::{Identity, Profile};
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Target};
 use super::{PROVIDER, encryption};
 use crate::location::invalid;
 use crate::providers::{client_options, rejected};
@@ -35,19 +35,17 @@ const ANY_REGION: &str = "us-east-1";
 /// Everything but the endpoint.
 pub(super) async fn configure(config: &StoreConfig) -> Result<AmazonS3Builder> {
     config.check_keys(&VALID_KEYS)?;
-    let bucket = config.bucket_name(PROVIDER)?;
-    if bucket.starts_with("arn:") {
-        return Err(invalid(
-            PROVIDER,
-            "bucket",
-            format!("{bucket:?} is an ARN; use the bucket name or access point alias"),
-        ));
-    }
+    let target = target(config)?;
+    let (bucket, of_target) = match &target {
+        Target::Bucket(bucket) => (bucket.as_str(), None),
+        // Its name is in the host.
+        Target::AccessPoint { region, .. } => ("accesspoint", Some(region.clone())),
+    };
     warn_of_old_signatures(config);
     let identity = Identity::of(config).await?;
     let options = client_options(PROVIDER, config)?
         .with_allow_invalid_certificates(config.get_bool(PROVIDER, "insecureSkipTLSVerify")?);
-    let region = match region(config, identity.profile()) {
+    let region = match of_target.or_else(|| region(config, identity.profile())) {
         Some(region) => region,
         None => resolve_bucket_region(bucket, &options).await.map_err(rejected(PROVIDER))?,
     };
@@ -74,6 +72,16 @@ pub(super) fn with_endpoint(
     config: &StoreConfig,
     url: Option<&str>,
 ) -> Result<AmazonS3Builder> {
+    if let Target::AccessPoint { url: own, .. } = target(config)? {
+        if url.is_some() {
+            return Err(invalid(
+                PROVIDER,
+                "bucket",
+                "an access point has an address of its own; remove s3Url and publicUrl",
+            ));
+        }
+        return Ok(builder.with_virtual_hosted_style_request(true).with_config(AmazonS3ConfigKey::S3Endpoint, own));
+    }
     let force_path_style = config.get_bool(PROVIDER, "s3ForcePathStyle")?;
     let field = if url == config.get("s3Url") { "s3Url" } else { "publicUrl" };
     let from_environment = || {
@@ -82,7 +90,8 @@ pub(super) fn with_endpoint(
             .find_map(|key| builder.get_config_value(key))
     };
     let url = url.map(str::to_owned).or_else(from_environment);
-    let bucket = config.bucket_name(PROVIDER)?;
+    let Target::Bucket(bucket) = target(config)? else { return Ok(builder) };
+    let bucket = bucket.as_str();
     let endpoint = Endpoint::new(field, url.as_deref(), bucket, force_path_style)?;
     let mut builder =
         builder.with_virtual_hosted_style_request(endpoint.virtual_hosted).with_allow_http(endpoint.plain);
@@ -90,6 +99,15 @@ pub(super) fn with_endpoint(
         builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, url);
     }
     Ok(builder)
+}
+
+/// What the bucket of the location names.
+fn target(config: &StoreConfig) -> Result<Target> {
+    if config.bucket.starts_with("arn:") {
+        Target::of(&config.bucket)
+    } else {
+        Target::of(config.bucket_name(PROVIDER)?)
+    }
 }
 
 /// The region from the config, the profile or the environment; `None` when S3 itself has to be asked.
@@ -180,7 +198,7 @@ mod tests {
             assert!(base().with(key, value).open().await.is_err(), "{key}={value}");
         }
         let arn = StoreConfig { bucket: "arn:aws:s3:eu-west-1:1:accesspoint:x".to_owned(), ..base() };
-        assert!(arn.open().await.is_err());
+        assert!(arn.open().await.is_err(), "an access point beside s3Url");
     }
 
     #[tokio::test]
@@ -190,6 +208,16 @@ mod tests {
         let url = store.signed_url("backups/b1/b1-logs.gz", std::time::Duration::from_secs(600)).await.unwrap();
         assert!(url.starts_with("https://public.example.com/velero/backups/b1/b1-logs.gz?"), "{url}");
         assert!(url.contains("X-Amz-Expires=600") && url.contains("X-Amz-Signature="), "{url}");
+    }
+
+    #[tokio::test]
+    async fn an_access_point_is_asked_at_its_own_host() {
+        let mut config = StoreConfig { bucket: "arn:aws:s3:eu-west-1:12:accesspoint/backups".to_owned(), ..base() };
+        config.config.remove("s3Url");
+        let store = config.open().await.unwrap();
+        let url = store.signed_url("cluster/a", std::time::Duration::from_secs(60)).await.unwrap();
+        assert!(url.starts_with("https://backups-12.s3-accesspoint.eu-west-1.amazonaws.com/cluster/a?"), "{url}");
+        assert!(url.contains("%2Feu-west-1%2Fs3%2F"), "it is signed for its region: {url}");
     }
 
     #[tokio::test]

@@ -193,7 +193,7 @@ impl Account {
             session: value("role_session_name").unwrap_or_else(|| SESSION.to_owned()),
             external_id: value("external_id"),
             region: region.unwrap_or_else(|| "us-east-1".to_owned()),
-            address: variable("AWS_ENDPOINT_URL_STS"),
+            address: value("endpoint_url").or_else(|| variable("AWS_ENDPOINT_URL_STS")),
         };
         Ok(Self::Role { role, by: by.map(Box::new) })
     }

@@ -42,6 +42,44 @@ impl Endpoint {
     }
 }
 
+/// What the bucket of a location names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// A bucket.
+    Bucket(String),
+    /// An access point: requests go to a host of its own, in its region.
+    AccessPoint {
+        /// The URL.
+        url: String,
+        /// The region.
+        region: String,
+    },
+}
+
+impl Target {
+    /// What a name or an ARN stands for.
+    pub(super) fn of(name: &str) -> Result<Self> {
+        let Some(arn) = name.strip_prefix("arn:") else { return Ok(Self::Bucket(name.to_owned())) };
+        let refused = |problem: &str| Err(invalid(PROVIDER, "bucket", format!("{name:?}: {problem}")));
+        let parts: Vec<&str> = arn.splitn(5, ':').collect();
+        let [partition, service, region, account, resource] = parts[..] else {
+            return refused("it is not a whole ARN; write the name of the bucket");
+        };
+        match (service, resource.split(['/', ':']).collect::<Vec<_>>().as_slice()) {
+            ("s3", [bucket]) if region.is_empty() && !bucket.is_empty() => Ok(Self::Bucket((*bucket).to_owned())),
+            ("s3", ["accesspoint", _]) if region.is_empty() => refused(
+                "access points of several regions need signatures that are not supported; use one of one region",
+            ),
+            ("s3", ["accesspoint", point]) if !point.is_empty() && !account.is_empty() => {
+                let domain = if partition == "aws-cn" { "amazonaws.com.cn" } else { "amazonaws.com" };
+                let url = format!("https://{point}-{account}.s3-accesspoint.{region}.{domain}");
+                Ok(Self::AccessPoint { url, region: region.to_owned() })
+            }
+            _ => refused("only buckets and access points of S3 are supported; Outposts and Object Lambda are not"),
+        }
+    }
+}
+
 /// Names with dots are left out: certificates for `*.s3.…` do not cover them.
 fn is_host_label(bucket: &str) -> bool {
     let allowed = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit() || character == '-';
@@ -73,6 +111,33 @@ mod tests {
         ] {
             let found = Endpoint::new("s3Url", url, bucket, force).unwrap();
             assert_eq!((found.url.as_deref(), found.virtual_hosted, found.plain), expected, "{url:?} {bucket}");
+        }
+    }
+
+    #[test]
+    fn an_arn_names_a_bucket_or_an_access_point() {
+        let point = |url: &str, region: &str| Target::AccessPoint { url: url.to_owned(), region: region.to_owned() };
+        for (name, expected) in [
+            ("velero", Target::Bucket("velero".to_owned())),
+            ("arn:aws:s3:::velero", Target::Bucket("velero".to_owned())),
+            (
+                "arn:aws:s3:eu-west-1:123456789012:accesspoint/backups",
+                point("https://backups-123456789012.s3-accesspoint.eu-west-1.amazonaws.com", "eu-west-1"),
+            ),
+            (
+                "arn:aws-cn:s3:cn-north-1:123456789012:accesspoint:backups",
+                point("https://backups-123456789012.s3-accesspoint.cn-north-1.amazonaws.com.cn", "cn-north-1"),
+            ),
+        ] {
+            assert_eq!(Target::of(name).unwrap(), expected, "{name}");
+        }
+        for name in [
+            "arn:aws:s3",
+            "arn:aws:s3::123456789012:accesspoint/mfzwi23gnjvgw.mrap",
+            "arn:aws:s3-outposts:us-west-2:123456789012:outpost/op-1/accesspoint/a",
+            "arn:aws:s3-object-lambda:us-west-2:123456789012:accesspoint/a",
+        ] {
+            assert!(Target::of(name).is_err(), "{name}");
         }
     }
 

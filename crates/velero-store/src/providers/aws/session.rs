@@ -6,12 +6,14 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use object_store::aws::{AwsAuthorizer, AwsCredential, AwsCredentialProvider};
-use object_store::client::{HttpConnector, HttpRequestBody, ReqwestConnector};
+use object_store::client::HttpRequestBody;
 use object_store::{ClientOptions, CredentialProvider};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use tokio::sync::Mutex;
 use velero_api::with_causes;
+
+use crate::providers::plain_request;
 
 /// How long before their end credentials are fetched anew.
 const MARGIN: Duration = Duration::from_secs(300);
@@ -173,29 +175,14 @@ async fn assume(role: &Role, who: &AwsCredential) -> Result<Issued, String> {
     let signer = AwsAuthorizer::new(who, "sts", &role.region);
     signer.try_authorize(&mut request, None).map_err(|error| failed(&error))?;
     let options = ClientOptions::new().with_allow_http(address.starts_with("http://"));
-    let client = ReqwestConnector::default().connect(&options).map_err(|error| failed(&error))?;
-    let response = client.execute(request).await.map_err(|error| failed(&error))?;
-    let status = response.status();
-    let text = text_of(response.into_body()).await?;
-    if !status.is_success() {
+    let (status, text) = plain_request::send(&options, None, request).await?;
+    if status != 200 {
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         return Err(format!("{status}: {}", words.chars().take(500).collect::<String>()));
     }
     let answer: AssumeRoleResponse =
         quick_xml::de::from_str(&text).map_err(|error| format!("the answer cannot be read: {error}"))?;
     Ok(answer.result.credentials)
-}
-
-async fn text_of(body: object_store::client::HttpResponseBody) -> Result<String, String> {
-    use futures::TryStreamExt;
-    let mut content = Vec::new();
-    let mut stream = body.bytes_stream();
-    while content.len() < LONGEST_ANSWER
-        && let Some(chunk) = stream.try_next().await.map_err(|error| with_causes(&error))?
-    {
-        content.extend_from_slice(&chunk);
-    }
-    Ok(String::from_utf8_lossy(&content).into_owned())
 }
 
 fn escaped(text: &str) -> String {

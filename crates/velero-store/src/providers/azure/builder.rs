@@ -43,28 +43,36 @@ pub(super) async fn build(config: &StoreConfig) -> Result<MicrosoftAzure> {
         Some(recorder) => builder.with_http_connector(recorder.clone()),
         None => builder,
     };
-    credential::configure(builder, config, &settings)?.build().map_err(rejected(PROVIDER))
+    credential::configure(builder, config, &settings, &cloud).await?.build().map_err(rejected(PROVIDER))
 }
 
 /// One of Azure's separate clouds.
-struct Cloud {
+pub(super) struct Cloud {
     blob_domain: &'static str,
-    authority: &'static str,
+    pub(super) authority: &'static str,
+    /// The address of Azure Resource Manager.
+    pub(super) manager: &'static str,
 }
 
 impl Cloud {
     fn named(name: &str) -> Result<Self> {
-        let (blob_domain, authority) = match name.to_ascii_uppercase().as_str() {
-            "" | "AZURECLOUD" | "AZUREPUBLICCLOUD" => ("blob.core.windows.net", "https://login.microsoftonline.com"),
-            "AZURECHINACLOUD" => ("blob.core.chinacloudapi.cn", "https://login.chinacloudapi.cn"),
-            "AZUREUSGOVERNMENT" | "AZUREUSGOVERNMENTCLOUD" => {
-                ("blob.core.usgovcloudapi.net", "https://login.microsoftonline.us")
+        let (blob_domain, authority, manager) = match name.to_ascii_uppercase().as_str() {
+            "" | "AZURECLOUD" | "AZUREPUBLICCLOUD" => {
+                ("blob.core.windows.net", "https://login.microsoftonline.com", "https://management.azure.com")
             }
+            "AZURECHINACLOUD" => {
+                ("blob.core.chinacloudapi.cn", "https://login.chinacloudapi.cn", "https://management.chinacloudapi.cn")
+            }
+            "AZUREUSGOVERNMENT" | "AZUREUSGOVERNMENTCLOUD" => (
+                "blob.core.usgovcloudapi.net",
+                "https://login.microsoftonline.us",
+                "https://management.usgovcloudapi.net",
+            ),
             _ => {
                 return Err(invalid(PROVIDER, "AZURE_CLOUD_NAME", format!("unknown cloud: {name}")));
             }
         };
-        Ok(Self { blob_domain, authority })
+        Ok(Self { blob_domain, authority, manager })
     }
 }
 

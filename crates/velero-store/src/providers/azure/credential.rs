@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use object_store::azure::MicrosoftAzureBuilder;
 
-use super::PROVIDER;
+use super::builder::Cloud;
+use super::{PROVIDER, management};
 use crate::location::invalid;
 use crate::{Result, StoreConfig};
 
@@ -23,8 +24,14 @@ impl Settings {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
+    /// The value of a variable of the file, else of the environment.
+    pub(super) fn value(&self, name: &str) -> Option<String> {
+        let from_environment = || std::env::var(name).ok().filter(|value| !value.is_empty());
+        self.get(name).map(str::to_owned).or_else(from_environment)
+    }
+
     /// Reads lines of the form `NAME=value`, with or without quotes and `export`.
-    fn parse(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         let mut values = BTreeMap::new();
         for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
             let line = line.strip_prefix("export ").unwrap_or(line);
@@ -46,22 +53,21 @@ fn unquoted(value: &str) -> &str {
 }
 
 /// Adds the account key or the identity the location asks for.
-pub(super) fn configure(
+pub(super) async fn configure(
     builder: MicrosoftAzureBuilder,
     config: &StoreConfig,
     settings: &Settings,
+    cloud: &Cloud,
 ) -> Result<MicrosoftAzureBuilder> {
     if let Some(name) = config.get("storageAccountKeyEnvVar") {
         let missing =
             || invalid(PROVIDER, "storageAccountKeyEnvVar", format!("the credentials have no value for {name}"));
         return Ok(builder.with_access_key(settings.get(name).ok_or_else(missing)?));
     }
-    if !config.get_bool(PROVIDER, "useAAD")? {
-        let problem = "looking up the storage account's key through Azure Resource Manager is not supported; \
-                       set useAAD to true, or storageAccountKeyEnvVar to the variable that holds the key";
-        return Err(invalid(PROVIDER, "useAAD", problem));
-    }
     refuse_certificates(settings)?;
+    if !config.get_bool(PROVIDER, "useAAD")? {
+        return Ok(builder.with_access_key(management::account_key(config, settings, cloud).await?));
+    }
     Ok(with_identity(builder, settings))
 }
 
@@ -76,10 +82,7 @@ fn refuse_certificates(settings: &Settings) -> Result<()> {
 
 /// A client secret, else workload identity, else the identity of the machine.
 fn with_identity(builder: MicrosoftAzureBuilder, settings: &Settings) -> MicrosoftAzureBuilder {
-    let value = |name: &str| {
-        let from_environment = || std::env::var(name).ok().filter(|value| !value.is_empty());
-        settings.get(name).map(str::to_owned).or_else(from_environment)
-    };
+    let value = |name: &str| settings.value(name);
     let mut builder = builder;
     if let Some(client) = value("AZURE_CLIENT_ID") {
         builder = builder.with_client_id(client);

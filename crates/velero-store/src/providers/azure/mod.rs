@@ -2,6 +2,7 @@
 
 mod builder;
 mod credential;
+mod management;
 
 use std::sync::Arc;
 

@@ -2,6 +2,7 @@
 
 use object_store::gcp::{GoogleCloudStorage, GoogleCloudStorageBuilder};
 
+use super::encryption::WithKey;
 use super::{PROVIDER, credential};
 use crate::location::invalid;
 use crate::providers::{client_options, rejected};
@@ -22,8 +23,10 @@ pub(super) async fn build(config: &StoreConfig) -> Result<GoogleCloudStorage> {
     if let Some(endpoint) = endpoint {
         builder = builder.with_base_url(endpoint);
     }
-    if let Some(recorder) = &config.recorder {
-        builder = builder.with_http_connector(recorder.clone());
+    match (WithKey::of(config)?, &config.recorder) {
+        (Some(with_key), _) => builder = builder.with_http_connector(with_key),
+        (None, Some(recorder)) => builder = builder.with_http_connector(recorder.clone()),
+        (None, None) => {}
     }
     builder = credential::configure(builder, config).await?;
     builder.build().map_err(rejected(PROVIDER))
@@ -38,10 +41,6 @@ fn base_url(endpoint: &str) -> &str {
 
 /// Options that cannot be followed must not be passed over.
 fn refuse_what_is_missing(config: &StoreConfig) -> Result<()> {
-    if config.get("kmsKeyName").is_some() {
-        let problem = "a key cannot be chosen per object; set it as the bucket's default encryption key";
-        return Err(invalid(PROVIDER, "kmsKeyName", problem));
-    }
     match config.get("universeDomain") {
         None | Some(DEFAULT_DOMAIN) => Ok(()),
         Some(domain) => Err(invalid(PROVIDER, "universeDomain", format!("{domain:?} is not supported"))),
@@ -61,7 +60,7 @@ mod tests {
 
     #[test]
     fn options_that_cannot_be_followed_are_refused() {
-        for (key, value) in [("kmsKeyName", "projects/p/key"), ("universeDomain", "example.goog")] {
+        for (key, value) in [("universeDomain", "example.goog")] {
             let error = refuse_what_is_missing(&StoreConfig::new("gcp", "b").with(key, value)).unwrap_err();
             assert!(error.to_string().contains(key));
         }

@@ -2,6 +2,7 @@
 
 mod builder;
 mod credential;
+mod encryption;
 
 use std::sync::Arc;
 

@@ -25,6 +25,8 @@ use crate::session::{Session, api_error};
 
 /// The account of the pods that move data, which Velero does not have.
 const MOVER: &str = "velero-data-mover";
+/// How often a workload is written again whose status has changed.
+const TRIES: u32 = 5;
 /// An annotation of kubectl that belongs to the object it lies on.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -115,8 +117,8 @@ async fn run(session: &Session, arguments: &MigrateRunArguments) -> Result<()> {
     ensure!(!servers.is_empty() || !agents.is_empty(), "server and node agents of this namespace are ours already");
     keep::keep(session, servers.iter().chain(&agents).map(|(found, _)| *found)).await?;
     send_objects(session, &further_objects(session, &installed, &arguments.image).await?).await?;
-    for (_, exchanged) in servers.iter().chain(&agents) {
-        replace(session, exchanged).await?;
+    for (found, exchanged) in servers.iter().chain(&agents) {
+        replace(session, found, exchanged).await?;
     }
     for (_, exchanged) in servers.iter().filter(|_| arguments.wait) {
         wait_for_server(session, exchanged["metadata"]["name"].as_str().unwrap_or_default()).await?;
@@ -165,14 +167,29 @@ async fn account_annotations(session: &Session, installed: &Installed) -> Result
     Ok(json!(annotations))
 }
 
-/// Puts a workload in the place of what was read; who wrote in between is not overwritten.
-async fn replace(session: &Session, workload: &Value) -> Result<()> {
+/// Puts a workload in the place of what was found. Its controller writes its status all the time; who has written something
+/// else in between is not overwritten.
+async fn replace(session: &Session, found: &Value, workload: &Value) -> Result<()> {
     let kind = workload["kind"].as_str().unwrap_or_default();
     let name = workload["metadata"]["name"].as_str().unwrap_or_default();
-    let object: DynamicObject = serde_json::from_value(workload.clone())?;
-    let replaced = workloads(session, kind).replace(name, &PostParams::default(), &object).await;
-    replaced.map_err(api_error).with_context(|| format!("cannot replace {kind}/{name}; run the command again"))?;
-    session.printer.line(format_args!("{kind}/{name}: replaced"))
+    let api = workloads(session, kind);
+    let mut object: DynamicObject = serde_json::from_value(workload.clone())?;
+    let mut tries_left = TRIES;
+    loop {
+        tries_left -= 1;
+        match api.replace(name, &PostParams::default(), &object).await {
+            Ok(_) => return session.printer.line(format_args!("{kind}/{name}: replaced")),
+            Err(kube::Error::Api(refusal)) if refusal.is_conflict() && tries_left > 0 => {
+                let present = api.get(name).await.map_err(api_error)?;
+                ensure!(
+                    present.data["spec"] == found["spec"],
+                    "{kind}/{name} was changed by somebody else meanwhile; run the command again"
+                );
+                object.metadata.resource_version = present.metadata.resource_version;
+            }
+            Err(error) => return Err(api_error(error).context(format!("cannot replace {kind}/{name}"))),
+        }
+    }
 }
 
 fn workloads(session: &Session, kind: &str) -> Api<DynamicObject> {
@@ -190,7 +207,7 @@ async fn back(session: &Session, arguments: &MigrateBackArguments) -> Result<()>
         match workloads(session, &kind).get_opt(&name).await.map_err(api_error)? {
             Some(present) => {
                 workload["metadata"]["resourceVersion"] = json!(present.metadata.resource_version);
-                replace(session, &workload).await?;
+                replace(session, &present.data, &workload).await?;
             }
             None => {
                 let object: DynamicObject = serde_json::from_value(workload)?;
