@@ -202,7 +202,7 @@ fn with_location(location: &Value) -> Value {
     json!({"configuration": {"backupStorageLocation": [location]}})
 }
 
-fn in_configuration(field: &str, value: Value) -> Value {
+fn in_configuration(field: &str, value: &Value) -> Value {
     json!({"configuration": {field: value}})
 }
 
@@ -213,7 +213,7 @@ fn unknown() -> Vec<(Value, &'static str)> {
         (json!({"credential": {}}), "additional properties 'credential'"),
         (json!({"image": {"repo": "x"}}), "at '/image': additional properties 'repo'"),
         (
-            in_configuration("defaultBackupTtl", json!("1h")),
+            in_configuration("defaultBackupTtl", &json!("1h")),
             "at '/configuration': additional properties 'defaultBackupTtl'",
         ),
         (json!({"nodeAgent": {"toleration": []}}), "at '/nodeAgent': additional properties 'toleration'"),
@@ -222,7 +222,7 @@ fn unknown() -> Vec<(Value, &'static str)> {
         (json!({"schedules": {"daily": misspelt}}), "'includeNamespaces' not allowed"),
         (json!({"schedules": {"daily": {"cron": "@daily"}}}), "missing property 'schedule'"),
         (json!({"replicas": "two"}), "at '/replicas': got string, want integer"),
-        (in_configuration("logLevel", json!("loud")), "at '/configuration/logLevel': value must be one of"),
+        (in_configuration("logLevel", &json!("loud")), "at '/configuration/logLevel': value must be one of"),
         (json!({"tolerations": {}}), "at '/tolerations'"),
         (json!({"image": {"digest": "v1"}}), "at '/image/digest'"),
     ]
@@ -230,20 +230,20 @@ fn unknown() -> Vec<(Value, &'static str)> {
 
 /// What Velero's chart had once, or names and does not read.
 fn removed() -> Vec<(Value, &'static str)> {
-    let maintenance = |field: &str, value: Value| in_configuration("repositoryMaintenanceJob", json!({field: value}));
+    let maintenance = |field: &str, value: Value| in_configuration("repositoryMaintenanceJob", &json!({field: value}));
     vec![
         (json!({"deployRestic": true}), "it is called deployNodeAgent"),
         (json!({"restic": {"a": 1}}), "it is called nodeAgent"),
         (json!({"resticTimeout": "1h"}), "configuration.fsBackupTimeout"),
         (json!({"defaultVolumesToRestic": true}), "configuration.defaultVolumesToFsBackup"),
         (json!({"defaultResticPruneFrequency": "1h"}), "configuration.defaultRepoMaintainFrequency"),
-        (in_configuration("resticTimeout", json!("1h")), "configuration.fsBackupTimeout"),
-        (in_configuration("defaultVolumesToRestic", json!(true)), "configuration.defaultVolumesToFsBackup"),
-        (in_configuration("defaultResticPruneFrequency", json!("1h")), "configuration.defaultRepoMaintainFrequency"),
-        (in_configuration("provider", json!("aws")), "each entry of configuration.backupStorageLocation"),
-        (in_configuration("backupStorageLocation", json!({"bucket": "b"})), "it is a list since chart 4"),
-        (in_configuration("volumeSnapshotLocation", json!({"config": {}})), "it is a list since chart 4"),
-        (in_configuration("uploaderType", json!("restic")), "no longer writes"),
+        (in_configuration("resticTimeout", &json!("1h")), "configuration.fsBackupTimeout"),
+        (in_configuration("defaultVolumesToRestic", &json!(true)), "configuration.defaultVolumesToFsBackup"),
+        (in_configuration("defaultResticPruneFrequency", &json!("1h")), "configuration.defaultRepoMaintainFrequency"),
+        (in_configuration("provider", &json!("aws")), "each entry of configuration.backupStorageLocation"),
+        (in_configuration("backupStorageLocation", &json!({"bucket": "b"})), "it is a list since chart 4"),
+        (in_configuration("volumeSnapshotLocation", &json!({"config": {}})), "it is a list since chart 4"),
+        (in_configuration("uploaderType", &json!("restic")), "no longer writes"),
         (maintenance("requests", json!({"cpu": "1"})), "repositoryConfigData"),
         (maintenance("limits", json!({"cpu": "1"})), "repositoryConfigData"),
         (maintenance("latestJobsCount", json!(3)), "repositoryConfigData"),
@@ -263,7 +263,7 @@ fn impossible() -> Vec<(Value, &'static str)> {
         (json!({"image": {"repository": "velero/velero"}}), "the image of the original Velero"),
         (json!({"image": original}), "the image of the original Velero"),
         (json!({"image": {"tag": "v1.18.3"}}), "image.tag is v1.18.3, and this chart is made for v0."),
-        (in_configuration("namespace", json!("other")), "where the server would not look"),
+        (in_configuration("namespace", &json!("other")), "where the server would not look"),
         (json!({"lifecycle": {"preStop": command}}), "lifecycle.preStop.exec: the image has no shell"),
         (json!({"nodeAgent": {"lifecycle": {"postStart": command}}}), "nodeAgent.lifecycle.postStart.exec"),
         (json!({"podLabels": {"app.kubernetes.io/name": "x"}}), "by which Kubernetes finds the pods"),
@@ -272,7 +272,7 @@ fn impossible() -> Vec<(Value, &'static str)> {
         (json!({"replicas": 5}), "use 1, 2 or 3"),
         (json!({"replicas": 2}), "backups go to a volume"),
         (with_location(&json!({"provider": "aws"})), "bucket is required"),
-        (in_configuration("backupStorageLocation", twice), "two entries named default"),
+        (in_configuration("backupStorageLocation", &twice), "two entries named default"),
         // What `--reuse-values` hands over after Velero's chart: its defaults instead of ours.
         (json!({"persistence": null, "replicas": null, "networkPolicy": null}), "--reset-then-reuse-values"),
     ]
