@@ -101,8 +101,8 @@ impl Known {
         let first = self.counter.take();
         self.until_synced(SYNCS).await?;
         let later = self.counter.take();
-        let of_backup = self.back_up().await?;
         let idle = self.watch_memory().await?;
+        let of_backup = self.back_up().await?;
         let arrival = self.arrive(options.backups).await?;
         Ok(json!({
             "work": "known", "backups": options.backups, "schedules": options.schedules,
