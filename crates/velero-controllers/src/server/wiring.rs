@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use velero_cluster::{Cluster, ConnectOptions};
 use velero_plugin::Actions;
 
@@ -22,6 +22,7 @@ use crate::location::default::ensure_default_location;
 use crate::repository::location_changes::RepositoryLocationReconciler;
 use crate::repository::reconciler::BackupRepositoryReconciler;
 use crate::repository::settings::check_config_maps;
+use crate::restore::default_modifiers;
 use crate::restore::reconciler::RestoresReconciler;
 use crate::runtime::backup_threads::BackupThreads;
 use crate::runtime::context::{Context, InHand, SharedContext};
@@ -86,10 +87,12 @@ pub async fn run_until_with(settings: Settings, further: Actions, stop: Cancella
     tasks.spawn(census::count_all(context.clone()));
     let ended = wait_and_lead(&context, &mut tasks, lease, &ready).await;
     tasks.abort_all();
-    // Nobody waits for plugins that do not want to end.
+    // Nobody waits for plugins that do not want to end, nor for events that nobody takes.
     let _ = tokio::time::timeout(LAST_WORDS, async {
         context.plugins.end_questions().await;
         context.locations.close().await;
+        context.events.close();
+        context.events.wait().await;
     })
     .await;
     tracing::info!("The server has ended");
@@ -185,12 +188,13 @@ async fn context(
         backups: InHand::default(),
         restores: InHand::default(),
         parked_hooks: ParkedHooks::default(),
+        events: TaskTracker::new(),
         settings,
         stop,
     }))
 }
 
-/// Says once what flags do not do, and refuses global policies that no backup could use.
+/// Says once what flags do not do and what restores cannot use, and refuses global policies that no backup could use.
 async fn check_settings(context: &Context) -> Result<()> {
     for flag in context.settings.flags_without_effect() {
         tracing::warn!(flag, "The flag is accepted and has no effect");
@@ -204,6 +208,10 @@ async fn check_settings(context: &Context) -> Result<()> {
             "Of --global-backup-volume-policies-configmap only volumePolicies are used, the rest is ignored"
         );
     }
+    // Backups go on without them: only restores are refused until they can be used.
+    if let Err(problem) = default_modifiers(&context.objects, &context.settings).await {
+        tracing::error!(%problem, "Restores that name no modifiers of their own will be refused");
+    }
     Ok(())
 }
 
@@ -215,7 +223,7 @@ fn start_controllers(context: &SharedContext, tasks: &mut JoinSet<()>) {
     controllers.start(BackupSyncReconciler::new(context.clone()));
     controllers.start(BackupDeletionReconciler { context: context.clone() });
     controllers.start(RestoresReconciler::new(context.clone()));
-    controllers.start(ScheduleReconciler { context: context.clone() });
+    controllers.start(ScheduleReconciler::new(context.clone()));
     controllers.start(RepositoryLocationReconciler::new(context.clone()));
     controllers.start(BackupRepositoryReconciler::new(context.clone()));
     controllers.start(DownloadRequestReconciler { context: context.clone() });
