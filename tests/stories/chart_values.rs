@@ -84,11 +84,8 @@ fn set(value: &Value, schema: &Value, path: &str, steps: &[Step], found: &mut Ve
     let deeper = below(path, schema);
     let step = |step: Step| [steps, &[step]].concat();
     match value {
-        _ if deeper.is_empty() => {
-            if !says_nothing {
-                found.push(Set { path: path.to_owned(), steps: steps.to_vec() });
-            }
-        }
+        _ if deeper.is_empty() && says_nothing => {}
+        _ if deeper.is_empty() => found.push(Set { path: path.to_owned(), steps: steps.to_vec() }),
         Value::Array(entries) => {
             for (index, entry) in entries.iter().enumerate() {
                 set(entry, &schema["items"], &format!("{path}[]"), &step(Step::Entry(index)), found);

@@ -78,6 +78,11 @@ pub enum Action {
     FlipAnswer(usize),
 }
 
+/// This answer, head and body.
+pub fn reply(answer: &str) -> Action {
+    Action::Answer(Arc::new(answer.as_bytes().to_vec()))
+}
+
 /// An answer with that status, of that type.
 pub fn answer(status: &str, content_type: &str, body: &str) -> Action {
     let length = body.len();

@@ -227,7 +227,7 @@ mod tests {
             ("<Filter><Prefix>logs/</Prefix></Filter>", "", "", days.clone()),
             ("<Filter><Prefix>cluster/backups</Prefix></Filter>", "cluster/", "", days.clone()),
             (&format!("<Filter>{tag}</Filter>"), "", "", None),
-            (&format!("<Filter>{tag}</Filter>"), "", "b=2&a=1", days.clone()),
+            (&format!("<Filter>{tag}</Filter>"), "", "b=2&a=1", days),
             (&format!("<Filter><And><Prefix>x</Prefix>{tag}</And></Filter>"), "y/", "a=1", None),
         ] {
             let xml = rule(filter, "<Expiration><Days>30</Days></Expiration>");

@@ -231,7 +231,7 @@ fn region(seen: &Observation, failure: &Failure) -> Option<Finding> {
     ];
     let elsewhere = !response.region.is_empty() && response.region != seen.place.region;
     let said = about_region.contains(&response.code.as_str());
-    if !said && !(elsewhere && [301, 307, 400].contains(&response.status)) {
+    if !(said || elsewhere && [301, 307, 400].contains(&response.status)) {
         return None;
     }
     let bucket = bucket_words(&seen.place);

@@ -61,23 +61,22 @@ async fn a_wrong_key_is_refused_with_the_object_named_and_the_key_hidden() {
     assert!(error.contains("\"refused\"") && error.contains("403") && !error.contains(wrong), "{error}");
 }
 
+const JSON: &str = "application/json";
+
 /// What Azure answers: a token for whoever proves who they are, and the keys of the account for that token.
 async fn resource_manager(status: &'static str) -> String {
-    let answer = |status: &str, body: String| -> &'static str {
-        let head =
-            format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
-        (head + &body).leak()
-    };
-    let token = answer("200 OK", serde_json::json!({"access_token": "t", "expires_in": 3600}).to_string());
+    let token = serde_json::json!({"access_token": "t", "expires_in": 3600}).to_string();
     let keys = serde_json::json!({"keys": [
         {"keyName": "key0", "value": "bm90IHRoaXM=", "permissions": "Read"},
         {"keyName": "key1", "value": AZURE_KEY, "permissions": "FULL"},
-    ]});
-    let keys = answer(status, keys.to_string());
+    ]})
+    .to_string();
     faulty_proxy::start(&Azurite::url().replace(&format!("/{AZURE_ACCOUNT}"), ""), move |request: &Request| {
         match &request.path {
-            path if path.ends_with("/tenant-1/oauth2/v2.0/token") => Action::Reply(token),
-            path if path.contains("/resourceGroups/backups/") && path.contains("/listKeys?") => Action::Reply(keys),
+            path if path.ends_with("/tenant-1/oauth2/v2.0/token") => faulty_proxy::answer("200 OK", JSON, &token),
+            path if path.contains("/resourceGroups/backups/") && path.contains("/listKeys?") => {
+                faulty_proxy::answer(status, JSON, &keys)
+            }
             _ => Action::Forward,
         }
     })

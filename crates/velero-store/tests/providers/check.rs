@@ -4,7 +4,7 @@
 //! of the box for a host that speaks TLS and is no store. Where no server here behaves like AWS, a proxy before a real one
 //! gives the answer AWS gives.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use object_store::ClientOptions;
 use object_store::aws::{AwsAuthorizer, AwsCredential};
@@ -57,8 +57,7 @@ async fn assert_is(config: &StoreConfig, cause: Cause, words: &[&str]) {
 
 /// The store behind a proxy that answers every request like this.
 async fn answering(answer: &'static str) -> StoreConfig {
-    let url =
-        faulty_proxy::start(&endpoint(), move |_| Action::Answer(Arc::new(answer.as_bytes().to_vec()))).await.unwrap();
+    let url = faulty_proxy::start(&endpoint(), move |_| faulty_proxy::reply(answer)).await.unwrap();
     location(&url, BUCKET, &credentials_file())
 }
 

@@ -107,7 +107,7 @@ enum Account {
     /// A role that another account, or the environment, takes.
     Role {
         role: Role,
-        by: Option<Box<Account>>,
+        by: Option<Box<Self>>,
     },
 }
 

@@ -195,7 +195,7 @@ mod tests {
         let settings = Settings::parse("AZURE_SUBSCRIPTION_ID=1-2\n");
         let path = resource(&config, &settings).unwrap();
         assert_eq!(path, "/subscriptions/1-2/resourceGroups/my%20group/providers/Microsoft.Storage/storageAccounts/a");
-        let other = config.clone().with("subscriptionId", "3");
+        let other = config.with("subscriptionId", "3");
         assert!(resource(&other, &settings).unwrap().starts_with("/subscriptions/3/"));
         let error = resource(&StoreConfig::new("azure", "c").with("storageAccount", "a"), &settings).unwrap_err();
         assert!(error.to_string().contains("resourceGroup") && error.to_string().contains("useAAD"), "{error}");

@@ -60,10 +60,8 @@ mod tests {
 
     #[test]
     fn options_that_cannot_be_followed_are_refused() {
-        for (key, value) in [("universeDomain", "example.goog")] {
-            let error = refuse_what_is_missing(&StoreConfig::new("gcp", "b").with(key, value)).unwrap_err();
-            assert!(error.to_string().contains(key));
-        }
+        let elsewhere = StoreConfig::new("gcp", "b").with("universeDomain", "example.goog");
+        assert!(refuse_what_is_missing(&elsewhere).unwrap_err().to_string().contains("universeDomain"));
         refuse_what_is_missing(&StoreConfig::new("gcp", "b").with("universeDomain", "googleapis.com")).unwrap();
     }
 }
