@@ -29,8 +29,97 @@ fn comparable(definition: &Value) -> Value {
     definition
 }
 
+/// Where the schema of a definition has its fields.
+const FIELDS: &str = "/spec/versions/0/schema/openAPIV3Schema/properties";
+
+fn column(name: &str, json_path: &str, kind: &str) -> Value {
+    json!({"name": name, "jsonPath": json_path, "type": kind})
+}
+
+/// All that our definitions have and those of Velero 1.18.3 do not have: by the definition, the place and the value. What comes
+/// from the version after it is as that version has it; the rest is our own.
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn additions() -> Vec<(&'static str, String, Value)> {
+    let mut all = Vec::new();
+    for (plural, short_name) in [
+        ("backuprepositories", "repo"),
+        ("backups", "bak"),
+        ("datadownloads", "dd"),
+        ("datauploads", "du"),
+        ("deletebackuprequests", "dbr"),
+        ("downloadrequests", "dreq"),
+        ("podvolumebackups", "pvb"),
+        ("podvolumerestores", "pvr"),
+        ("restores", "rst"),
+        ("schedules", "sched"),
+    ] {
+        all.push((plural, "/spec/names/shortNames".to_owned(), json!([short_name])));
+    }
+    let age = column("Age", ".metadata.creationTimestamp", "date");
+    let (status, errors, warnings) = (
+        column("Status", ".status.phase", "string"),
+        column("Errors", ".status.errors", "integer"),
+        column("Warnings", ".status.warnings", "integer"),
+    );
+    for (plural, columns) in [
+        ("backups", json!([status, errors, warnings, column("Started", ".status.startTimestamp", "date"), age])),
+        ("restores", json!([column("Backup", ".spec.backupName", "string"), status, errors, warnings, age])),
+        (
+            "downloadrequests",
+            json!([
+                column("Target Kind", ".spec.target.kind", "string"),
+                column("Target Name", ".spec.target.name", "string"),
+                status,
+                age
+            ]),
+        ),
+        (
+            "serverstatusrequests",
+            json!([
+                status,
+                column("Server Version", ".status.serverVersion", "string"),
+                column("Processed", ".status.processedTimestamp", "date"),
+                age
+            ]),
+        ),
+        (
+            "volumesnapshotlocations",
+            json!([column("Provider", ".spec.provider", "string"), column("Phase", ".status.phase", "string"), age]),
+        ),
+    ] {
+        all.push((plural, "/spec/versions/0/additionalPrinterColumns".to_owned(), columns));
+        all.push((plural, "/spec/versions/0/subresources".to_owned(), json!({})));
+    }
+    let annotations = json!({"type": "object", "nullable": true, "additionalProperties": {"type": "string"}});
+    for (plural, place, value) in [
+        ("backups", "/spec/properties/metadata/properties/annotations", annotations.clone()),
+        ("schedules", "/spec/properties/template/properties/metadata/properties/annotations", annotations),
+        ("restores", "/spec/properties/skipDefaultResourceModifier", json!({"type": "boolean", "nullable": true})),
+        ("downloadrequests", "/status/properties/phase/enum/2", json!("Failed")),
+        ("downloadrequests", "/status/properties/message", json!({"type": "string"})),
+        (
+            "serverstatusrequests",
+            "/status/properties/serverStatus",
+            json!({"type": "string", "enum": ["Ready", "Partially Ready", "Waiting"]}),
+        ),
+    ] {
+        all.push((plural, format!("{FIELDS}{place}"), value));
+    }
+    all
+}
+
+/// Takes a value out of a document.
+fn take(document: &mut Value, place: &str) -> Option<Value> {
+    let (parent, key) = place.rsplit_once('/')?;
+    match document.pointer_mut(parent)? {
+        Value::Object(object) => object.remove(key),
+        Value::Array(items) => key.parse().ok().filter(|index| *index < items.len()).map(|index| items.remove(index)),
+        _ => None,
+    }
+}
+
 #[test]
-fn the_definitions_equal_the_peers_but_for_the_server_status() {
+fn the_definitions_equal_the_peers_but_for_the_known_additions() {
     let ours = crd::all();
     let theirs = peer_definitions();
     let name = |definition: &Value| definition["metadata"]["name"].as_str().unwrap().to_owned();
@@ -42,10 +131,9 @@ fn the_definitions_equal_the_peers_but_for_the_server_status() {
     for definition in &ours {
         let their = theirs.iter().find(|their| name(their) == name(definition)).unwrap();
         let mut ours = comparable(definition);
-        if name(definition) == "serverstatusrequests.velero.io" {
-            let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
-            let added = ours.pointer_mut(status).unwrap().as_object_mut().unwrap().remove("serverStatus").unwrap();
-            assert_eq!(added, json!({"type": "string", "enum": ["Ready", "Partially Ready", "Waiting"]}));
+        let of_kind = additions().into_iter().filter(|(plural, ..)| name(definition) == format!("{plural}.velero.io"));
+        for (plural, place, value) in of_kind {
+            assert_eq!(take(&mut ours, &place), Some(value), "{plural} {place}");
         }
         let different = differences(&ours, &comparable(their));
         assert!(different.is_empty(), "{} differs: {different:#?}", name(definition));

@@ -78,6 +78,10 @@ impl PrinterColumn {
         Self::of("boolean", name, json_path)
     }
 
+    pub(crate) const fn number(name: &'static str, json_path: &'static str) -> Self {
+        Self::of("integer", name, json_path)
+    }
+
     pub(crate) const fn bytes(name: &'static str, json_path: &'static str) -> Self {
         let column = Self::of("integer", name, json_path);
         Self { format: Some("int64"), ..column }

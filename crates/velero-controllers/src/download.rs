@@ -10,6 +10,7 @@ use velero_api::metadata::name;
 use velero_api::v1::{
     Backup, BackupStorageLocation, DownloadRequest, DownloadRequestPhase, DownloadTargetKind, Restore,
 };
+use velero_rules::download::{no_files, unknown_target};
 use velero_store::{BackupStore, ByteStream, DOWNLOAD_URL_LIFETIME, Error as StoreError};
 
 use crate::lifecycle::files::{Files, Work};
@@ -47,7 +48,7 @@ impl Reconciler for DownloadRequestReconciler {
             self.context.objects.delete(&request).await?;
             return Ok(Next::Change);
         }
-        if *request.status.phase() == DownloadRequestPhase::Processed {
+        if matches!(request.status.phase(), DownloadRequestPhase::Processed | DownloadRequestPhase::Failed) {
             let left = expiration.map_or(DOWNLOAD_URL_LIFETIME, |expiration| clock::until(expiration, now));
             return Ok(Next::After(left + std::time::Duration::from_secs(1)));
         }
@@ -56,21 +57,56 @@ impl Reconciler for DownloadRequestReconciler {
     }
 }
 
+/// Why a request has no answer.
+enum NoAnswer {
+    /// There will never be one, for this reason.
+    Never(String),
+    /// Another try may help.
+    NotNow(Error),
+}
+
+impl<E: Into<Error>> From<E> for NoAnswer {
+    fn from(error: E) -> Self {
+        Self::NotNow(error.into())
+    }
+}
+
 async fn process(context: &Context, request: DownloadRequest) -> Result<()> {
     let mut answered = request.clone();
     answered.status.expiration = Some(expiration());
-    let outcome = answer(context, &request).await;
-    if let Ok((url, token)) = &outcome {
-        answered.status.download_url.clone_from(url);
-        answered.status.phase = Some(DownloadRequestPhase::Processed);
-        let annotations = answered.metadata.annotations.get_or_insert_default();
-        annotations.insert(DOWNLOAD_TOKEN_ANNOTATION.to_owned(), token.clone());
+    match answer(context, &request).await {
+        Ok((url, token)) => {
+            answered.status.download_url = url;
+            answered.status.phase = Some(DownloadRequestPhase::Processed);
+            let annotations = answered.metadata.annotations.get_or_insert_default();
+            annotations.insert(DOWNLOAD_TOKEN_ANNOTATION.to_owned(), token);
+            context.objects.force(&request, &answered).await.map(drop)
+        }
+        Err(NoAnswer::Never(reason)) => fail(context, &request, answered, reason).await,
+        Err(NoAnswer::NotNow(error)) => {
+            // The expiration is written in every case, so that a request that cannot be answered goes away too.
+            if request.status.expiration.is_none() {
+                context.objects.force(&request, &answered).await?;
+            }
+            Err(error)
+        }
     }
-    // The expiration is written in every case, so that a request that cannot be answered goes away too.
-    if outcome.is_ok() || request.status.expiration.is_none() {
-        context.objects.force(&request, &answered).await?;
+}
+
+/// Says that a request will never be answered, so that nobody waits for it.
+async fn fail(context: &Context, request: &DownloadRequest, expiring: DownloadRequest, reason: String) -> Result<()> {
+    tracing::info!(request = name(request), reason, "A download request has failed");
+    let mut failed = expiring.clone();
+    failed.status.phase = Some(DownloadRequestPhase::Failed);
+    failed.status.message.clone_from(&reason);
+    match context.objects.force(request, &failed).await {
+        // The definition of Velero 1.18 has no such phase: with it, who asked waits in vain, as there.
+        Err(Error::Cluster(velero_cluster::Error::Invalid(_))) => {
+            context.objects.force(request, &expiring).await?;
+            Err(Error::unmet("DownloadRequest", name(request), reason))
+        }
+        written => written.map(drop),
     }
-    outcome.map(drop)
 }
 
 fn expiration() -> Time {
@@ -79,7 +115,7 @@ fn expiration() -> Time {
 }
 
 /// The URL and the token of a request.
-async fn answer(context: &Context, request: &DownloadRequest) -> Result<(String, String)> {
+async fn answer(context: &Context, request: &DownloadRequest) -> Result<(String, String), NoAnswer> {
     let store = store_of(context, request).await?;
     store_news(context, request, &store).await?;
     let token = uuid::Uuid::new_v4().simple().to_string();
@@ -113,21 +149,33 @@ async fn store_news(context: &Context, request: &DownloadRequest, store: &Backup
 }
 
 /// The store that holds what a request asks for.
-async fn store_of(context: &Context, request: &DownloadRequest) -> Result<BackupStore> {
+async fn store_of(context: &Context, request: &DownloadRequest) -> Result<BackupStore, NoAnswer> {
     let target = &request.spec.target;
-    let missing = |kind: &str, wanted: &str| {
-        Error::unmet("DownloadRequest", name(request), format!("{kind} {wanted:?} does not exist"))
-    };
+    if let Some(problem) = unknown_target(target) {
+        return Err(NoAnswer::Never(problem));
+    }
+    let missing = |kind: &str, wanted: &str| NoAnswer::Never(format!("{kind} {wanted:?} does not exist"));
     let backup_name = if target.kind.is_of_restore() {
         let restore = context.objects.get::<Restore>(&target.name).await?;
-        restore.ok_or_else(|| missing("restore", &target.name))?.spec.backup_name
+        let restore = restore.ok_or_else(|| missing("restore", &target.name))?;
+        let phase = restore.status.phase();
+        if let Some(problem) = no_files("restore", &target.name, phase.as_str(), phase.stage()) {
+            return Err(NoAnswer::Never(problem));
+        }
+        restore.spec.backup_name
     } else {
         target.name.clone()
     };
     let backup = context.objects.get::<Backup>(&backup_name).await?;
-    let place = backup.ok_or_else(|| missing("backup", &backup_name))?.spec.storage_location;
-    let location = context.objects.get::<BackupStorageLocation>(&place).await?;
-    context.locations.open_briefly(&location.ok_or_else(|| missing("backup storage location", &place))?).await
+    let backup = backup.ok_or_else(|| missing("backup", &backup_name))?;
+    let phase = backup.status.phase();
+    if let Some(problem) = no_files("backup", &backup_name, phase.as_str(), phase.stage()) {
+        return Err(NoAnswer::Never(problem));
+    }
+    let place = &backup.spec.storage_location;
+    let location = context.objects.get::<BackupStorageLocation>(place).await?;
+    let location = location.ok_or_else(|| missing("backup storage location", place))?;
+    Ok(context.locations.open_briefly(&location).await?)
 }
 
 /// Opens the file of a request for somebody who shows its token. `None` when there is no such request, its time is
@@ -140,7 +188,12 @@ pub(crate) async fn open(context: &Context, request: &str, token: &str) -> Resul
     if !admits(&request, token, clock::now()) {
         return Ok(None);
     }
-    match store_of(context, &request).await?.download(&request.spec.target).await {
+    let store = match store_of(context, &request).await {
+        Ok(store) => store,
+        Err(NoAnswer::Never(_)) => return Ok(None),
+        Err(NoAnswer::NotNow(error)) => return Err(error),
+    };
+    match store.download(&request.spec.target).await {
         Ok(stream) => Ok(Some(stream)),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error.into()),

@@ -8,7 +8,9 @@ use velero_api::metadata::{self, name, uid};
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{Backup, Schedule, SchedulePhase};
 use velero_rules::cron::CronSchedule;
-use velero_rules::schedule::{ScheduleHistory, backup_name, blocks_next_backup, skips_now, validate};
+use velero_rules::schedule::{
+    ScheduleHistory, backup_annotations, backup_labels, backup_name, blocks_next_backup, skips_now, validate,
+};
 
 use crate::lifecycle::refusal::write_refusal;
 use crate::runtime::clock;
@@ -130,18 +132,11 @@ async fn submit(context: &Context, schedule: &Schedule, now: Timestamp) -> Resul
 
 /// The backup a schedule makes.
 fn backup_of(schedule: &Schedule, now: Timestamp) -> Backup {
-    let template = &schedule.spec.template;
     let backup_name = backup_name(name(schedule), &now.to_zoned(TimeZone::UTC));
     let namespace = metadata::namespace(schedule);
-    let mut backup = Backup::new(namespace, &backup_name, template.clone());
-    let mut marks = if template.metadata.labels.is_empty() {
-        schedule.metadata.labels.clone().unwrap_or_default()
-    } else {
-        template.metadata.labels.clone()
-    };
-    marks.insert(labels::SCHEDULE_NAME.to_owned(), name(schedule).to_owned());
-    backup.metadata.labels = Some(marks);
-    backup.metadata.annotations = schedule.metadata.annotations.clone();
+    let mut backup = Backup::new(namespace, &backup_name, schedule.spec.template.clone());
+    backup.metadata.labels = Some(backup_labels(schedule));
+    backup.metadata.annotations = backup_annotations(schedule);
     if schedule.spec.use_owner_references_in_backup == Some(true) {
         backup.metadata.owner_references = Some(vec![OwnerReference {
             api_version: Schedule::api_version_text(),

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use velero_api::records::{BackupVolumeInfo, PodVolumeInfo, ResourceIdentifier, VolumeMethod};
 use velero_api::v1::{Backup, Restore};
+use velero_rules::resource_policies::SnapshotParameters;
 
 use crate::error::{Error, Result};
 use crate::item;
@@ -45,6 +46,18 @@ pub trait BackupItemAction: Send + Sync {
 
     /// Handles an item. An error fails the item, not the backup.
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<BackupItemOutcome>;
+
+    /// Handles a claim whose volume it saves ([`BackupItemAction::saves_volume`]), with what the volume policies of the backup say
+    /// about that. The protocol of plugin binaries does not carry it.
+    async fn execute_with(
+        &self,
+        item: &Value,
+        backup: &Backup,
+        parameters: &SnapshotParameters,
+    ) -> Result<BackupItemOutcome> {
+        let _ = parameters;
+        self.execute(item, backup).await
+    }
 
     /// How far an operation is that [`BackupItemAction::execute`] started.
     async fn progress(&self, operation_id: &str, backup: &Backup) -> Result<OperationProgress> {

@@ -10,6 +10,7 @@ pub mod cancellation;
 pub mod cron;
 pub mod data_move;
 pub mod deletion;
+pub mod download;
 pub mod hooks;
 pub mod includes_excludes;
 pub mod interrupted;

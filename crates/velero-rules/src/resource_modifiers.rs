@@ -3,6 +3,7 @@
 mod conditions;
 mod document;
 mod patches;
+mod source;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,8 @@ use serde_json::Value;
 use conditions::Conditions;
 use document::{Document, RuleDocument};
 use patches::Patches;
+
+pub use source::ModifierSource;
 
 const SUPPORTED_VERSION: &str = "v1";
 

@@ -2,6 +2,7 @@
 
 mod conditions;
 mod filters;
+mod parameters;
 
 use std::collections::BTreeMap;
 
@@ -9,6 +10,7 @@ use serde::Deserialize;
 
 pub use conditions::{CsiSource, NfsSource, VolumeData};
 pub use filters::{FilterPolicies, NamespaceVerdict, ObjectFilter};
+pub use parameters::SnapshotParameters;
 
 use conditions::{ConditionsDocument, VolumeConditions};
 use filters::{ClusterScopedDocument, NamespacedDocument};
@@ -62,6 +64,8 @@ pub struct VolumeAction {
     pub kind: VolumeActionType,
     /// Further settings, for whoever does it.
     pub parameters: BTreeMap<String, serde_json::Value>,
+    /// Those of a snapshot, read.
+    snapshot: SnapshotParameters,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -161,7 +165,7 @@ impl ResourcePolicies {
             validate_lists(&policy.included_namespace_scoped_resources, &policy.excluded_namespace_scoped_resources)?;
         }
         Ok(Self {
-            volume_policies: document.volume_policies.into_iter().map(VolumePolicy::new).collect::<Result<_, _>>()?,
+            volume_policies: volume_policies(document.volume_policies)?,
             include_exclude: document.include_exclude_policy,
             filters: FilterPolicies::new(
                 document.cluster_scoped_filter_policy.as_ref(),
@@ -173,6 +177,11 @@ impl ResourcePolicies {
     /// Gives the action of the first policy whose conditions all match a volume.
     pub fn volume_action(&self, volume: &VolumeData) -> Option<&VolumeAction> {
         self.volume_policies.iter().find(|policy| policy.conditions.match_volume(volume)).map(|policy| &policy.action)
+    }
+
+    /// Gives with what a snapshot of a volume is taken, as far as the first policy that matches says.
+    pub fn snapshot_parameters(&self, volume: &VolumeData) -> SnapshotParameters {
+        self.volume_action(volume).map(|action| action.snapshot.clone()).unwrap_or_default()
     }
 
     /// Says whether there is any policy on volumes.
@@ -202,8 +211,13 @@ impl ResourcePolicies {
     }
 }
 
+fn volume_policies(documents: Vec<VolumePolicyDocument>) -> Result<Vec<VolumePolicy>, PolicyError> {
+    let read = |(index, document)| VolumePolicy::new(&format!("volumePolicies[{index}]"), document);
+    documents.into_iter().enumerate().map(read).collect()
+}
+
 impl VolumePolicy {
-    fn new(document: VolumePolicyDocument) -> Result<Self, PolicyError> {
+    fn new(place: &str, document: VolumePolicyDocument) -> Result<Self, PolicyError> {
         let kind = match document.action.kind.as_str() {
             "skip" => VolumeActionType::Skip,
             "fs-backup" => VolumeActionType::FsBackup,
@@ -211,9 +225,11 @@ impl VolumePolicy {
             "custom" => VolumeActionType::Custom,
             other => return Err(invalid(format!("invalid action type {other}"))),
         };
+        let parameters = document.action.parameters;
+        let snapshot = SnapshotParameters::read(&format!("{place}.action.parameters"), kind, &parameters)?;
         Ok(Self {
-            conditions: VolumeConditions::new(document.conditions)?,
-            action: VolumeAction { kind, parameters: document.action.parameters },
+            conditions: VolumeConditions::new(place, document.conditions)?,
+            action: VolumeAction { kind, parameters, snapshot },
         })
     }
 }

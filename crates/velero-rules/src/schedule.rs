@@ -1,8 +1,12 @@
-//! When a schedule makes its next backup, and how that backup is called.
+//! When a schedule makes its next backup, how that backup is called and what it carries.
+
+use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
-use velero_api::v1::BackupPhase;
+use velero_api::labels;
+use velero_api::metadata;
+use velero_api::v1::{BackupPhase, Schedule};
 
 use crate::cron::{CronError, CronSchedule};
 
@@ -65,9 +69,57 @@ pub fn backup_name(schedule: &str, now: &Zoned) -> String {
     format!("{schedule}-{}", now.strftime("%Y%m%d%H%M%S"))
 }
 
+/// Gives the labels of a backup made from a schedule: those of the template or, where it has none, of the schedule; and of
+/// which schedule it is.
+pub fn backup_labels(schedule: &Schedule) -> BTreeMap<String, String> {
+    let template = &schedule.spec.template.metadata.labels;
+    let mut all = template_or(template, schedule.metadata.labels.as_ref());
+    all.insert(labels::SCHEDULE_NAME.to_owned(), metadata::name(schedule).to_owned());
+    all
+}
+
+/// Gives the annotations of a backup made from a schedule: those of the template or, where it has none, of the schedule.
+pub fn backup_annotations(schedule: &Schedule) -> Option<BTreeMap<String, String>> {
+    let all = template_or(&schedule.spec.template.metadata.annotations, schedule.metadata.annotations.as_ref());
+    (!all.is_empty()).then_some(all)
+}
+
+fn template_or(
+    template: &BTreeMap<String, String>,
+    own: Option<&BTreeMap<String, String>>,
+) -> BTreeMap<String, String> {
+    if template.is_empty() { own.cloned().unwrap_or_default() } else { template.clone() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_backup_carries_what_the_template_says_and_else_what_the_schedule_carries() {
+        let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        type Pairs<'a> = &'a [(&'a str, &'a str)];
+        let table: [(Pairs<'_>, Pairs<'_>, Pairs<'_>); 4] = [
+            (&[], &[], &[]),
+            (&[("a", "schedule")], &[], &[("a", "schedule")]),
+            (&[("a", "schedule"), ("b", "1")], &[("a", "template")], &[("a", "template")]),
+            (&[], &[("a", "template")], &[("a", "template")]),
+        ];
+        for (own, template, expected) in table {
+            let mut schedule = Schedule::new("velero", "daily", Default::default());
+            schedule.metadata.labels = Some(map(own));
+            schedule.metadata.annotations = Some(map(own));
+            schedule.spec.template.metadata.labels = map(template);
+            schedule.spec.template.metadata.annotations = map(template);
+            let annotations = backup_annotations(&schedule).unwrap_or_default();
+            assert_eq!(annotations, map(expected), "{own:?} {template:?}");
+            let mut labelled = map(expected);
+            labelled.insert(labels::SCHEDULE_NAME.to_owned(), "daily".to_owned());
+            assert_eq!(backup_labels(&schedule), labelled, "{own:?} {template:?}");
+        }
+    }
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()

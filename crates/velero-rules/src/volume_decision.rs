@@ -10,7 +10,7 @@ use velero_api::FeatureFlags;
 use velero_api::v1::BackupSpec;
 
 use self::pods::PodVolume;
-use crate::resource_policies::{ResourcePolicies, VolumeActionType, VolumeData};
+use crate::resource_policies::{ResourcePolicies, SnapshotParameters, VolumeActionType, VolumeData};
 
 /// What is done with the data of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +87,11 @@ impl<'a> VolumeRules<'a> {
     /// What the policies say about a volume, if they say anything. Then pods make no difference.
     pub fn policy_action(&self, volume: &VolumeData) -> Option<VolumeActionType> {
         self.policies?.volume_action(volume).map(|action| action.kind)
+    }
+
+    /// With what a snapshot of a volume is taken, as far as the policies say.
+    pub fn snapshot_parameters(&self, volume: &VolumeData) -> SnapshotParameters {
+        self.policies.map(|policies| policies.snapshot_parameters(volume)).unwrap_or_default()
     }
 
     /// Decides about a volume and the volumes of pods that are made of its claim.

@@ -20,7 +20,7 @@ use kube::api::ListParams;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use velero_api::metadata;
-use velero_api::v1::{DownloadRequest, DownloadRequestSpec, DownloadTarget, DownloadTargetKind};
+use velero_api::v1::{DownloadRequest, DownloadRequestPhase, DownloadRequestSpec, DownloadTarget, DownloadTargetKind};
 use velero_cluster::ProxyTarget;
 use velero_controllers::{DOWNLOAD_TOKEN_ANNOTATION, SERVER_URL_SCHEME};
 use velero_store::blocking_reader;
@@ -216,6 +216,9 @@ impl<'a> Downloader<'a> {
             let request: DownloadRequest = self.session.get(&request_name).await?;
             if !request.status.download_url.is_empty() {
                 return Ok(request);
+            }
+            if *request.status.phase() == DownloadRequestPhase::Failed {
+                return Err(anyhow!("the server cannot hand out the file: {}", request.status.message));
             }
         }
         Err(anyhow!(NO_ADDRESS))

@@ -6,6 +6,7 @@
 mod arguments;
 mod client_config;
 mod commands;
+mod completion;
 mod download;
 mod install;
 mod lean_agent;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
     if let Some(settings) = lean_agent::handed_on() {
         return on_threads(Some(NODE_THREADS), None, lean_agent::run(settings));
     }
+    completion::answer_shell();
     let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),

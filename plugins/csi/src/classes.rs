@@ -30,8 +30,14 @@ impl Classes {
     }
 
     /// The class to take snapshots of a claim's volume with.
-    pub(crate) async fn for_claim(&self, driver: &str, claim: &Value, backup: &Backup) -> Result<&str> {
-        choose(self.all().await?, driver, claim, backup).map_err(Error::Item)
+    pub(crate) async fn for_claim(
+        &self,
+        driver: &str,
+        claim: &Value,
+        backup: &Backup,
+        of_policy: Option<&str>,
+    ) -> Result<&str> {
+        choose(self.all().await?, driver, claim, backup, of_policy).map_err(Error::Item)
     }
 
     /// The class to take a snapshot of a claim's group with.
@@ -43,19 +49,37 @@ impl Classes {
     }
 }
 
-/// The class that the claim names, or the backup for the driver; else the labelled one of the driver, the default one,
-/// or the only one. A name that fits no class of the driver does not count.
-fn choose<'a>(classes: &'a [Value], driver: &str, claim: &Value, backup: &Backup) -> Result<&'a str, String> {
+/// The class that the claim names, the volume policies, or the backup for the driver; else the labelled one of the driver, the
+/// default one, or the only one. A name on claim or backup that fits no class of the driver does not count, as in Velero; one of
+/// the policies is an error, for it was written for this volume.
+fn choose<'a>(
+    classes: &'a [Value],
+    driver: &str,
+    claim: &Value,
+    backup: &Backup,
+    of_policy: Option<&str>,
+) -> Result<&'a str, String> {
     let key = format!("{}{}", annotations::VOLUME_SNAPSHOT_CLASS_OF_DRIVER_PREFIX, driver.to_lowercase());
     let of_backup = backup.metadata.annotations.as_ref().and_then(|all| all.get(&key)).map(String::as_str);
-    let names = [annotation(claim, annotations::VOLUME_SNAPSHOT_CLASS), of_backup];
-    for name in names.into_iter().flatten() {
+    let named = |name: &str| {
         let fits = |class: &&Value| {
             item::name(class).eq_ignore_ascii_case(name) && text(class, "/driver").eq_ignore_ascii_case(driver)
         };
-        if let Some(class) = classes.iter().find(fits) {
-            return Ok(item::name(class));
-        }
+        classes.iter().find(fits).map(item::name)
+    };
+    if let Some(class) = annotation(claim, annotations::VOLUME_SNAPSHOT_CLASS).and_then(named) {
+        return Ok(class);
+    }
+    if let Some(wanted) = of_policy {
+        return named(wanted).ok_or_else(|| {
+            format!(
+                "the volume policies name the VolumeSnapshotClass {wanted}, and no class of that name has the driver {driver}; \
+                 create it, or change snapshotClass of the policy"
+            )
+        });
+    }
+    if let Some(class) = of_backup.and_then(named) {
+        return Ok(class);
     }
     let own: Vec<&Value> = classes.iter().filter(|class| text(class, "/driver") == driver).collect();
     let labelled = |class: &&&Value| label(class, labels::VOLUME_SNAPSHOT_CLASS).is_some();
@@ -143,13 +167,13 @@ mod tests {
     fn choose_one(bytes: &[u8]) {
         let Ok(Value::Array(classes)) = serde_json::from_slice::<Value>(bytes) else { return };
         let backup = Backup::new("velero", "b", Default::default());
-        let _ = choose(&classes, "disk.csi.example", classes.first().unwrap_or(&Value::Null), &backup);
+        let _ = choose(&classes, "disk.csi.example", classes.first().unwrap_or(&Value::Null), &backup, None);
     }
 
     strike_all!(parsers);
 
     #[test]
-    fn the_claim_decides_then_the_backup_then_label_default_and_the_only_one() {
+    fn the_claim_decides_then_the_policies_the_backup_label_default_and_the_only_one() {
         let all = [
             class("other", "other.example.com", "label"),
             class("plain", DRIVER, ""),
@@ -158,29 +182,36 @@ mod tests {
         ];
         let of_claim = annotations::VOLUME_SNAPSHOT_CLASS;
         let of_backup = "velero.io/csi-volumesnapshot-class_disk.example.com";
-        for (classes, on_claim, on_backup, expected) in [
-            (&all[..], "plain", "default", "plain"),
-            (&all[..], "PLAIN", "", "plain"),
-            (&all[..], "", "default", "default"),
-            (&all[..], "missing", "default", "default"),
-            (&all[..], "other", "plain", "plain"),
-            (&all[..], "", "other", "labelled"),
-            (&all[..], "", "", "labelled"),
-            (&all[..3], "", "", "default"),
-            (&all[..2], "", "", "plain"),
-            (&all[..2], "missing", "missing", "plain"),
+        for (classes, on_claim, of_policy, on_backup, expected) in [
+            (&all[..], "plain", None, "default", "plain"),
+            (&all[..], "plain", Some("labelled"), "default", "plain"),
+            (&all[..], "PLAIN", None, "", "plain"),
+            (&all[..], "", Some("plain"), "default", "plain"),
+            (&all[..], "missing", Some("plain"), "", "plain"),
+            (&all[..], "", None, "default", "default"),
+            (&all[..], "missing", None, "default", "default"),
+            (&all[..], "other", None, "plain", "plain"),
+            (&all[..], "", None, "other", "labelled"),
+            (&all[..], "", None, "", "labelled"),
+            (&all[..3], "", None, "", "default"),
+            (&all[..2], "", None, "", "plain"),
+            (&all[..2], "missing", None, "missing", "plain"),
         ] {
-            let chosen = choose(classes, DRIVER, &claim(of_claim, on_claim), &backup(of_backup, on_backup));
-            assert_eq!(chosen.as_deref(), Ok(expected), "{on_claim} {on_backup} of {}", classes.len());
+            let chosen = choose(classes, DRIVER, &claim(of_claim, on_claim), &backup(of_backup, on_backup), of_policy);
+            assert_eq!(chosen.as_deref(), Ok(expected), "{on_claim} {of_policy:?} {on_backup} of {}", classes.len());
+        }
+        for unfit in ["missing", "other"] {
+            let refusal = choose(&all, DRIVER, &json!({}), &backup(of_backup, "plain"), Some(unfit)).unwrap_err();
+            assert!(refusal.contains(unfit) && refusal.contains("change snapshotClass"), "{refusal}");
         }
     }
 
     #[test]
     fn without_a_class_or_with_two_alike_the_error_says_what_to_do() {
         let (claim, backup) = (json!({"metadata": {}}), Backup::new("velero", "b", Default::default()));
-        let none = choose(&[class("x", "other.example.com", "label")], DRIVER, &claim, &backup).unwrap_err();
+        let none = choose(&[class("x", "other.example.com", "label")], DRIVER, &claim, &backup, None).unwrap_err();
         assert!(none.contains(DRIVER) && none.contains("create one"), "{none}");
-        let two = choose(&[class("x", DRIVER, ""), class("y", DRIVER, "")], DRIVER, &claim, &backup).unwrap_err();
+        let two = choose(&[class("x", DRIVER, ""), class("y", DRIVER, "")], DRIVER, &claim, &backup, None).unwrap_err();
         assert!(two.contains("x, y") && two.contains("is-default-class"), "{two}");
     }
 

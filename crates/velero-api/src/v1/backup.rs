@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{BackupHooks, BackupStatus};
 use crate::{
     GoDuration,
+    resource::PrinterColumn,
     wire::{UnknownFields, is_zero, null_as_default},
 };
 
@@ -17,10 +18,16 @@ custom_resource! {
     Backup {
         version: "v1",
         plural: "backups",
-        short_names: [],
+        short_names: ["bak"],
         spec: BackupSpec,
         status: BackupStatus,
-        columns: [],
+        columns: [
+            PrinterColumn::text("Status", ".status.phase"),
+            PrinterColumn::number("Errors", ".status.errors"),
+            PrinterColumn::number("Warnings", ".status.warnings"),
+            PrinterColumn::date("Started", ".status.startTimestamp"),
+            PrinterColumn::AGE,
+        ],
     }
 }
 
@@ -28,7 +35,7 @@ custom_resource! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BackupSpec {
-    /// Labels for the backups a schedule makes.
+    /// Labels and annotations for the backups a schedule makes.
     #[serde(deserialize_with = "null_as_default")]
     pub metadata: Metadata,
 
@@ -167,6 +174,11 @@ pub struct Metadata {
     /// Labels for the backups made from the template.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub labels: BTreeMap<String, String>,
+
+    /// Annotations for the backups made from the template.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
+    #[schemars(extend("nullable" = true))]
+    pub annotations: BTreeMap<String, String>,
 
     /// Fields this version does not know.
     #[serde(flatten)]

@@ -17,7 +17,7 @@ custom_resource! {
     BackupRepository {
         version: "v1",
         plural: "backuprepositories",
-        short_names: [],
+        short_names: ["repo"],
         spec: BackupRepositorySpec,
         status: BackupRepositoryStatus,
         columns: [PrinterColumn::AGE, PrinterColumn::text("Repository Type", ".spec.repositoryType")],

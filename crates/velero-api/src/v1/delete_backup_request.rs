@@ -13,7 +13,7 @@ custom_resource! {
     DeleteBackupRequest {
         version: "v1",
         plural: "deletebackuprequests",
-        short_names: [],
+        short_names: ["dbr"],
         spec: DeleteBackupRequestSpec,
         status: DeleteBackupRequestStatus,
         columns: [

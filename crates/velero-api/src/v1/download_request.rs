@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::resource::PrinterColumn;
 use crate::wire::{UnknownFields, null_as_default};
 
 custom_resource! {
@@ -11,10 +12,15 @@ custom_resource! {
     DownloadRequest {
         version: "v1",
         plural: "downloadrequests",
-        short_names: [],
+        short_names: ["dreq"],
         spec: DownloadRequestSpec,
         status: DownloadRequestStatus,
-        columns: [],
+        columns: [
+            PrinterColumn::text("Target Kind", ".spec.target.kind"),
+            PrinterColumn::text("Target Name", ".spec.target.name"),
+            PrinterColumn::text("Status", ".status.phase"),
+            PrinterColumn::AGE,
+        ],
     }
 }
 
@@ -105,6 +111,8 @@ string_enum! {
         New = "New",
         /// The URL is there.
         Processed = "Processed",
+        /// There will be no URL; the message says why.
+        Failed = "Failed",
     }
 }
 
@@ -124,6 +132,10 @@ pub struct DownloadRequestStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("nullable" = true))]
     pub expiration: Option<Time>,
+
+    /// Why the request failed; empty in every other phase.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
 
     /// Fields this version does not know.
     #[serde(flatten)]

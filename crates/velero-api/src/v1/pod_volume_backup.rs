@@ -17,7 +17,7 @@ custom_resource! {
     PodVolumeBackup {
         version: "v1",
         plural: "podvolumebackups",
-        short_names: [],
+        short_names: ["pvb"],
         spec: PodVolumeBackupSpec,
         status: PodVolumeBackupStatus,
         columns: [

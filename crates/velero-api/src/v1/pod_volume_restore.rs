@@ -17,7 +17,7 @@ custom_resource! {
     PodVolumeRestore {
         version: "v1",
         plural: "podvolumerestores",
-        short_names: [],
+        short_names: ["pvr"],
         spec: PodVolumeRestoreSpec,
         status: PodVolumeRestoreStatus,
         columns: [

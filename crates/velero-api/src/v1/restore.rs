@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{RestoreHooks, RestoreStatus};
 use crate::{
     GoDuration,
+    resource::PrinterColumn,
     wire::{UnknownFields, is_zero, null_as_default},
 };
 
@@ -17,10 +18,16 @@ custom_resource! {
     Restore {
         version: "v1",
         plural: "restores",
-        short_names: [],
+        short_names: ["rst"],
         spec: RestoreSpec,
         status: RestoreStatus,
-        columns: [],
+        columns: [
+            PrinterColumn::text("Backup", ".spec.backupName"),
+            PrinterColumn::text("Status", ".status.phase"),
+            PrinterColumn::number("Errors", ".status.errors"),
+            PrinterColumn::number("Warnings", ".status.warnings"),
+            PrinterColumn::AGE,
+        ],
     }
 }
 
@@ -107,6 +114,11 @@ pub struct RestoreSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::typed_local_object_reference", extend("nullable" = true))]
     pub resource_modifier: Option<TypedLocalObjectReference>,
+
+    /// Whether the changes that the server makes in every restore are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("nullable" = true))]
+    pub skip_default_resource_modifier: Option<bool>,
 
     /// The ConfigMap with resource policies.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -15,7 +15,7 @@ custom_resource! {
     Schedule {
         version: "v1",
         plural: "schedules",
-        short_names: [],
+        short_names: ["sched"],
         spec: ScheduleSpec,
         status: ScheduleStatus,
         columns: [

@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::resource::PrinterColumn;
 use crate::wire::{UnknownFields, null_as_default};
 
 /// The one request that is kept: it always shows the current status of the server.
@@ -17,7 +18,12 @@ custom_resource! {
         short_names: ["ssr"],
         spec: ServerStatusRequestSpec,
         status: ServerStatusRequestStatus,
-        columns: [],
+        columns: [
+            PrinterColumn::text("Status", ".status.phase"),
+            PrinterColumn::text("Server Version", ".status.serverVersion"),
+            PrinterColumn::date("Processed", ".status.processedTimestamp"),
+            PrinterColumn::AGE,
+        ],
     }
 }
 

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::SecretKeySelector;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::resource::PrinterColumn;
 use crate::wire::{UnknownFields, null_as_default};
 
 custom_resource! {
@@ -16,7 +17,11 @@ custom_resource! {
         short_names: ["vsl"],
         spec: VolumeSnapshotLocationSpec,
         status: VolumeSnapshotLocationStatus,
-        columns: [],
+        columns: [
+            PrinterColumn::text("Provider", ".spec.provider"),
+            PrinterColumn::text("Phase", ".status.phase"),
+            PrinterColumn::AGE,
+        ],
     }
 }
 

@@ -18,7 +18,7 @@ custom_resource! {
     DataDownload {
         version: "v2alpha1",
         plural: "datadownloads",
-        short_names: [],
+        short_names: ["dd"],
         spec: DataDownloadSpec,
         status: DataDownloadStatus,
         columns: [

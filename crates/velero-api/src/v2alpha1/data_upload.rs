@@ -20,7 +20,7 @@ custom_resource! {
     DataUpload {
         version: "v2alpha1",
         plural: "datauploads",
-        short_names: [],
+        short_names: ["du"],
         spec: DataUploadSpec,
         status: DataUploadStatus,
         columns: [

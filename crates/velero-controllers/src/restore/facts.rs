@@ -1,17 +1,18 @@
 //! Reads what a restore is prepared with.
 
 use k8s_openapi::api::core::v1::TypedLocalObjectReference;
-use velero_api::v1::{Backup, BackupStorageLocation, Restore};
+use velero_api::v1::{Backup, BackupStorageLocation, Restore, RestoreSpec};
 use velero_api::{FeatureFlags, labels};
 use velero_rules::Unusable;
 use velero_rules::api_versions::{VersionPriorities, parse_version_priorities};
-use velero_rules::resource_modifiers::ResourceModifiers;
+use velero_rules::resource_modifiers::{ModifierSource, ResourceModifiers};
 use velero_rules::resource_policies::ResourcePolicies;
 
 use crate::lifecycle::policies::read_policies;
 use crate::restore::resumption::{self, Resumption};
 use crate::runtime::error::{Result, describe};
 use crate::runtime::objects::Objects;
+use crate::runtime::settings::Settings;
 
 /// The ConfigMap in which users say which API versions they prefer.
 const VERSIONS_CONFIG_MAP: &str = "enableapigroupversions";
@@ -35,7 +36,7 @@ pub(super) struct Facts {
 }
 
 /// Reads what a restore is prepared with.
-pub(super) async fn gather(objects: &Objects, restore: &Restore) -> Result<Facts> {
+pub(super) async fn gather(objects: &Objects, settings: &Settings, restore: &Restore) -> Result<Facts> {
     let spec = &restore.spec;
     let of_schedule = match spec.schedule_name.as_str() {
         "" => Vec::new(),
@@ -52,7 +53,7 @@ pub(super) async fn gather(objects: &Objects, restore: &Restore) -> Result<Facts
         of_schedule,
         backup,
         locations: objects.list("").await?,
-        modifiers: modifiers(objects, spec.resource_modifier.as_ref()).await,
+        modifiers: modifiers(objects, settings, spec).await,
         policies: policies(objects, spec.resource_policy.as_ref()).await,
         resumption: resumption::gather(objects, restore).await?,
     })
@@ -60,20 +61,45 @@ pub(super) async fn gather(objects: &Objects, restore: &Restore) -> Result<Facts
 
 async fn modifiers(
     objects: &Objects,
-    reference: Option<&TypedLocalObjectReference>,
+    settings: &Settings,
+    spec: &RestoreSpec,
 ) -> Result<Option<ResourceModifiers>, Unusable> {
-    let Some(reference) = reference else { return Ok(None) };
-    if !is_config_map(reference) {
+    match ModifierSource::of(spec, &settings.default_resource_modifier_configmap) {
+        ModifierSource::Restore(reference) if is_config_map(reference) => {
+            read_modifiers(objects, &reference.name).await.map(Some)
+        }
+        ModifierSource::Restore(_) | ModifierSource::Nobody => Ok(None),
+        ModifierSource::Server(_) => default_modifiers(objects, settings).await,
+    }
+}
+
+/// The changes that the server makes to the objects of every restore that names none, where there are any, or why they
+/// cannot be made.
+pub(crate) async fn default_modifiers(
+    objects: &Objects,
+    settings: &Settings,
+) -> Result<Option<ResourceModifiers>, Unusable> {
+    let config_map = settings.default_resource_modifier_configmap.as_str();
+    if config_map.is_empty() {
         return Ok(None);
     }
-    let full_name = format!("{}/{}", objects.namespace(), reference.name);
+    let read = read_modifiers(objects, config_map).await;
+    read.map(Some).map_err(|problem| {
+        Unusable(format!(
+            "--default-resource-modifier-configmap of the server: {problem}; put that right, or leave these changes out with \
+             spec.skipDefaultResourceModifier (--skip-default-resource-modifier)"
+        ))
+    })
+}
+
+async fn read_modifiers(objects: &Objects, config_map: &str) -> Result<ResourceModifiers, Unusable> {
+    let full_name = format!("{}/{config_map}", objects.namespace());
     let missing = || format!("failed to get resource modifiers configmap {full_name}");
-    let found = objects.config_map(&reference.name).await;
+    let found = objects.config_map(config_map).await;
     let found = found
         .map_err(|error| Unusable(format!("{}: {}", missing(), describe(&error))))?
         .ok_or_else(|| Unusable(missing()))?;
-    let modifiers = ResourceModifiers::from_config_map(&found.data.unwrap_or_default());
-    modifiers.map(Some).map_err(|error| {
+    ResourceModifiers::from_config_map(&found.data.unwrap_or_default()).map_err(|error| {
         Unusable(format!("Error in parsing resource modifiers provided in configmap {full_name}: {error}"))
     })
 }

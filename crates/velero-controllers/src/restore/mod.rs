@@ -36,4 +36,5 @@ mod store;
 mod transfer;
 
 pub use dry_run::DryRunReport;
+pub(crate) use facts::default_modifiers;
 pub use prepare::{PreparedRestore, prepare_restore};

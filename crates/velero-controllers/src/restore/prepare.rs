@@ -51,7 +51,7 @@ pub struct PreparedRestore {
 /// Completes a restore and says what is wrong with it, from what the cluster holds now. Nothing is written.
 pub async fn prepare_restore(cluster: &Cluster, settings: &Settings, restore: &Restore) -> Result<PreparedRestore> {
     let objects = Objects::new(cluster.clone(), &settings.namespace);
-    let facts = facts::gather(&objects, restore).await?;
+    let facts = facts::gather(&objects, settings, restore).await?;
     Ok(prepare(restore, settings, facts))
 }
 

@@ -12,6 +12,7 @@ use velero_archive::{BackupFile, RestoreFile};
 use velero_engine::Journal;
 use velero_engine::recorder::Recorded;
 use velero_engine::restore::{self, Preview, RestoreError, RestoreOutcome, RestoreRequest, RunningHooks};
+use velero_rules::resource_modifiers::ModifierSource;
 use velero_rules::volume_records::with_pod_volume_backups;
 use velero_store::{BackupStore, ByteStream, Error as StoreError, blocking_reader};
 
@@ -79,6 +80,7 @@ pub(super) async fn contents(
     let restore = prepared.restore.clone();
     let (request, archive) = request(context, prepared, store, means).await?;
     journal.info().message("starting restore");
+    tell_default_modifiers(context, &restore, journal);
 
     let (sender, receiver) = watch::channel(RestoreProgress::default());
     let done = CancellationToken::new();
@@ -94,6 +96,16 @@ pub(super) async fn contents(
     let record = keep_stored("Operations that were started", means.started.subscribe(), &done, put);
     let (restored, (), ()) = tokio::join!(work, report, record);
     restored.map(|(outcome, hooks)| Restored { outcome, hooks })
+}
+
+/// Says that the server changes objects where the restore asks for nothing of the kind: who reads the log looks for the reason.
+fn tell_default_modifiers(context: &Context, restore: &Restore, journal: &Journal) {
+    let default = &context.settings.default_resource_modifier_configmap;
+    if let ModifierSource::Server(config_map) = ModifierSource::of(&restore.spec, default) {
+        journal.info().message(&format!(
+            "Objects are changed by the modifiers that the server has for all restores (configmap {config_map})"
+        ));
+    }
 }
 
 /// What is known of the volumes of a backup, from all files that tell of them.

@@ -22,7 +22,7 @@ use crate::runtime::log_format::{self, LogFormat};
 use crate::runtime::repository_settings::RepositorySettings;
 
 /// The flags that `velero install` takes too and hands on, in the order in which Velero writes them into the Deployment.
-pub const INSTALL_FLAGS: [&str; 18] = [
+pub const INSTALL_FLAGS: [&str; 19] = [
     "default-volumes-to-fs-backup",
     "default-snapshot-move-data",
     "disable-informer-cache",
@@ -41,6 +41,7 @@ pub const INSTALL_FLAGS: [&str; 18] = [
     "repo-maintenance-job-configmap",
     "item-block-worker-count",
     "concurrent-backups",
+    "default-resource-modifier-configmap",
 ];
 
 /// How a server is set up: one field for each flag, whose help is the text of the field, and what else it must know.
@@ -197,6 +198,10 @@ pub struct Settings {
     /// ConfigMap with volume policies that are merged into every backup
     #[arg(long, default_value = "", hide_default_value = true)]
     pub global_backup_volume_policies_configmap: String,
+
+    /// ConfigMap with changes to objects that count for every restore that names none of its own
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub default_resource_modifier_configmap: String,
 
     /// How repositories are made and maintained.
     #[command(flatten)]

@@ -22,6 +22,7 @@ use crate::location::default::ensure_default_location;
 use crate::repository::location_changes::RepositoryLocationReconciler;
 use crate::repository::reconciler::BackupRepositoryReconciler;
 use crate::repository::settings::check_config_maps;
+use crate::restore::default_modifiers;
 use crate::restore::reconciler::RestoresReconciler;
 use crate::runtime::backup_threads::BackupThreads;
 use crate::runtime::context::{Context, InHand, SharedContext};
@@ -190,7 +191,7 @@ async fn context(
     }))
 }
 
-/// Says once what flags do not do, and refuses global policies that no backup could use.
+/// Says once what flags do not do and what restores cannot use, and refuses global policies that no backup could use.
 async fn check_settings(context: &Context) -> Result<()> {
     for flag in context.settings.flags_without_effect() {
         tracing::warn!(flag, "The flag is accepted and has no effect");
@@ -203,6 +204,10 @@ async fn check_settings(context: &Context) -> Result<()> {
         tracing::warn!(
             "Of --global-backup-volume-policies-configmap only volumePolicies are used, the rest is ignored"
         );
+    }
+    // Backups go on without them: only restores are refused until they can be used.
+    if let Err(problem) = default_modifiers(&context.objects, &context.settings).await {
+        tracing::error!(%problem, "Restores that name no modifiers of their own will be refused");
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! Files handed out.
 
 use velero_api::v1::{
-    BackupPhase, DownloadRequest, DownloadRequestPhase, DownloadRequestSpec, DownloadTarget, DownloadTargetKind,
+    Backup, BackupPhase, BackupSpec, DownloadRequest, DownloadRequestPhase, DownloadRequestSpec, DownloadTarget,
+    DownloadTargetKind,
 };
 use velero_archive::gzjson;
 use velero_controllers::{DOWNLOAD_TOKEN_ANNOTATION, SERVER_URL_SCHEME};
@@ -9,14 +10,46 @@ use velero_testkit::cluster_test;
 use velero_testkit::parts::{ACCESS_KEY, SECRET_KEY};
 
 use crate::backups::s3;
-use crate::support::{Server, Workload, assert_phase, get, secret};
+use crate::support::{Server, Workload, assert_phase, assert_says, get, secret};
 
-/// Asks for a file and waits for the answer.
-pub(crate) async fn download(server: &Server, name: &str, kind: DownloadTargetKind, of: &str) -> DownloadRequest {
+/// Asks for a file.
+async fn ask(server: &Server, name: &str, kind: DownloadTargetKind, of: &str) {
     let target = DownloadTarget { kind, name: of.to_owned(), ..Default::default() };
     let spec = DownloadRequestSpec { target, ..Default::default() };
     server.create(DownloadRequest::new(&server.cluster.namespace, name, spec)).await;
+}
+
+/// Asks for a file and waits for the answer.
+pub(crate) async fn download(server: &Server, name: &str, kind: DownloadTargetKind, of: &str) -> DownloadRequest {
+    ask(server, name, kind, of).await;
     server.until(name, |request: &DownloadRequest| *request.status.phase() == DownloadRequestPhase::Processed).await
+}
+
+#[test]
+fn a_request_that_can_never_be_answered_fails_at_once_and_says_why() {
+    cluster_test(|cluster| async move {
+        let server = Server::start(cluster.clone()).await;
+        let refused = server.backup("refused", BackupSpec::default()).await;
+        assert_phase(&refused, &BackupPhase::FailedValidation);
+        let mut homeless = Backup::new(&cluster.namespace, "homeless", BackupSpec::default());
+        homeless.spec.storage_location = "nowhere".to_owned();
+        homeless.status.phase = Some(BackupPhase::Completed);
+        server.create(homeless).await;
+        for (kind, of, expected) in [
+            (DownloadTargetKind::BackupLog, "refused", "`velero backup describe refused` says why"),
+            (DownloadTargetKind::BackupLog, "absent", "backup \"absent\" does not exist"),
+            (DownloadTargetKind::RestoreResults, "absent", "restore \"absent\" does not exist"),
+            (DownloadTargetKind::BackupContents, "homeless", "backup storage location \"nowhere\" does not exist"),
+        ] {
+            let name = format!("{}-{of}", kind.as_str().to_lowercase());
+            ask(&server, &name, kind, of).await;
+            let failed = |request: &DownloadRequest| *request.status.phase() == DownloadRequestPhase::Failed;
+            let request = server.until(&name, failed).await;
+            assert_says(&[&request.status.message], expected);
+            assert!(request.status.download_url.is_empty() && request.status.expiration.is_some(), "{request:?}");
+        }
+        server.stop().await;
+    });
 }
 
 #[test]

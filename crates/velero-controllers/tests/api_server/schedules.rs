@@ -2,6 +2,7 @@
 
 use kube::api::ListParams;
 use velero_api::labels;
+use velero_api::metadata::annotation;
 use velero_api::v1::{Backup, BackupPhase, Schedule, SchedulePhase, ScheduleSpec};
 use velero_testkit::cluster_test;
 
@@ -14,8 +15,12 @@ fn a_schedule_makes_backups_when_due() {
         let server = Server::start(cluster.clone()).await;
         let workload = Workload::new(&cluster, 1).await;
         server.directory_location("default", directory.path()).await;
-        let spec = ScheduleSpec { schedule: "@every 2s".to_owned(), template: workload.spec(), ..Default::default() };
-        server.create(Schedule::new(&cluster.namespace, "often", spec)).await;
+        let mut spec =
+            ScheduleSpec { schedule: "@every 2s".to_owned(), template: workload.spec(), ..Default::default() };
+        spec.template.metadata.annotations = [("example.com/note".to_owned(), "of the template".to_owned())].into();
+        let mut often = Schedule::new(&cluster.namespace, "often", spec);
+        often.metadata.annotations = Some([("example.com/tracked-by".to_owned(), "somebody".to_owned())].into());
+        server.create(often).await;
         let schedule = server.until("often", |schedule: &Schedule| schedule.status.last_backup.is_some()).await;
         assert_eq!(*schedule.status.phase(), SchedulePhase::Enabled);
         let selector = ListParams::default().labels(&format!("{}=often", labels::SCHEDULE_NAME));
@@ -24,7 +29,10 @@ fn a_schedule_makes_backups_when_due() {
         assert!(name.starts_with("often-20") && name.len() == "often-".len() + 14, "{name}");
         let backup = server.until(&name, |backup: &Backup| backup.status.phase().is_terminal()).await;
         assert_phase(&backup, &BackupPhase::Completed);
-        server.until_metrics(&["velero_backup_attempt_total{schedule=\"often\"}"]).await;
+        assert_eq!(annotation(&backup, "example.com/note"), "of the template");
+        assert_eq!(annotation(&backup, "example.com/tracked-by"), "", "that is the schedule's own");
+        let expected = "velero_schedule_expected_interval_seconds{schedule=\"often\"} 2";
+        server.until_metrics(&["velero_backup_attempt_total{schedule=\"often\"}", expected]).await;
 
         server.patch::<Schedule>("often", serde_json::json!({"spec": {"paused": true}})).await;
         workload.delete().await;

@@ -205,14 +205,17 @@ pub(crate) fn api<K: VeleroResource>(cluster: &TestCluster) -> Api<K> {
     Api::namespaced(cluster.client.clone(), &cluster.namespace)
 }
 
-/// Installs Velero's kinds, unless another test has.
+/// Installs Velero's kinds, or brings them up to date where another test has installed the original's.
 pub(crate) async fn install_definitions(cluster: &TestCluster) {
     let api: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
     for definition in velero_api::crd::all() {
         let definition: CustomResourceDefinition = serde_json::from_value(definition).unwrap();
         let name = definition.metadata.name.clone().unwrap();
         match api.create(&PostParams::default(), &definition).await {
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                let current = Patch::Merge(json!({"spec": definition.spec}));
+                api.patch(&name, &PatchParams::default(), &current).await.unwrap();
+            }
             created => drop(created.unwrap()),
         }
         let established = kube::runtime::conditions::is_crd_established();

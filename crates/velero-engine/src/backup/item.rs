@@ -107,7 +107,11 @@ impl Run {
                     continue;
                 }
             }
-            let done = action.execute(current, &self.request.backup).await;
+            let backup = &self.request.backup;
+            let done = match &saved_claim {
+                Some(claim) => action.execute_with(current, backup, &claim.parameters).await,
+                None => action.execute(current, backup).await,
+            };
             let mut outcome = done.map_err(|source| failed(action.name(), item.reference(), source))?;
             if let Some(updated) = outcome.updated_item.take() {
                 *current = updated;

@@ -108,7 +108,7 @@ impl Run {
                 self.patch(target, &labels).await.map_err(|error| failed(target, &error).but_exists())?;
                 Ok(Ended { reason: Some(equal.to_owned()), ..Ended::new(Done::Skipped, true) })
             }
-            Verdict::Differs => Err(Trouble::warning(differs(wanted, policy)).but_exists()),
+            Verdict::Differs => Err(Trouble::warning(differs(wanted, policy)).left_as_it_is()),
             Verdict::Patch { patch, labels_only } => match self.patch(target, &patch).await {
                 Ok(()) => Ok(Ended::new(Done::Updated, true)),
                 Err(error) if misses_webhook(&error) => Err(failed(target, &error).but_exists()),

@@ -249,7 +249,7 @@ impl Run {
                 self.preview(item, PreviewAction::Fail, &trouble.message, Vec::new());
             }
         }
-        Ended { kind: trouble.kind, ..Ended::new(Done::Failed, trouble.exists) }
+        Ended { kind: trouble.kind, ..Ended::new(trouble.done, trouble.exists) }
     }
 
     pub(super) fn log_end(&self, item: &Item, ended: &Ended) {

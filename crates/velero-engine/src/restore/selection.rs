@@ -181,6 +181,54 @@ mod tests {
     }
 
     #[test]
+    fn filter_policies_replace_the_selectors_where_they_govern() {
+        let policies = "version: v1
+namespacedFilterPolicies:
+- namespaces: [shop]
+  resourceFilters:
+  - {kinds: [pods], names: ['web-*'], excludedNames: [web-9]}
+  - {kinds: [jobs], labelSelector: {matchExpressions: [{key: app, operator: In, values: [web, db]}]}}
+- namespaces: ['team-*']
+  resourceFilters: [{labelSelector: {matchLabels: {app: web}}}]
+clusterScopedFilterPolicy:
+  resourceFilters: [{kinds: [clusterroles], names: [reader]}]
+";
+        let policies = ResourcePolicies::parse(policies).unwrap();
+        let types = vec![
+            types::PODS.clone(),
+            ResourceType::new("batch/v1", "Job", "jobs", true),
+            ResourceType::new("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", false),
+        ];
+        let selector = LabelSelector {
+            match_labels: Some(BTreeMap::from([("backup".to_owned(), "yes".to_owned())])),
+            ..LabelSelector::default()
+        };
+        let spec = RestoreSpec { label_selector: Some(selector), ..RestoreSpec::default() };
+        let selection = Selection::new(&spec, Some(&policies), &Discovery::new(types, Vec::new())).unwrap();
+        let roles = "clusterroles.rbac.authorization.k8s.io";
+        for (resource, namespace, name, labels, expected) in [
+            ("pods", Some("shop"), "web-1", json!({}), true),
+            ("pods", Some("shop"), "web-9", json!({}), false),
+            ("pods", Some("shop"), "db-1", json!({"backup": "yes"}), false),
+            ("jobs.batch", Some("shop"), "any", json!({"app": "db"}), true),
+            ("jobs.batch", Some("shop"), "any", json!({"app": "cache"}), false),
+            ("configmaps", Some("shop"), "unnamed-type", json!({"backup": "yes"}), false),
+            ("configmaps", Some("team-a"), "a", json!({"app": "web"}), true),
+            ("configmaps", Some("team-a"), "a", json!({"backup": "yes"}), false),
+            ("configmaps", Some("bank"), "ungoverned", json!({"backup": "yes"}), true),
+            ("configmaps", Some("bank"), "ungoverned", json!({}), false),
+            (roles, None, "reader", json!({}), true),
+            (roles, None, "writer", json!({"backup": "yes"}), false),
+            ("persistentvolumes", None, "ungoverned", json!({"backup": "yes"}), true),
+            ("datauploads.velero.io", Some("shop"), "always", json!({}), true),
+        ] {
+            let body = json!({"metadata": {"name": name, "labels": labels}}).to_string();
+            let taken = selection.look_at(resource, namespace, body.as_bytes()).0;
+            assert_eq!(taken, expected, "{resource} {namespace:?} {name} {labels}");
+        }
+    }
+
+    #[test]
     fn any_name_of_a_type_includes_it() {
         let spec = RestoreSpec { included_resources: vec!["job".to_owned()], ..RestoreSpec::default() };
         let selection = selection(&spec);

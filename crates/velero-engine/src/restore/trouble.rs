@@ -74,6 +74,8 @@ pub(crate) struct Trouble {
     pub(super) section: ResultSection,
     /// Whether the item exists all the same.
     pub(super) exists: bool,
+    /// How the item is listed: it failed, or was left as it is.
+    pub(super) done: Done,
     /// The `<apiVersion>/<Kind>` of the item, once it is known.
     pub(super) kind: Option<String>,
     /// Whether it may be gone at the end of the restore.
@@ -84,7 +86,8 @@ pub(crate) struct Trouble {
 
 impl Trouble {
     fn new(message: String, severity: Severity, section: ResultSection) -> Self {
-        Self { message, severity, section, exists: false, kind: None, passing: Passing::Never, wanted: None }
+        let (done, passing) = (Done::Failed, Passing::Never);
+        Self { message, severity, section, exists: false, done, kind: None, passing, wanted: None }
     }
 
     /// An error of the item.
@@ -105,6 +108,11 @@ impl Trouble {
     /// The item exists all the same.
     pub(super) fn but_exists(self) -> Self {
         Self { exists: true, ..self }
+    }
+
+    /// The item exists, and stays as it is: it is no failure of the restore.
+    pub(super) fn left_as_it_is(self) -> Self {
+        Self { done: Done::Skipped, ..self.but_exists() }
     }
 
     /// Says what kind the item is of.

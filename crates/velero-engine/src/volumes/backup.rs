@@ -9,8 +9,9 @@ use velero_api::records::VolumeMethod;
 use velero_api::v1::BackupSpec;
 use velero_cluster::{ItemRef, RawItem};
 use velero_plugin::item;
-use velero_rules::resource_policies::VolumeData;
+use velero_rules::resource_policies::{SnapshotParameters, VolumeData};
 use velero_rules::volume_decision::VolumeDecision;
+use velero_rules::volume_decision::pods::PodVolume;
 
 use super::backup_context::{BY_SNAPSHOT, BackupContext, VolumeNotes, claim_of};
 use super::error::VolumeError;
@@ -26,7 +27,7 @@ pub(crate) struct BackupVolumes {
     pub(crate) notes: VolumeNotes,
     mounts: Mounts,
     methods: Vec<Box<dyn Method>>,
-    decisions: Mutex<HashMap<String, Arc<OnceCell<VolumeDecision>>>>,
+    decisions: Mutex<HashMap<String, Arc<OnceCell<Decided>>>>,
 }
 
 impl BackupVolumes {
@@ -39,6 +40,14 @@ impl BackupVolumes {
             decisions: Mutex::default(),
         }
     }
+}
+
+/// What was decided about a volume.
+#[derive(Debug, Clone)]
+struct Decided {
+    decision: VolumeDecision,
+    /// With what its snapshot is taken, if that is decided.
+    parameters: SnapshotParameters,
 }
 
 /// The volumes of a backup, for one who comes with an item.
@@ -54,12 +63,21 @@ pub(crate) type PodPlace = (String, String);
 pub(crate) struct SavedClaim<'a> {
     volume: Arc<Value>,
     method: &'a dyn Method,
+    /// With what its snapshot is taken.
+    pub(crate) parameters: SnapshotParameters,
 }
 
 impl<'a> VolumeSaver<'a> {
     /// Saves the data of a volume, before its object is stored.
     pub(crate) async fn save(&self, volume: &Value) -> Result<(), VolumeError> {
-        let decision = self.decide(volume).await?;
+        let Decided { decision, parameters } = self.decide(volume).await?;
+        if let (VolumeDecision::Snapshot, Some(class)) = (decision, &parameters.snapshot_class) {
+            let entry = self.context.journal.warning().item(ItemRef::new(VOLUMES, None, item::name(volume)));
+            entry.message(&format!(
+                "The volume policies name the VolumeSnapshotClass {class}, which has no effect: only snapshots of CSI volumes with \
+                 --features=EnableCSI have a class"
+            ));
+        }
         if let VolumeDecision::Skip(reason) = decision {
             let entry = self.context.journal.info().item(ItemRef::new(VOLUMES, None, item::name(volume)));
             entry.message(&format!("The data of the volume is not backed up: {}", reason.as_str()));
@@ -89,11 +107,11 @@ impl<'a> VolumeSaver<'a> {
         let found = self.context.volume(volume).await;
         let found = found.map_err(|source| VolumeError::Volume { volume: volume.to_owned(), source })?;
         let volume = found.ok_or_else(|| VolumeError::NoVolume(volume.to_owned()))?;
-        let decision = self.decide(&volume).await?;
+        let Decided { decision, parameters } = self.decide(&volume).await?;
         let method = self.method_for(decision).filter(|method| method.name() == *wanted);
         Ok(method.map(|method| {
-            method.begin_claim(&self.context, &volume);
-            SavedClaim { volume, method }
+            method.begin_claim(&self.context, &volume, &parameters);
+            SavedClaim { volume, method, parameters }
         }))
     }
 
@@ -141,16 +159,20 @@ impl<'a> VolumeSaver<'a> {
     }
 
     /// Decides about a volume, once: by its claim, by whoever mounts that, and by the policies of the backup.
-    async fn decide(&self, volume: &Value) -> Result<VolumeDecision, VolumeError> {
+    async fn decide(&self, volume: &Value) -> Result<Decided, VolumeError> {
         let decision = Arc::clone(lock(&self.volumes.decisions).entry(item::name(volume).to_owned()).or_default());
-        decision.get_or_try_init(|| self.decide_on(volume)).await.copied()
+        decision.get_or_try_init(|| self.decide_on(volume)).await.cloned()
     }
 
-    async fn decide_on(&self, volume: &Value) -> Result<VolumeDecision, VolumeError> {
+    async fn decide_on(&self, volume: &Value) -> Result<Decided, VolumeError> {
         let rules = self.context.rules();
         let mut data = VolumeData::of_persistent_volume(volume);
+        let decided = |data: &VolumeData, mounts: &[PodVolume]| Decided {
+            decision: rules.decide(data, mounts),
+            parameters: rules.snapshot_parameters(data),
+        };
         let Some((namespace, claim)) = claim_of(volume) else {
-            return Ok(rules.decide(&data, &[]));
+            return Ok(decided(&data, &[]));
         };
         if let Some(claims) = self.context.types.claims.filter(|_| rules.ask_for_claims()) {
             let failed =
@@ -160,10 +182,10 @@ impl<'a> VolumeSaver<'a> {
             }
         }
         if rules.policy_action(&data).is_some() {
-            return Ok(rules.decide(&data, &[]));
+            return Ok(decided(&data, &[]));
         }
         let mounts = self.volumes.mounts.of_claim(&self.context, namespace, claim).await?;
-        Ok(rules.decide(&data, &mounts))
+        Ok(decided(&data, &mounts))
     }
 
     /// A claim without a volume has no data, which is worth a word unless a policy or the backup wants none of it.

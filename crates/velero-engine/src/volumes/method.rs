@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::records::{BackupOperation, BackupVolumeInfo, VolumeMethod};
 use velero_cluster::RawItem;
+use velero_rules::resource_policies::SnapshotParameters;
 use velero_rules::resume::LeftPod;
 use velero_rules::volume_decision::VolumeDecision;
 
@@ -28,8 +29,8 @@ pub(crate) trait Method: Send + Sync {
     async fn save_volume(&self, backup: &BackupContext<'_>, volume: &Value) -> Result<(), VolumeError>;
 
     /// An action that saves in this way is about to be called for the claim of a volume.
-    fn begin_claim(&self, backup: &BackupContext<'_>, volume: &Value) {
-        let _ = (backup, volume);
+    fn begin_claim(&self, backup: &BackupContext<'_>, volume: &Value, parameters: &SnapshotParameters) {
+        let _ = (backup, volume, parameters);
     }
 
     /// An action has begun an operation on an item of any type, perhaps one that belongs to a volume.

@@ -236,8 +236,8 @@ fn an_existing_object_is_treated_as_the_policy_says_and_the_preview_says_the_sam
         let scene = Scene::new(&test).await;
         let items = [config_map("shop", "equal", "v"), config_map("shop", "other", "v")];
         for (policy, action, listed, warnings, value) in [
-            (None, PreviewAction::Conflict, "failed", 1, "mine"),
-            (Some(ExistingResourcePolicy::None), PreviewAction::Conflict, "failed", 1, "mine"),
+            (None, PreviewAction::Conflict, "skipped", 1, "mine"),
+            (Some(ExistingResourcePolicy::None), PreviewAction::Conflict, "skipped", 1, "mine"),
             (Some(ExistingResourcePolicy::Update), PreviewAction::Update, "updated", 0, "v"),
         ] {
             let place = format!("{}-{}", scene.namespace, policy.as_ref().map_or("unset", |policy| policy.as_str()));

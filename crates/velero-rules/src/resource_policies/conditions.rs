@@ -41,6 +41,11 @@ const VOLUME_TYPES: [&str; 29] = [
     "vsphereVolume",
 ];
 
+/// The volume modes a claim can have.
+const VOLUME_MODES: [&str; 2] = ["Filesystem", "Block"];
+/// The access modes a claim can have.
+const ACCESS_MODES: [&str; 4] = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
+
 /// An NFS export.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -175,12 +180,17 @@ pub(super) struct VolumeConditions {
 }
 
 impl VolumeConditions {
-    pub(super) fn new(document: ConditionsDocument) -> Result<Self, PolicyError> {
+    /// Reads the conditions of the policy that stands at `place` in the document.
+    pub(super) fn new(place: &str, document: ConditionsDocument) -> Result<Self, PolicyError> {
         let (smallest, largest) = parse_capacity(document.capacity.as_deref().unwrap_or_default())?;
         let needs_driver = |csi: &CsiSource| csi.driver.is_empty() && csi.volume_attributes.is_some();
         if document.csi.as_ref().is_some_and(needs_driver) {
             return Err(invalid("csi driver should not be empty when filtering by volume attributes"));
         }
+        let place = format!("{place}.conditions");
+        let mode = document.pvc_volume_mode.clone().filter(|mode| !mode.is_empty());
+        check_known(&format!("{place}.pvcVolumeMode"), mode.as_slice(), &VOLUME_MODES)?;
+        check_known(&format!("{place}.pvcAccessModes"), &document.pvc_access_modes, &ACCESS_MODES)?;
         Ok(Self {
             smallest,
             largest,
@@ -214,6 +224,14 @@ impl VolumeConditions {
         let as_set = |list: &[String]| list.iter().cloned().collect::<BTreeSet<_>>();
         self.claim_access_modes.is_empty()
             || (self.claim_access_modes.len() == modes.len() && as_set(&self.claim_access_modes) == as_set(modes))
+    }
+}
+
+/// Refuses what no claim can have: such a condition would never hold, and the volumes it means would go another way.
+fn check_known(place: &str, given: &[String], known: &[&str]) -> Result<(), PolicyError> {
+    match given.iter().find(|value| !known.contains(&value.as_str())) {
+        Some(unknown) => Err(invalid(format!("{place}: {unknown:?} is unknown, use {}", known.join(", ")))),
+        None => Ok(()),
     }
 }
 

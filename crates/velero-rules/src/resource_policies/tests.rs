@@ -85,6 +85,7 @@ fn volume_types_are_recognised() {
     assert_eq!(kind(json!({"name": "a", "configMap": {"name": "x"}})), "configMap");
     assert_eq!(kind(json!({"name": "a", "persistentVolumeClaim": {"claimName": "x"}})), "");
     assert_eq!(kind(json!({"name": "a", "storageos": {}})), "storageOS");
+    assert_eq!(kind(json!({"name": "a", "image": {"reference": "registry.example.com/models:1"}})), "image");
 }
 
 #[test]
@@ -123,6 +124,15 @@ fn documents_are_refused_with_their_reason() {
         ("version: v2", "incompatible version number v2 with supported version v1"),
         ("volumePolicies: []", "incompatible version number  with supported version v1"),
         ("version: v1\nvolumePolicies: [{action: {type: copy}}]", "invalid action type copy"),
+        (
+            "version: v1\nvolumePolicies: [{conditions: {pvcVolumeMode: block}, action: {type: skip}}]",
+            "volumePolicies[0].conditions.pvcVolumeMode: \"block\" is unknown, use Filesystem, Block",
+        ),
+        (
+            "version: v1\nvolumePolicies: [{conditions: {pvcAccessModes: [RWO]}, action: {type: skip}}]",
+            "volumePolicies[0].conditions.pvcAccessModes: \"RWO\" is unknown, use ReadWriteOnce, ReadOnlyMany, \
+             ReadWriteMany, ReadWriteOncePod",
+        ),
         (
             "version: v1\nvolumePolicies: [{conditions: {capacity: '5Gi,1Gi'}, action: {type: skip}}]",
             "illegal values for capacity 5Gi,1Gi",

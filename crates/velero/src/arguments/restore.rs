@@ -27,7 +27,7 @@ pub(crate) enum RestoreCommand {
 }
 
 /// The flags that say what is restored and how: a restore that goes on with another asks for what that one did.
-const RESUMED: [&str; 22] = [
+const RESUMED: [&str; 23] = [
     "from_backup",
     "from_schedule",
     "include_namespaces",
@@ -47,6 +47,7 @@ const RESUMED: [&str; 22] = [
     "allow_partially_failed",
     "dry_run",
     "resource_modifier_configmap",
+    "skip_default_resource_modifier",
     "resource_policies_configmap",
     "write_sparse_files",
     "parallel_files_download",
@@ -157,6 +158,10 @@ pub(crate) struct RestoreCreateArguments {
     /// ConfigMap with the changes to make to objects
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) resource_modifier_configmap: String,
+
+    /// Leave out the changes to objects that the server makes in every restore that names none of its own
+    #[arg(long)]
+    pub(crate) skip_default_resource_modifier: bool,
 
     /// ConfigMap with the resource policies of the restore
     #[arg(long, default_value = "", hide_default_value = true)]

@@ -199,6 +199,7 @@ mod tests {
             "--disable-informer-cache",
             "--default-snapshot-move-data=true",
             "--default-volumes-to-fs-backup",
+            "--default-resource-modifier-configmap=everywhere",
         ];
         let expected = [
             "--default-volumes-to-fs-backup=true",
@@ -219,6 +220,7 @@ mod tests {
             "--repo-maintenance-job-configmap=jobs",
             "--item-block-worker-count=1",
             "--concurrent-backups=3",
+            "--default-resource-modifier-configmap=everywhere",
         ];
         assert_eq!(written(&flags), expected);
         assert_eq!(expected.len(), INSTALL_FLAGS.len(), "a flag is missing here");

@@ -1,20 +1,27 @@
 //! `velero completion`
 
-use anyhow::Result;
-use clap::CommandFactory;
-use clap_complete::generate;
+use std::env;
 
-use crate::arguments::{Cli, CompletionArguments, Shell, with_go_flags};
+use anyhow::{Context, Result};
+use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
+
+use crate::arguments::{CompletionArguments, Shell};
+use crate::completion::VARIABLE;
 use crate::printer::Printer;
 
-/// Prints a completion script.
+/// The command that is completed.
+const NAME: &str = "velero";
+
+/// Prints a script that lets a shell ask this program for completions.
 pub(super) fn completion(arguments: &CompletionArguments, printer: Printer) -> Result<()> {
-    let mut command = with_go_flags(Cli::command());
+    let program = env::current_exe().context("cannot find out where this program is")?;
+    let program = program.to_str().context("the shell cannot call this program: its path is no text")?;
     let mut script = Vec::new();
-    match arguments.shell {
-        Shell::Bash => generate(clap_complete::Shell::Bash, &mut command, "velero", &mut script),
-        Shell::Zsh => generate(clap_complete::Shell::Zsh, &mut command, "velero", &mut script),
-        Shell::Fish => generate(clap_complete::Shell::Fish, &mut command, "velero", &mut script),
-    }
+    let shell: &dyn EnvCompleter = match arguments.shell {
+        Shell::Bash => &Bash,
+        Shell::Zsh => &Zsh,
+        Shell::Fish => &Fish,
+    };
+    shell.write_registration(VARIABLE, NAME, NAME, program, &mut script).context("cannot write the script")?;
     printer.bytes(&script)
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod api_cancel;
+mod api_completion;
 mod api_peer_server;
 mod api_plugins;
 mod api_repo_command;

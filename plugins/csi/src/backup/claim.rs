@@ -18,6 +18,7 @@ use velero_plugin::{
     BackupItemAction, BackupItemOutcome, Error, OperationProgress, ResourceSelector, Result, VolumeKeeper,
 };
 use velero_rules::quantity::Quantity;
+use velero_rules::resource_policies::SnapshotParameters;
 
 use super::group::Groups;
 use super::mover::Mover;
@@ -51,11 +52,14 @@ impl BackupAction {
     }
 
     /// Begins the snapshot of a claim's volume, alone or together with its group; gives its name.
-    async fn begin(&self, claim: &Value, driver: &str, backup: &Backup) -> Result<String> {
+    async fn begin(&self, claim: &Value, driver: &str, backup: &Backup, of_policy: Option<&str>) -> Result<String> {
+        if let Some(class) = of_policy {
+            self.groups.check_alone(claim, class, backup)?;
+        }
         if let Some(snapshot) = self.groups.snapshot(claim, driver, backup).await? {
             return Ok(snapshot);
         }
-        let class = self.classes.for_claim(driver, claim, backup).await?;
+        let class = self.classes.for_claim(driver, claim, backup, of_policy).await?;
         let wanted = new_snapshot(claim, class, backup);
         let made = self.cluster.create_once(&SNAPSHOTS, Some(identity(claim).0), &wanted).await?;
         Ok(text(&made, "/metadata/name").to_owned())
@@ -133,6 +137,15 @@ impl BackupItemAction for BackupAction {
     }
 
     async fn execute(&self, item: &Value, backup: &Backup) -> Result<BackupItemOutcome> {
+        self.execute_with(item, backup, &SnapshotParameters::default()).await
+    }
+
+    async fn execute_with(
+        &self,
+        item: &Value,
+        backup: &Backup,
+        parameters: &SnapshotParameters,
+    ) -> Result<BackupItemOutcome> {
         let volume = text(item, "/spec/volumeName");
         if is_finalizing(backup) || text(item, "/status/phase") != "Bound" || volume.is_empty() {
             return Ok(BackupItemOutcome::default());
@@ -149,13 +162,14 @@ impl BackupItemAction for BackupAction {
         if moves_data(backup) {
             self.mover.check(item)?;
         }
-        let name = self.begin(item, driver, backup).await?;
+        let name = self.begin(item, driver, backup, parameters.snapshot_class.as_deref()).await?;
         let (snapshot, content) = match self.wait_for_handle(namespace, &name, patience).await {
             Ok(found) => found,
             Err(error) => return Err(self.give_up(item, driver, &name, error, patience).await),
         };
         if moves_data(backup) {
-            return self.mover.begin(item, &snapshot, &content, backup).await;
+            let data_mover = parameters.data_mover.as_deref().unwrap_or(&backup.spec.data_mover);
+            return self.mover.begin(item, &snapshot, &content, backup, data_mover).await;
         }
         Ok(BackupItemOutcome {
             additional_items: vec![SNAPSHOTS.identifier(namespace, &name)],

@@ -40,6 +40,13 @@ pub(super) struct Groups {
     taken: Mutex<HashMap<(String, String), Taken>>,
 }
 
+/// The label of the group that a claim belongs to: key and value.
+fn group_of<'a>(claim: &'a Value, backup: &'a Backup) -> Option<(&'a str, &'a str)> {
+    let key = backup.spec.volume_group_snapshot_label_key.as_str();
+    let group = label(claim, key).filter(|group| !key.is_empty() && !group.is_empty())?;
+    Some((key, group))
+}
+
 impl Groups {
     pub(super) fn new(cluster: &Cluster, discovery: &Discovery) -> Self {
         let served = |kind: &str, plural: &str, namespaced| {
@@ -56,13 +63,20 @@ impl Groups {
         }
     }
 
+    /// An error where a claim belongs to a group and volume policies name a class for it: a group has one class, of another kind.
+    pub(super) fn check_alone(&self, claim: &Value, class: &str, backup: &Backup) -> Result<()> {
+        let Some((key, group)) = group_of(claim, backup) else { return Ok(()) };
+        let (namespace, name) = identity(claim);
+        Err(Error::Item(format!(
+            "the volume policies name the VolumeSnapshotClass {class} for claim {namespace}/{name}, whose snapshot is taken with its \
+             group {key}={group}; take the label off, or leave claims of groups out of that policy"
+        )))
+    }
+
     /// The snapshot of a claim that belongs to a group, taken with it; `None` when it belongs to none.
     pub(super) async fn snapshot(&self, claim: &Value, driver: &str, backup: &Backup) -> Result<Option<String>> {
-        let key = backup.spec.volume_group_snapshot_label_key.as_str();
         let (namespace, name) = identity(claim);
-        let Some(group) = label(claim, key).filter(|group| !key.is_empty() && !group.is_empty()) else {
-            return Ok(None);
-        };
+        let Some((key, group)) = group_of(claim, backup) else { return Ok(None) };
         let place = (namespace.to_owned(), group.to_owned());
         let taken = Arc::clone(self.taken.lock().await.entry(place).or_default());
         let mut taken = taken.lock().await;

@@ -43,9 +43,10 @@ impl Mover {
         snapshot: &Value,
         content: &Value,
         backup: &Backup,
+        data_mover: &str,
     ) -> Result<BackupItemOutcome> {
         let operation_id = upload_operation(backup, claim);
-        let upload = serde_json::to_value(new_upload(claim, snapshot, content, backup));
+        let upload = serde_json::to_value(new_upload(claim, snapshot, content, backup, data_mover));
         let upload = upload.map_err(|error| Error::Failed(error.to_string()))?;
         let made = match self.uploads.create(&upload, &operation_id).await {
             Ok(made) => made,

@@ -31,7 +31,13 @@ pub(crate) fn upload_operation(backup: &Backup, claim: &Value) -> String {
 }
 
 /// The DataUpload of the snapshot of a claim.
-pub(crate) fn new_upload(claim: &Value, snapshot: &Value, content: &Value, backup: &Backup) -> DataUpload {
+pub(crate) fn new_upload(
+    claim: &Value,
+    snapshot: &Value,
+    content: &Value,
+    backup: &Backup,
+    data_mover: &str,
+) -> DataUpload {
     let (claim_namespace, claim_name) = identity(claim);
     let uploader = backup.spec.uploader_config.as_ref().map_or(0, |config| config.parallel_files_upload);
     let config = (uploader > 0).then(|| (PARALLEL_FILES_UPLOAD.to_owned(), uploader.to_string()));
@@ -58,7 +64,7 @@ pub(crate) fn new_upload(claim: &Value, snapshot: &Value, content: &Value, backu
                 ..CsiSnapshotSpec::default()
             }),
             source_pvc: claim_name.to_owned(),
-            data_mover: backup.spec.data_mover.clone(),
+            data_mover: data_mover.to_owned(),
             backup_storage_location: backup.spec.storage_location.clone(),
             source_namespace: claim_namespace.to_owned(),
             data_mover_config: config.into_iter().collect(),
@@ -152,8 +158,9 @@ mod tests {
             },
             "status": {"progress": {}},
         });
-        let written =
-            |backup: &Backup| serde_json::to_value(new_upload(&claim(), &snapshot, &content, backup)).unwrap();
+        let written = |backup: &Backup| {
+            serde_json::to_value(new_upload(&claim(), &snapshot, &content, backup, &backup.spec.data_mover)).unwrap()
+        };
         assert_eq!(written(&backup), expected);
         backup.spec.data_mover = "vendor".to_owned();
         backup.spec.uploader_config =

@@ -12,6 +12,7 @@ use velero_api::records::{BackupOperation, BackupVolumeInfo, CsiSnapshotInfo, Vo
 use velero_cluster::{ItemRef, RawItem};
 use velero_plugin::item::{self, annotation};
 use velero_rules::quantity::Quantity;
+use velero_rules::resource_policies::SnapshotParameters;
 use velero_rules::volume_decision::VolumeDecision;
 
 use super::VOLUMES;
@@ -49,7 +50,7 @@ impl Method for Csi {
         Ok(())
     }
 
-    fn begin_claim(&self, backup: &BackupContext<'_>, volume: &Value) {
+    fn begin_claim(&self, backup: &BackupContext<'_>, volume: &Value, _: &SnapshotParameters) {
         backup.volumes.note_csi(volume);
     }
 

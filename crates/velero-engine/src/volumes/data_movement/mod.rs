@@ -23,6 +23,7 @@ use velero_api::records::{
 use velero_api::v2alpha1::DataUpload;
 use velero_cluster::{ItemRef, RawItem};
 use velero_plugin::item::{self, annotation, text};
+use velero_rules::resource_policies::SnapshotParameters;
 use velero_rules::volume_decision::VolumeDecision;
 
 use super::backup_context::{BackupContext, VolumeNotes, claim_of, info_of};
@@ -71,8 +72,9 @@ impl Method for DataMovement {
         Ok(())
     }
 
-    fn begin_claim(&self, backup: &BackupContext<'_>, volume: &Value) {
-        backup.volumes.note_movement(volume, &backup.backup.spec.data_mover);
+    fn begin_claim(&self, backup: &BackupContext<'_>, volume: &Value, parameters: &SnapshotParameters) {
+        let data_mover = parameters.data_mover.as_ref().unwrap_or(&backup.backup.spec.data_mover);
+        backup.volumes.note_movement(volume, data_mover);
     }
 
     fn follow(&self, backup: &BackupContext<'_>, resource: &str, item: &Value, operation_id: &str) {

@@ -6,7 +6,6 @@ use anyhow::{Result, anyhow, bail, ensure};
 use k8s_openapi::api::core::v1::TypedLocalObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use velero_api::annotations::RETRY_INTERRUPTED;
-use velero_api::labels;
 use velero_api::metadata;
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{
@@ -15,6 +14,7 @@ use velero_api::v1::{
 };
 use velero_rules::includes_excludes::validate_namespace_includes_excludes;
 use velero_rules::ordering::parse_ordered_resources;
+use velero_rules::schedule::{backup_annotations, backup_labels};
 
 use super::describe::wanted;
 use crate::arguments::values::{StringList, merged};
@@ -201,15 +201,10 @@ fn from_schedule(schedule: Schedule, name: Option<&str>, namespace: &str) -> Bac
     let schedule_name = metadata::name(&schedule).to_owned();
     let generated = || format!("{schedule_name}-{}", Clock::system().in_utc().digits());
     let name = name.map_or_else(generated, str::to_owned);
-    let template = schedule.spec.template;
-    let mut all_labels = match template.metadata.labels.is_empty() {
-        true => schedule.metadata.labels.unwrap_or_default(),
-        false => template.metadata.labels.clone(),
-    };
-    all_labels.insert(labels::SCHEDULE_NAME.to_owned(), schedule_name.clone());
-    let mut backup = Backup::new(namespace, &name, template);
-    backup.metadata.labels = Some(all_labels);
-    backup.metadata.annotations = schedule.metadata.annotations;
+    let (labels, annotations) = (backup_labels(&schedule), backup_annotations(&schedule));
+    let mut backup = Backup::new(namespace, &name, schedule.spec.template);
+    backup.metadata.labels = Some(labels);
+    backup.metadata.annotations = annotations;
     if schedule.spec.use_owner_references_in_backup == Some(true) {
         backup.metadata.owner_references = Some(vec![OwnerReference {
             api_version: Schedule::api_version_text(),

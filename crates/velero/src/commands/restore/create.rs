@@ -2,6 +2,7 @@
 
 use anyhow::{Result, anyhow, bail, ensure};
 use k8s_openapi::api::core::v1::TypedLocalObjectReference;
+use kube::api::PostParams;
 use velero_api::labels;
 use velero_api::metadata;
 use velero_api::v1::{
@@ -13,7 +14,7 @@ use crate::arguments::RestoreCreateArguments;
 use crate::arguments::values::{StringList, merged};
 use crate::commands::wait::{Operations, Progress, wait};
 use crate::output::{Clock, Format, print_instead_of_create};
-use crate::session::Session;
+use crate::session::{Session, api_error};
 
 /// Creates a restore, or shows it, and waits for its end if told to.
 pub(crate) async fn create(session: &Session, arguments: RestoreCreateArguments) -> Result<()> {
@@ -130,6 +131,7 @@ fn build(namespace: &str, arguments: &RestoreCreateArguments, source: Source) ->
         existing_resource_policy: existing_resource_policy(&arguments.existing_resource_policy)?,
         item_operation_timeout: arguments.item_operation_timeout,
         resource_modifier: config_map(&arguments.resource_modifier_configmap, Some("")),
+        skip_default_resource_modifier: arguments.skip_default_resource_modifier.then_some(true),
         resource_policy: config_map(&arguments.resource_policies_configmap, None),
         uploader_config: Some(UploaderConfigForRestore {
             write_sparse_files: arguments.write_sparse_files.0,
@@ -147,6 +149,7 @@ fn build(namespace: &str, arguments: &RestoreCreateArguments, source: Source) ->
 async fn submit(session: &Session, restore: &Restore, wait_for_end: bool) -> Result<()> {
     let printer = session.printer;
     let name = metadata::name(restore);
+    ensure_understood(session, restore).await?;
     session.create(restore).await?;
     printer.line(format_args!("Restore request {name:?} submitted successfully."))?;
     if !wait_for_end {
@@ -161,6 +164,22 @@ async fn submit(session: &Session, restore: &Restore, wait_for_end: bool) -> Res
     printer.line(format_args!(
         "\nRestore completed with status: {phase}. You may check for more information using the commands `velero restore describe {name}` and `velero restore logs {name}`."
     ))
+}
+
+/// Refuses a wish that the definition in the cluster does not know, which the API server would drop in silence: that of Velero
+/// 1.18 may be installed.
+async fn ensure_understood(session: &Session, restore: &Restore) -> Result<()> {
+    if restore.spec.skip_default_resource_modifier.is_none() {
+        return Ok(());
+    }
+    let trial = PostParams { dry_run: true, ..PostParams::default() };
+    let understood = session.api::<Restore>().create(&trial, restore).await.map_err(api_error)?;
+    ensure!(
+        understood.spec.skip_default_resource_modifier == restore.spec.skip_default_resource_modifier,
+        "the definition of restores in this cluster does not know spec.skipDefaultResourceModifier, which would be lost; \
+         `velero install --crds-only` brings the definitions up to date"
+    );
+    Ok(())
 }
 
 fn progress(restore: &Restore) -> Progress {

@@ -126,6 +126,9 @@ fn describe_behaviour(describer: &mut Describer<'_>, spec: &RestoreSpec) {
             describe_config_map(describer, heading, &reference.kind, &reference.name);
         }
     }
+    if spec.skip_default_resource_modifier == Some(true) {
+        describer.field("Skip Default Resource Modifier", true);
+    }
     if let Some(uploader) = &spec.uploader_config {
         describer.gap();
         describer.line("Uploader config:");

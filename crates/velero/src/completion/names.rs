@@ -1,0 +1,120 @@
+//! The names of the objects that are there.
+
+use std::ffi::{OsStr, OsString};
+use std::time::Duration;
+
+use clap::{Command, CommandFactory, FromArgMatches};
+use clap_complete::CompletionCandidate;
+use kube::Api;
+use kube::api::ListParams;
+use velero_api::resource::VeleroResource;
+use velero_api::v1::{Backup, BackupRepository, BackupStorageLocation, Restore, Schedule, VolumeSnapshotLocation};
+
+use super::argument::Named;
+use crate::arguments::{Cli, GlobalArguments, with_go_flags};
+use crate::client_config::{self, ClientConfig};
+use crate::printer::{Printer, Style};
+use crate::session::Session;
+use crate::settings::Settings;
+
+/// How long somebody waits who has pressed a key.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// More names than this help nobody.
+const MOST: u32 = 500;
+
+/// The names of objects of a kind that go on from what was typed. Whatever goes wrong, there are none: a shell that completes
+/// has no place for errors.
+pub(super) fn of(kind: Named, begun: &OsStr) -> Vec<CompletionCandidate> {
+    let (Some(begun), Ok(runtime)) =
+        (begun.to_str(), tokio::runtime::Builder::new_current_thread().enable_all().build())
+    else {
+        return Vec::new();
+    };
+    let words = typed(std::env::args_os());
+    let found = runtime.block_on(tokio::time::timeout(PATIENCE, list(kind, settings(&words)))).ok().flatten();
+    let fitting = offered(found.unwrap_or_default(), begun, &words);
+    fitting.into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// What was typed so far: all that stands behind the two dashes of the script.
+fn typed(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    arguments.skip_while(|argument| argument != "--").skip(1).collect()
+}
+
+/// What the flags that were typed, the environment and the configuration file say together.
+fn settings(words: &[OsString]) -> Settings {
+    // The line is not complete, so most of it may be wrong: only the flags of every command are looked at.
+    let command = lenient(with_go_flags(Cli::command()));
+    let matches = command.try_get_matches_from(words).ok();
+    let global = matches.and_then(|matches| GlobalArguments::from_arg_matches(&matches).ok());
+    let config = ClientConfig::load(&client_config::path()).unwrap_or_default();
+    Settings::resolve(global.unwrap_or_default(), &config)
+}
+
+/// Goes on with what was understood before the first mistake.
+fn lenient(command: Command) -> Command {
+    command.ignore_errors(true).mut_subcommands(lenient)
+}
+
+async fn list(kind: Named, settings: Settings) -> Option<Vec<String>> {
+    velero_cluster::install_crypto_provider();
+    let session = Session::connect(&settings, Printer { style: Style { colorized: false } }).await.ok()?;
+    match kind {
+        Named::Backup => names(session.api::<Backup>()).await,
+        Named::Restore => names(session.api::<Restore>()).await,
+        Named::Schedule => names(session.api::<Schedule>()).await,
+        Named::BackupLocation => names(session.api::<BackupStorageLocation>()).await,
+        Named::SnapshotLocation => names(session.api::<VolumeSnapshotLocation>()).await,
+        Named::Repository => names(session.api::<BackupRepository>()).await,
+    }
+}
+
+async fn names<K: VeleroResource>(api: Api<K>) -> Option<Vec<String>> {
+    let page = api.list_metadata(&ListParams::default().limit(MOST)).await.ok()?;
+    Some(page.items.into_iter().filter_map(|object| object.metadata.name).collect())
+}
+
+/// Those names that go on from what was typed and are not on the line already.
+fn offered(names: Vec<String>, begun: &str, words: &[OsString]) -> Vec<String> {
+    let is_new = |name: &String| name == begun || !words.iter().any(|word| word.to_str() == Some(name.as_str()));
+    names.into_iter().filter(|name| name.starts_with(begun) && is_new(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_flags_of_an_unfinished_line_count() {
+        for (line, namespace, context) in [
+            ("velero backup describe -n other", "other", None),
+            ("velero --namespace other backup describe --kubecontext blue a", "other", Some("blue")),
+            ("velero restore create -n other --kubecontext=blue --from-backup", "other", Some("blue")),
+            ("velero -n other backup logs --no-such-flag", "other", None),
+        ] {
+            let settings = settings(&words(line));
+            assert_eq!((settings.namespace.as_str(), settings.context.as_deref()), (namespace, context), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_begins_so_and_is_not_there_yet_is_offered() {
+        let names = || ["daily-1", "daily-2", "weekly"].map(str::to_owned).to_vec();
+        for (begun, line, expected) in [
+            ("", "velero backup delete", &["daily-1", "daily-2", "weekly"][..]),
+            ("da", "velero backup delete da", &["daily-1", "daily-2"]),
+            ("", "velero backup delete daily-1", &["daily-2", "weekly"]),
+            ("weekly", "velero backup delete weekly", &["weekly"]),
+            ("x", "velero backup delete x", &[]),
+        ] {
+            assert_eq!(offered(names(), begun, &words(line)), expected, "{line}");
+        }
+        let asked = typed(words("velero -- velero backup -- x").into_iter());
+        assert_eq!(asked, words("velero backup -- x"));
+        assert!(typed(words("velero").into_iter()).is_empty());
+    }
+}
