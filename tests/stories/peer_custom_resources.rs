@@ -91,6 +91,9 @@ fn additions() -> Vec<(&'static str, String, Value)> {
         all.push((plural, "/spec/versions/0/subresources".to_owned(), json!({})));
     }
     let annotations = json!({"type": "object", "nullable": true, "additionalProperties": {"type": "string"}});
+    for plural in ["backups", "backupstoragelocations", "restores", "schedules"] {
+        all.push((plural, format!("{FIELDS}/status/properties/conditions"), conditions()));
+    }
     for (plural, place, value) in [
         ("backups", "/spec/properties/metadata/properties/annotations", annotations.clone()),
         ("schedules", "/spec/properties/template/properties/metadata/properties/annotations", annotations),
@@ -106,6 +109,28 @@ fn additions() -> Vec<(&'static str, String, Value)> {
         all.push((plural, format!("{FIELDS}{place}"), value));
     }
     all
+}
+
+/// Conditions as Kubernetes has them everywhere.
+fn conditions() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": {
+            "type": "object",
+            "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+            "properties": {
+                "lastTransitionTime": {"type": "string", "format": "date-time"},
+                "message": text,
+                "observedGeneration": {"type": "integer", "format": "int64"},
+                "reason": text,
+                "status": text,
+                "type": text,
+            },
+        },
+    })
 }
 
 /// Takes a value out of a document.

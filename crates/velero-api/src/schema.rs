@@ -158,6 +158,35 @@ pub(crate) fn object_reference(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// A list of `metav1.Condition`.
+pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": {
+            "type": "object",
+            "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+            "properties": {
+                "lastTransitionTime": {
+                    "description": "When the status last changed.",
+                    "type": "string",
+                    "format": "date-time",
+                },
+                "message": { "description": "More about it, for people.", "type": "string" },
+                "observedGeneration": {
+                    "description": "The generation of the object it was said about.",
+                    "type": "integer",
+                    "exact-format": "int64",
+                },
+                "reason": { "description": "Why, in one word; often the phase.", "type": "string" },
+                "status": { "description": "The answer, which may be Unknown.", "type": "string" },
+                "type": { "description": "The question.", "type": "string" },
+            },
+        },
+    })
+}
+
 /// Containers kept as they were given, so that fields of any Kubernetes version pass.
 pub(crate) fn raw_objects(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

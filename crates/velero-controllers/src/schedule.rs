@@ -1,13 +1,18 @@
 //! Makes backups when schedules say so.
 
+use std::collections::HashMap;
+use std::sync::Mutex;
+
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use velero_api::labels;
 use velero_api::metadata::{self, name, uid};
 use velero_api::resource::VeleroResource;
-use velero_api::v1::{Backup, Schedule, SchedulePhase};
+use velero_api::v1::{Backup, Schedule, SchedulePhase, ScheduleStatus};
+use velero_rules::conditions;
 use velero_rules::cron::CronSchedule;
+use velero_rules::events::Told;
 use velero_rules::schedule::{
     ScheduleHistory, backup_annotations, backup_labels, backup_name, blocks_next_backup, skips_now, validate,
 };
@@ -18,13 +23,32 @@ use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler};
 use crate::runtime::error::{Error, Result};
+use crate::runtime::events;
+use crate::runtime::lock::lock;
 
 /// How soon a schedule is looked at again whose earlier backup is not done.
 const WHILE_BLOCKED: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Watches Schedules.
 pub(crate) struct ScheduleReconciler {
-    pub(crate) context: SharedContext,
+    context: SharedContext,
+    /// The last moment, by schedule, of which was told that its backup is held up.
+    held_up: Mutex<HashMap<String, Timestamp>>,
+}
+
+impl ScheduleReconciler {
+    pub(crate) fn new(context: SharedContext) -> Self {
+        Self { context, held_up: Mutex::default() }
+    }
+
+    /// Tells once for each backup that is due that it has to wait for an earlier one.
+    fn tell_held_up(&self, schedule: &Schedule, due: Option<Timestamp>) {
+        let Some(due) = due else { return };
+        if lock(&self.held_up).insert(name(schedule).to_owned(), due) != Some(due) {
+            let note = format!("the backup of {due} waits: an earlier one of the schedule has not ended");
+            events::tell(&self.context, schedule, Self::CONTROLLER, Told::warning("BackupHeldUp", note));
+        }
+    }
 }
 
 impl Reconciler for ScheduleReconciler {
@@ -34,12 +58,19 @@ impl Reconciler for ScheduleReconciler {
     async fn reconcile(&self, schedule: Schedule) -> Result<Next> {
         let context = &self.context;
         context.metrics.begin_schedule(name(&schedule));
+        let now = clock::now();
         if schedule.spec.paused {
+            let mut paused = schedule.clone();
+            put_conditions(&mut paused, now);
+            context.objects.patch(&schedule, &paused).await?;
             return Ok(Next::Change);
         }
-        let now = clock::now();
         let validated = validated(&schedule, context.settings.schedule_skip_immediately, now);
+        let before = schedule.status.clone();
         let schedule = context.objects.patch(&schedule, &validated).await?;
+        if let Some(told) = told(&before, &validated.status) {
+            events::tell(context, &schedule, Self::CONTROLLER, told);
+        }
         let Ok(cron) = validate(&schedule.spec.schedule) else { return Ok(Next::Change) };
         let history = history(&schedule, now);
         report_interval(context, &schedule, &cron, now);
@@ -51,6 +82,7 @@ impl Reconciler for ScheduleReconciler {
             }));
         }
         if is_blocked(context, &schedule).await? {
+            self.tell_held_up(&schedule, history.next_run(&cron, &TimeZone::UTC));
             tracing::debug!(schedule = name(&schedule), "An earlier backup of the schedule is not done yet");
             return Ok(Next::After(WHILE_BLOCKED));
         }
@@ -60,6 +92,7 @@ impl Reconciler for ScheduleReconciler {
     }
 
     fn forget(&self, name: &str) {
+        lock(&self.held_up).remove(name);
         self.context.metrics.end_schedule(name);
     }
 
@@ -89,7 +122,26 @@ fn validated(schedule: &Schedule, skip_by_default: bool, now: Timestamp) -> Sche
             validated.status.validation_errors = vec![error.to_string()];
         }
     }
+    put_conditions(&mut validated, now);
     validated
+}
+
+/// Says in conditions what the phase says.
+fn put_conditions(schedule: &mut Schedule, now: Timestamp) {
+    let (status, is_paused) = (&schedule.status, schedule.spec.paused);
+    let problems = status.validation_errors.join("; ");
+    let conditions = conditions::of_schedule(&status.conditions, status.phase(), is_paused, &problems, now);
+    schedule.status.conditions = conditions;
+}
+
+/// What an Event tells of a schedule that was looked at, if there is news.
+fn told(before: &ScheduleStatus, after: &ScheduleStatus) -> Option<Told> {
+    if after.phase() == &SchedulePhase::FailedValidation && before.validation_errors != after.validation_errors {
+        let problems = after.validation_errors.join("; ");
+        return Some(Told::warning("FailedValidation", format!("no backups are made: {problems}")));
+    }
+    let skipped = before.last_skipped != after.last_skipped;
+    skipped.then(|| Told::normal("BackupSkipped", "the backup that is due at once is skipped, as skipImmediately says"))
 }
 
 fn history(schedule: &Schedule, now: Timestamp) -> ScheduleHistory {
@@ -127,6 +179,8 @@ async fn submit(context: &Context, schedule: &Schedule, now: Timestamp) -> Resul
     let mut noted = schedule.clone();
     noted.status.last_backup = Some(Time(now));
     context.objects.force(schedule, &noted).await?;
+    let note = format!("backup {} was submitted", name(&backup));
+    events::tell(context, schedule, Controller::Schedule, Told::normal("BackupSubmitted", note));
     Ok(())
 }
 
@@ -193,6 +247,23 @@ mod tests {
         assert!(bad.status.validation_errors[0].starts_with("invalid schedule: "), "{:?}", bad.status);
         let empty = validated(&schedule(""), false, now);
         assert!(empty.status.validation_errors[0].contains("non-empty"));
+    }
+
+    #[test]
+    fn what_changes_about_a_schedule_is_told_once() {
+        let now = at("2026-03-04T05:06:07Z");
+        let (new, bad) = (schedule("every day"), validated(&schedule("every day"), false, now));
+        let refused = told(&new.status, &bad.status).unwrap();
+        assert!(refused.is_warning && refused.note.contains("invalid schedule"), "{refused:?}");
+        assert_eq!(told(&bad.status, &validated(&bad, false, now).status), None);
+        let good = validated(&schedule("@hourly"), false, now);
+        assert_eq!(told(&new.status, &good.status), None);
+        let skipped = validated(&schedule("@hourly"), true, now);
+        assert_eq!(told(&new.status, &skipped.status).unwrap().reason, "BackupSkipped");
+        assert_eq!(
+            (good.status.conditions[0].status.as_str(), bad.status.conditions[0].status.as_str()),
+            ("True", "False")
+        );
     }
 
     #[test]

@@ -7,10 +7,12 @@
 pub mod api_versions;
 pub mod backup_sync;
 pub mod cancellation;
+pub mod conditions;
 pub mod cron;
 pub mod data_move;
 pub mod deletion;
 pub mod download;
+pub mod events;
 pub mod hooks;
 pub mod includes_excludes;
 pub mod interrupted;

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{ByteString, api::core::v1::SecretKeySelector, apimachinery::pkg::apis::meta::v1::Time};
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::SecretKeySelector,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -151,6 +155,11 @@ pub struct BackupStorageLocationStatus {
     /// Deprecated and unused; the access mode is in the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access_mode: Option<BackupStorageLocationAccessMode>,
+
+    /// What the phase says, as conditions that can be waited for.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
+    #[schemars(schema_with = "crate::schema::conditions")]
+    pub conditions: Vec<Condition>,
 
     /// Fields this version does not know.
     #[serde(flatten)]

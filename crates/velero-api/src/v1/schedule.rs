@@ -1,6 +1,6 @@
 //! Schedule: backups made again and again by a cron expression.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -92,6 +92,11 @@ pub struct ScheduleStatus {
     /// Why the schedule was refused.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub validation_errors: Vec<String>,
+
+    /// What the phase says, as conditions that can be waited for.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
+    #[schemars(schema_with = "crate::schema::conditions")]
+    pub conditions: Vec<Condition>,
 
     /// Fields this version does not know.
     #[serde(flatten)]

@@ -11,7 +11,9 @@ use crate::backup::volumes;
 use crate::lifecycle::ending::partially_failed;
 use crate::lifecycle::kind::Kind;
 use crate::runtime::context::Context;
+use crate::runtime::controller::Controller;
 use crate::runtime::error::{Error, Result, describe};
+use crate::runtime::events;
 use crate::runtime::ownership::End;
 
 /// Writes how a backup ended; its files say so already.
@@ -76,6 +78,9 @@ pub(super) async fn stored(store: &BackupStore, backup: &Backup) -> Result<Optio
 pub(super) fn report(context: &Context, backup: &Backup) {
     let schedule = label(backup, labels::SCHEDULE_NAME);
     context.metrics.backup_ended(backup);
+    if let Some(told) = backup.told() {
+        events::tell(context, backup, Controller::Backup, told);
+    }
     if backup.status.csi_volume_snapshots_attempted > 0 {
         context.metrics.csi_snapshots(schedule, name(backup), &backup.status);
     }

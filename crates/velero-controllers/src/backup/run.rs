@@ -33,8 +33,10 @@ use crate::lifecycle::poll::{note_failures, poll};
 use crate::runtime::busy::Hold;
 use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
+use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, WHILE_HELD};
 use crate::runtime::error::{Result, describe};
+use crate::runtime::events;
 use crate::runtime::metrics::Counter;
 use crate::runtime::ownership::End;
 use crate::runtime::plugins::Tools;
@@ -65,6 +67,9 @@ pub(super) async fn run(context: &SharedContext, queue: &Queue, backup: Backup) 
     queue.started(&running);
     let outcome = match (taken.status.phase(), &prepared.location) {
         (BackupPhase::InProgress, Some(location)) => {
+            if let Some(told) = taken.told() {
+                events::tell(context, &taken, Controller::Backup, told);
+            }
             let wish = Wish { asked: backup.spec, policies: facts.policies.ok().flatten() };
             execute(context, &taken, location, wish, &hold).await
         }

@@ -12,6 +12,7 @@ use velero_rules::backup_sync::{SyncDecision, decide, is_due, is_orphan, names_t
 use velero_store::BackupStore;
 
 use crate::backup::orphans::{self, Orphans};
+use crate::lifecycle::kind::Kind;
 use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::controller::Controller;
@@ -130,6 +131,7 @@ async fn bring_in(
         SyncDecision::CreateAs(phase) => phase,
     };
     let mut arrived = localised(stored, context.objects.namespace(), name(location), phase);
+    arrived.put_conditions(clock::now());
     keep_known_owners(context, &mut arrived).await?;
     let created = match context.objects.create(&arrived).await {
         Err(Error::Cluster(error)) if error.is_already_exists() => return Ok(()),
@@ -158,6 +160,7 @@ fn localised(mut backup: Backup, namespace: &str, location: &str, phase: BackupP
     backup.spec.storage_location = location.to_owned();
     backup.spec.hooks = Default::default();
     backup.status.phase = Some(phase);
+    backup.status.conditions.clear();
     backup
 }
 

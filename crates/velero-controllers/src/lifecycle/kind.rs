@@ -1,5 +1,6 @@
 //! What a backup and a restore have in common for who carries them out.
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use velero_api::metadata::name;
 use velero_api::records::{BackupOperation, RestoreOperation};
@@ -7,6 +8,8 @@ use velero_api::resource::VeleroResource;
 use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase, Stage};
 use velero_engine::Journal;
 use velero_engine::journal::Counts;
+use velero_rules::conditions;
+use velero_rules::events::{self, Standing, Told};
 use velero_rules::operations::Tally;
 use velero_rules::phases::{backup_can_become, restore_can_become};
 use velero_store::BackupStore;
@@ -41,6 +44,10 @@ pub(crate) trait Kind: VeleroResource {
     fn phase(&self) -> &Self::Phase;
     /// Writes the phase, whatever it was: see [`crate::lifecycle::phase::move_to`].
     fn put_phase(&mut self, phase: Self::Phase);
+    /// Says in conditions what the phase says.
+    fn put_conditions(&mut self, now: Timestamp);
+    /// What an Event tells about it now, if it tells anything.
+    fn told(&self) -> Option<Told>;
     /// Whether the table of moves has this one.
     fn can_become(from: &Self::Phase, to: &Self::Phase) -> bool;
     /// Whether one of this phase waits for operations.
@@ -92,6 +99,26 @@ macro_rules! common {
 
         fn put_phase(&mut self, phase: $phase) {
             self.status.phase = Some(phase);
+        }
+
+        fn put_conditions(&mut self, now: Timestamp) {
+            let phase = self.status.phase();
+            let conditions = conditions::of_work(&self.status.conditions, phase.as_str(), phase.stage(), now);
+            self.status.conditions = conditions;
+        }
+
+        fn told(&self) -> Option<Told> {
+            let status = &self.status;
+            events::of_work(Standing {
+                word: Self::WORK.word(),
+                name: name(self),
+                phase: status.phase().as_str(),
+                stage: status.phase().stage(),
+                errors: status.errors,
+                warnings: status.warnings,
+                failure_reason: &status.failure_reason,
+                validation_errors: &status.validation_errors,
+            })
         }
 
         fn can_become(from: &$phase, to: &$phase) -> bool {

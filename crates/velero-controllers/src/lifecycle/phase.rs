@@ -1,13 +1,14 @@
 //! The only way a backup or restore gets another phase.
 
 use crate::lifecycle::kind::Kind;
+use crate::runtime::clock;
 use crate::runtime::error::{Error, Result};
 use crate::runtime::holder::unsign;
 use velero_api::annotations::{ASKED_FIELDS, ASKED_SPEC};
 use velero_api::metadata::name;
 
-/// Moves a backup or restore to a phase if the table of moves has it. Nobody holds one that is not InProgress, and what it
-/// was asked for is not needed beside it any more.
+/// Moves a backup or restore to a phase if the table of moves has it, and its conditions with it. Nobody holds one that is
+/// not InProgress, and what it was asked for is not needed beside it any more.
 pub(crate) fn move_to<K: Kind>(object: &mut K, phase: K::Phase) -> Result<()> {
     let current = object.phase();
     if !K::can_become(current, &phase) {
@@ -27,6 +28,7 @@ pub(crate) fn move_to<K: Kind>(object: &mut K, phase: K::Phase) -> Result<()> {
         annotations.remove(ASKED_FIELDS);
     }
     object.put_phase(phase);
+    object.put_conditions(clock::now());
     Ok(())
 }
 

@@ -4,9 +4,12 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use velero_api::GoDuration;
 use velero_api::metadata::name;
 use velero_api::v1::{BackupStorageLocation, BackupStorageLocationPhase};
+use velero_rules::conditions;
+use velero_rules::events::Told;
 
 use crate::location::default::keep_one_default;
 use crate::runtime::clock;
@@ -14,6 +17,7 @@ use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler};
 use crate::runtime::error::Result;
+use crate::runtime::events;
 use crate::runtime::lock::lock;
 use crate::runtime::store_message::explain;
 
@@ -84,7 +88,8 @@ async fn validate(context: &Context, location: &BackupStorageLocation) -> Result
         Err(error) => Err(error),
     };
     let status = &mut checked.status;
-    status.last_validation_time = Some(clock::now_time());
+    let now = clock::now();
+    status.last_validation_time = Some(Time(now));
     match outcome {
         Ok(()) => {
             status.phase = Some(BackupStorageLocationPhase::Available);
@@ -96,14 +101,22 @@ async fn validate(context: &Context, location: &BackupStorageLocation) -> Result
             status.message = format!("BackupStorageLocation {:?} is unavailable: {problem}", name(location));
         }
     }
+    let is_available = checked.is_available();
+    let status = &mut checked.status;
+    status.conditions = conditions::of_location(&status.conditions, is_available, &status.message, now);
     if location.status.phase != checked.status.phase || location.status.message != checked.status.message {
-        report(&checked);
+        report(context, &checked);
     }
     context.metrics.location_status(name(location), checked.is_available());
     context.objects.force(location, &checked).await
 }
 
-fn report(location: &BackupStorageLocation) {
+fn report(context: &Context, location: &BackupStorageLocation) {
+    let told = match location.is_available() {
+        true => Told::normal("Available", "the location can be used"),
+        false => Told::warning("Unavailable", &location.status.message),
+    };
+    events::tell(context, location, Controller::BackupStorageLocation, told);
     if location.is_available() {
         tracing::info!(location = name(location), "BackupStorageLocation is valid, marking as available");
     } else {

@@ -30,7 +30,9 @@ use crate::restore::{report, settle};
 use crate::runtime::busy::Hold;
 use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
+use crate::runtime::controller::Controller;
 use crate::runtime::error::{Result, describe};
+use crate::runtime::events;
 use crate::runtime::metrics::Counter;
 use crate::runtime::ownership::End;
 
@@ -49,6 +51,9 @@ pub(super) async fn run(context: &SharedContext, restore: Restore, place: Semaph
     if *taken.status.phase() != RestorePhase::InProgress {
         report_end(context, &taken);
         return Ok(());
+    }
+    if let Some(told) = taken.told() {
+        events::tell(context, &taken, Controller::Restore, told);
     }
     prepared.restore = taken;
     execute(context, prepared, &hold, place).await

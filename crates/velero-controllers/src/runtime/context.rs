@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use velero_api::records::{BackupOperation, RestoreOperation};
 
 use crate::runtime::backup_threads::BackupThreads;
@@ -37,6 +38,8 @@ pub(crate) struct Context {
     pub(crate) restores: InHand<RestoreOperation>,
     /// Hooks of restores that wait for operations.
     pub(crate) parked_hooks: ParkedHooks,
+    /// Events that are on their way.
+    pub(crate) events: TaskTracker,
     /// Cancelled when the process is to end.
     pub(crate) stop: CancellationToken,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use velero_cluster::{Cluster, ConnectOptions};
 use velero_plugin::Actions;
 
@@ -87,10 +87,12 @@ pub async fn run_until_with(settings: Settings, further: Actions, stop: Cancella
     tasks.spawn(census::count_all(context.clone()));
     let ended = wait_and_lead(&context, &mut tasks, lease, &ready).await;
     tasks.abort_all();
-    // Nobody waits for plugins that do not want to end.
+    // Nobody waits for plugins that do not want to end, nor for events that nobody takes.
     let _ = tokio::time::timeout(LAST_WORDS, async {
         context.plugins.end_questions().await;
         context.locations.close().await;
+        context.events.close();
+        context.events.wait().await;
     })
     .await;
     tracing::info!("The server has ended");
@@ -186,6 +188,7 @@ async fn context(
         backups: InHand::default(),
         restores: InHand::default(),
         parked_hooks: ParkedHooks::default(),
+        events: TaskTracker::new(),
         settings,
         stop,
     }))
@@ -220,7 +223,7 @@ fn start_controllers(context: &SharedContext, tasks: &mut JoinSet<()>) {
     controllers.start(BackupSyncReconciler::new(context.clone()));
     controllers.start(BackupDeletionReconciler { context: context.clone() });
     controllers.start(RestoresReconciler::new(context.clone()));
-    controllers.start(ScheduleReconciler { context: context.clone() });
+    controllers.start(ScheduleReconciler::new(context.clone()));
     controllers.start(RepositoryLocationReconciler::new(context.clone()));
     controllers.start(BackupRepositoryReconciler::new(context.clone()));
     controllers.start(DownloadRequestReconciler { context: context.clone() });

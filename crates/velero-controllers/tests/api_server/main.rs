@@ -47,6 +47,7 @@ mod status;
 mod steered;
 mod support;
 mod sync;
+mod told;
 mod volume_operations;
 mod volume_snapshots;
 mod volumes;
