@@ -11,6 +11,15 @@ pub(super) struct AskedBackup {
     pub(super) is_sure: bool,
     /// Whether its deletion was asked for.
     pub(super) is_to_go: bool,
+    /// Whether it stays to the end, so that there is always one to restore.
+    pub(super) is_base: bool,
+}
+
+impl AskedBackup {
+    /// A backup that is there and may go some day.
+    pub(super) fn there(source: usize) -> Self {
+        Self { source, is_sure: true, is_to_go: false, is_base: false }
+    }
 }
 
 /// A restore that was asked for.

@@ -72,6 +72,7 @@ async fn torture(cluster: TestCluster, options: &Options) -> Result<Vec<String>>
     let stage = Stage::start(cluster, options).await?;
     let faults = chosen(options, stage.has_node())?;
     let mut rounds = Rounds::new(stage, options.seed);
+    workload::base(&rounds.stage, &mut rounds.books)?;
     workload::schedule(&rounds.stage)?;
     while options.goes_on(rounds.report.elapsed(), rounds.report.faults_named(Fault::KillServer.name())) {
         let random = &mut rounds.stage.random;

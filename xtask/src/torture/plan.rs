@@ -37,7 +37,7 @@ impl Plan {
                 events.push((at + random.u64(0..600), Happening::Begin(work(random))));
             }
             // A server that has just begun pays what the last one left; one that was there for a while works.
-            at += random.u64(50..2_400);
+            at += random.u64(100..4_000);
             events.push((at, Happening::Strike(Fault::KillServer)));
             at += random.u64(0..150);
             events.push((at, Happening::Heal(Fault::KillServer)));

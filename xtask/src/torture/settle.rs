@@ -71,8 +71,7 @@ fn adopt(stage: &Stage, books: &mut Books, look: &Look) {
         }
         let of = |namespace: &Value| stage.sources.iter().position(|source| *namespace == source.namespace.as_str());
         if let Some(source) = of(&backup["spec"]["includedNamespaces"][0]) {
-            let asked = AskedBackup { source, is_sure: true, is_to_go: false };
-            books.backups.insert(name_of(backup).to_owned(), asked);
+            books.backups.insert(name_of(backup).to_owned(), AskedBackup::there(source));
         }
     }
 }

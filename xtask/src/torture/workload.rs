@@ -1,6 +1,8 @@
 //! Asks the server for work. The API server may be away meanwhile: then nothing is asked for.
 
-use anyhow::Result;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use velero_tests::{backups, restores};
 
@@ -9,7 +11,9 @@ use super::plan::Work;
 use super::stage::Stage;
 
 /// How many backups and restores there are at most, about: deletions come more often then.
-const MANY: usize = 24;
+const MANY: usize = 16;
+/// How long a backup may take without any fault.
+const UNTIL_BASE: Duration = Duration::from_secs(150);
 
 /// The schedule that is there from the first round on.
 pub(super) const SCHEDULE: &str = "every-minute";
@@ -24,12 +28,26 @@ pub(super) fn schedule(stage: &Stage) -> Result<()> {
     stage.machine.apply(&schedule.to_string())
 }
 
+/// Backs up every source without any fault. These backups stay.
+pub(super) fn base(stage: &Stage, books: &mut Books) -> Result<()> {
+    for (source, of) in stage.sources.iter().enumerate() {
+        let name = books.name("base");
+        backups::create(&stage.server, &name, &of.backup_spec())?;
+        let status = backups::ended(&stage.server, &name, UNTIL_BASE)?["status"].take();
+        ensure!(status["phase"] == "Completed", "{name} of {} is {status}", of.namespace);
+        books.backups.insert(name, AskedBackup { is_base: true, ..AskedBackup::there(source) });
+    }
+    Ok(())
+}
+
 impl Work {
     /// Begins it; gives what was begun, in a word, or nothing where there was nothing to do it with.
     pub(super) fn begin(self, stage: &mut Stage, books: &mut Books) -> Option<String> {
+        let backups = books.backups.values().filter(|asked| !asked.is_to_go).count();
+        let restores = books.restores.values().filter(|asked| !asked.is_to_go).count();
         let wanted = match self {
-            Self::Backup if books.backups.len() > MANY => Self::Deletion,
-            Self::Restore if books.restores.len() > MANY => Self::RestoreDeletion,
+            Self::Backup if backups > MANY => Self::Deletion,
+            Self::Restore if restores > MANY => Self::RestoreDeletion,
             wanted => wanted,
         };
         match wanted {
@@ -50,7 +68,7 @@ fn back_up(stage: &mut Stage, books: &mut Books) -> Option<String> {
         request["metadata"]["annotations"] = json!({"velero.io/retry-interrupted": "true"});
     }
     let is_sure = stage.machine.apply(&request.to_string()).is_ok();
-    books.backups.insert(name, AskedBackup { source, is_sure, is_to_go: false });
+    books.backups.insert(name, AskedBackup { is_sure, ..AskedBackup::there(source) });
     Some(format!("backup, {:?}", of.way))
 }
 
@@ -74,8 +92,12 @@ fn restore(stage: &mut Stage, books: &mut Books) -> Option<String> {
 }
 
 fn delete(stage: &mut Stage, books: &mut Books) -> Option<String> {
-    let candidates: Vec<String> =
-        books.backups.iter().filter(|(_, asked)| !asked.is_to_go).map(|(name, _)| name.clone()).collect();
+    let candidates: Vec<String> = books
+        .backups
+        .iter()
+        .filter(|(_, asked)| !asked.is_to_go && !asked.is_base)
+        .map(|(name, _)| name.clone())
+        .collect();
     let name = stage.random.choice(candidates)?;
     request_deletion(stage, books, &name).then(|| "deletion of a backup".to_owned())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::Read;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 use velero_testkit::parts::BUCKET;
@@ -82,9 +82,12 @@ pub(super) fn unpacked(content: &[u8]) -> Result<String> {
     Ok(text)
 }
 
-/// What the server of a stage counts under a name, with these labels.
-pub(in crate::torture) fn metric(stage: &Stage, name: &str) -> Result<f64> {
+/// What the server of a stage counts in all series that begin so, such as `velero_restore_success_total{`.
+pub(in crate::torture) fn metric(stage: &Stage, series: &str) -> Result<f64> {
     let text = stage.machine.run("curl", ["--silent", "--fail", "http://127.0.0.1:8086/metrics"])?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no metric {name}"))?;
-    line.trim().parse().with_context(|| format!("{name} is {line}"))
+    let values = text.lines().filter(|line| line.starts_with(series)).filter_map(|line| line.rsplit(' ').next());
+    let values: Vec<f64> =
+        values.map(|value| value.parse::<f64>().context(series.to_owned())).collect::<Result<_>>()?;
+    ensure!(!values.is_empty(), "no metric {series}");
+    Ok(values.iter().sum())
 }
