@@ -8,7 +8,8 @@ use std::fmt;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use velero_api::records::ResourceList;
 
-use super::{ItemTable, TableItem, number};
+use super::table::{ItemTable, TableItem};
+use super::texts::number;
 
 /// What a restore has done with an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -34,7 +34,7 @@ impl Texts {
         let text = &mut self.blocks[block];
         let start = text.len();
         parts.iter().for_each(|part| text.push_str(part));
-        Place { block: super::number(block), start: super::number(start), length: super::number(length) }
+        Place { block: number(block), start: number(start), length: number(length) }
     }
 
     /// A text.
@@ -42,6 +42,11 @@ impl Texts {
         let (start, length) = (place.start as usize, place.length as usize);
         &self.blocks[place.block as usize][start..start + length]
     }
+}
+
+/// A place among others, as a number that takes little room.
+pub(super) fn number(place: usize) -> u32 {
+    u32::try_from(place).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
