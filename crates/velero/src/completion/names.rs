@@ -31,7 +31,9 @@ pub(super) fn of(kind: Named, begun: &OsStr) -> Vec<CompletionCandidate> {
         return Vec::new();
     };
     let words = typed(std::env::args_os());
-    let found = runtime.block_on(tokio::time::timeout(PATIENCE, list(kind, settings(&words)))).ok().flatten();
+    // A timeout can only be made where a runtime runs.
+    let found = runtime.block_on(async { tokio::time::timeout(PATIENCE, list(kind, settings(&words))).await });
+    let found = found.ok().flatten();
     let fitting = offered(found.unwrap_or_default(), begun, &words);
     fitting.into_iter().map(CompletionCandidate::new).collect()
 }
