@@ -40,6 +40,14 @@ pub struct Request {
     pub answered: u64,
 }
 
+impl Request {
+    /// Whether a server with this namespace has written what is its own: its objects, and Events on them.
+    pub fn is_own_of(&self, namespace: &str) -> bool {
+        let is_event = self.resource == "events.events.k8s.io" && self.namespace == namespace;
+        self.resource.ends_with(".velero.io") || is_event
+    }
+}
+
 impl AuditLog {
     /// Begins to listen.
     pub fn from_now(machine: &Machine) -> Result<Self> {

@@ -182,7 +182,7 @@ fn back_up(server: &VeleroServer, name: &str, spec: &Value) {
 /// What the server wrote that is not its own.
 fn writes(log: &AuditLog) -> Vec<String> {
     let requests = log.requests_of("velero-server").unwrap();
-    let foreign = requests.into_iter().filter(|request| !request.resource.ends_with("velero.io"));
+    let foreign = requests.into_iter().filter(|request| !request.is_own_of("velero"));
     foreign
         .map(|request| format!("{} {} {}/{}", request.verb, request.resource, request.namespace, request.name))
         .collect()
