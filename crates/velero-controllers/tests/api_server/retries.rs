@@ -132,7 +132,9 @@ fn a_server_that_is_told_to_end_leaves_its_backup_to_the_next_which_takes_it_aga
         server.directory_location("default", directory.path()).await;
         server.create(backup(&cluster, &workload, "cut", "", &[(RETRY_INTERRUPTED, "true")])).await;
         let running = |backup: &Backup| *backup.status.phase() == BackupPhase::InProgress;
-        let ran: Backup = server.until("cut", running).await;
+        // Before that its name may not be reserved yet, and nothing would be stored of it.
+        let has_items = |backup: &Backup| backup.status.progress.as_ref().is_some_and(|done| done.items_backed_up > 0);
+        let ran: Backup = server.until("cut", |backup: &Backup| running(backup) && has_items(backup)).await;
         assert_ne!(ran.spec.ttl, Default::default(), "the server has completed it");
         server.stop().await;
         let cut = api::<Backup>(&cluster).get("cut").await.unwrap();

@@ -86,13 +86,15 @@ async fn make_schedules(server: &Server, workload: &Workload) {
 #[test]
 fn events_and_conditions_tell_how_backups_restores_schedules_and_locations_stand() {
     cluster_test(|cluster| async move {
-        let directory = tempfile::tempdir().unwrap();
+        let (directory, foreign) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::create_dir(foreign.path().join("holiday-photos")).unwrap();
+        std::fs::write(foreign.path().join("holiday-photos/beach.jpg"), "x").unwrap();
         let server = Server::start(cluster.clone()).await;
         let (workload, copy) = (Workload::new(&cluster, 1).await, unique_name("copy"));
         server.directory_location("default", directory.path()).await;
-        let mut nowhere = BackupStorageLocationSpec { provider: "fs".to_owned(), ..Default::default() };
-        nowhere.object_storage.bucket = directory.path().join("absent").display().to_string();
-        server.location("lost", nowhere).await;
+        let mut of_others = BackupStorageLocationSpec { provider: "fs".to_owned(), ..Default::default() };
+        of_others.object_storage.bucket = foreign.path().display().to_string();
+        server.location("lost", of_others).await;
         assert_phase(&server.backup("good", workload.spec()).await, &BackupPhase::Completed);
         let refused = BackupSpec { storage_location: "absent".to_owned(), ..workload.spec() };
         assert_phase(&server.backup("refused", refused).await, &BackupPhase::FailedValidation);

@@ -120,7 +120,7 @@ fn an_object_of_somebody_else_is_not_taken_for_ours_after_a_lost_answer() {
         let plan = Plan { fault: Fault::Refuse(502), path_ends, first: 0, count: 1 };
         let api = lossy_api::start(test.client.clone(), plan).await;
         let restored = restore(&api, &scene.namespace).await;
-        assert_eq!(restored.list("v1/ConfigMap"), [format!("{}/settings(failed)", scene.namespace)]);
+        assert_eq!(restored.list("v1/ConfigMap"), [format!("{}/settings(skipped)", scene.namespace)]);
         assert_eq!(restored.journal.counts().warnings, 1, "{:?}", restored.journal.results());
         let live = scene.cluster.get(config_maps().item(Some(&scene.namespace), "settings")).await.unwrap().unwrap();
         assert_eq!(live["data"], json!({"k": "theirs"}));
