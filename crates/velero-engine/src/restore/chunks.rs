@@ -5,12 +5,14 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::rand;
+
+use crate::lock;
 
 /// How many compressed bytes stay in memory.
 pub(super) const MOST_IN_MEMORY: u64 = 32 << 20;
@@ -96,7 +98,7 @@ impl Chunks {
 
 /// A file without a name, each chunk in it sealed by itself.
 struct SealedFile {
-    file: File,
+    file: Mutex<File>,
     key: LessSafeKey,
     /// Where each chunk ends.
     ends: Vec<u64>,
@@ -107,14 +109,15 @@ impl SealedFile {
         let mut key = [0; KEY_LENGTH];
         rand::fill(&mut key).map_err(|_| io::Error::other("there is no randomness for a key"))?;
         let key = UnboundKey::new(&AES_256_GCM, &key).map_err(|_| io::Error::other("the key cannot be used"))?;
-        Ok(Self { file: tempfile::tempfile_in(folder)?, key: LessSafeKey::new(key), ends: Vec::new() })
+        Ok(Self { file: Mutex::new(tempfile::tempfile_in(folder)?), key: LessSafeKey::new(key), ends: Vec::new() })
     }
 
     fn push(&mut self, mut chunk: Vec<u8>) -> io::Result<()> {
         let sealed = self.key.seal_in_place_append_tag(nonce(self.ends.len()), Aad::empty(), &mut chunk);
         sealed.map_err(|_| io::Error::other("a chunk cannot be sealed"))?;
-        self.file.write_all(&chunk)?;
-        self.ends.push(self.start_of(self.ends.len()) + chunk.len() as u64);
+        let start = self.start_of(self.ends.len());
+        self.at(start)?.write_all(&chunk)?;
+        self.ends.push(start + chunk.len() as u64);
         Ok(())
     }
 
@@ -124,11 +127,18 @@ impl SealedFile {
         let start = self.start_of(number);
         let length = usize::try_from(end - start).map_err(io::Error::other)?;
         let mut chunk = vec![0; length];
-        self.file.read_exact_at(&mut chunk, start)?;
+        self.at(start)?.read_exact(&mut chunk)?;
         let opened = self.key.open_in_place(nonce(number), Aad::empty(), &mut chunk);
         let length = opened.map_err(|_| io::Error::other("what was kept in the scratch folder was changed"))?.len();
         chunk.truncate(length);
         Ok(Some(chunk))
+    }
+
+    /// The file at a place, for one at a time.
+    fn at(&self, place: u64) -> io::Result<MutexGuard<'_, File>> {
+        let mut file = lock(&self.file);
+        file.seek(SeekFrom::Start(place))?;
+        Ok(file)
     }
 
     fn start_of(&self, number: usize) -> u64 {
@@ -178,10 +188,10 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         let Kept::Sealed(sealed) = &chunks.kept else { panic!("it is in memory") };
         let mut written = vec![0; usize::try_from(*sealed.ends.last().unwrap()).unwrap()];
-        sealed.file.read_exact_at(&mut written, 0).unwrap();
+        sealed.at(0).unwrap().read_exact(&mut written).unwrap();
         assert!(!written.windows(8).any(|window| window == b"password"));
         let place = sealed.start_of(20) + 3;
-        sealed.file.write_all_at(&[written[usize::try_from(place).unwrap()] ^ 1], place).unwrap();
+        sealed.at(place).unwrap().write_all(&[written[usize::try_from(place).unwrap()] ^ 1]).unwrap();
         assert!(chunks.get(20).unwrap_err().to_string().contains("was changed"));
         assert!(chunks.get(21).is_ok());
     }
