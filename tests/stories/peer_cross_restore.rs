@@ -1,5 +1,6 @@
 //! Either server restores what the other backed up, on another cluster, to the same objects.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -12,6 +13,8 @@ use velero_tests::{backups, fixture, workloads};
 const SOURCE: &str = "cross-source";
 const TARGET: &str = "cross-target";
 const BACKUP: &str = "all";
+/// All use the same boxes.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn server(test_box: &TestBox, edition: Edition, prefix: &str) -> VeleroServer {
     let flags = vec!["--backup-sync-period=2s".into()];
@@ -79,6 +82,18 @@ fn restore(reader: Edition, writer: Edition, prefix: &str) -> (Vec<Ending>, Pict
 
 #[test]
 fn either_server_restores_what_the_other_backed_up_to_the_same_objects() {
+    compare(&[(Edition::Peer, Edition::Ours), (Edition::Ours, Edition::Peer)]);
+}
+
+#[test]
+#[ignore = "what ours restores of ours is looked at by many others; begun with --thorough"]
+fn ours_restores_what_ours_backed_up_to_the_same_objects_as_the_original_its_own() {
+    compare(&[(Edition::Ours, Edition::Ours)]);
+}
+
+/// Has one backup each restored by both, or by one, and compares with what the original makes of its own.
+fn compare(pairs: &[(Edition, Edition)]) {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for name in [SOURCE, TARGET] {
         TestBox::down(name).unwrap();
     }
@@ -90,9 +105,7 @@ fn either_server_restores_what_the_other_backed_up_to_the_same_objects() {
     let (expected, expected_picture) = restore(Edition::Peer, Edition::Peer, &prefix(Edition::Peer));
     assert!(expected_picture.0.len() > 150, "only {} objects were restored", expected_picture.0.len());
     let mut wrong = Vec::new();
-    for (reader, writer) in
-        [(Edition::Peer, Edition::Ours), (Edition::Ours, Edition::Peer), (Edition::Ours, Edition::Ours)]
-    {
+    for &(reader, writer) in pairs {
         let (endings, picture) = restore(reader, writer, &prefix(writer));
         let pair = format!("{reader:?} restores what {writer:?} backed up");
         for (index, (ending, expected)) in endings.iter().zip(&expected).enumerate() {

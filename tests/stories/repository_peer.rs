@@ -72,7 +72,9 @@ impl Both {
 
 fn upload(repository: &Repository, folder: &Path, source: &str) -> Saved {
     let request = SnapshotRequest::of_velero("snapshot-pod-volume", source, BTreeMap::new());
-    upload_folder(repository, folder, &request, &UploadOptions::default(), &Counters::default()).unwrap()
+    // As in a bucket.
+    let options = UploadOptions { compress: Some(true), ..UploadOptions::default() };
+    upload_folder(repository, folder, &request, &options, &Counters::default()).unwrap()
 }
 
 fn restored(repository: &Repository, snapshot: &Snapshot, folder: &Path) -> Tree {

@@ -136,10 +136,6 @@ impl BlobStore for FolderStore {
         format!("folder {:?}", self.root.display().to_string())
     }
 
-    fn bytes_are_dear(&self) -> bool {
-        true
-    }
-
     fn get(&self, id: &str) -> Result<Bytes> {
         fs::read(self.path(id)?).map(Bytes::from).map_err(|error| failed("read", id, error))
     }

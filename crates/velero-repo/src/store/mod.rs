@@ -36,7 +36,7 @@ pub trait BlobStore: Send + Sync {
     /// Where it is, for messages.
     fn place(&self) -> String;
 
-    /// Whether to send or keep a byte costs more than to compress it: so it is where others carry and keep it.
+    /// Whether to send a byte takes longer than to compress it: so it is over a network, and not on a disk.
     fn bytes_are_dear(&self) -> bool {
         false
     }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::checkpoint::Checkpoints;
 use super::file::{self, FileProgress};
 use super::tree::Folder;
-use super::{Counters, source};
+use super::{Counters, UploadOptions, source};
 use crate::content_id::ContentId;
 use crate::directory::DirectoryEntry;
 use crate::lock;
@@ -93,14 +93,15 @@ impl<'a> Hands<'a> {
         writer: &'a ContentWriter<'a>,
         splitter: Splitter,
         counters: &'a Counters,
-        cancel: &'a CancellationToken,
+        options: &'a UploadOptions,
         checkpoints: Checkpoints<'a>,
         count: usize,
     ) -> Self {
         // Each buffer holds the longest piece, 8 MiB as a rule: the packs need the rest of the memory.
         let most_buffers = (count + 1).clamp(2, 3);
         let (queue, moved) = (Mutex::default(), Condvar::new());
-        let (compress, zeros) = (writer.repository().store().bytes_are_dear(), OnceLock::new());
+        let compress = options.compress.unwrap_or_else(|| writer.repository().store().bytes_are_dear());
+        let (cancel, zeros) = (&options.cancel, OnceLock::new());
         Self { writer, splitter, counters, cancel, checkpoints, queue, moved, most_buffers, compress, zeros }
     }
 

@@ -57,12 +57,14 @@ pub struct UploadOptions {
     pub cancel: CancellationToken,
     /// The time.
     pub clock: Clock,
+    /// Whether file data is compressed where it pays; where nobody says so, it is as the store has it.
+    pub compress: Option<bool>,
 }
 
 impl Default for UploadOptions {
     fn default() -> Self {
         let parallel = thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 8));
-        Self { parallel, cancel: CancellationToken::new(), clock: system_clock() }
+        Self { parallel, cancel: CancellationToken::new(), clock: system_clock(), compress: None }
     }
 }
 
@@ -182,7 +184,7 @@ impl Upload<'_> {
         let bare = Snapshot { tags: Default::default(), pins: Vec::new(), ..snapshot.clone() };
         let checkpoints = Checkpoints::new(&folder, self.request.source_labels(), bare, written);
         let count = self.options.parallel.max(1);
-        let hands = Hands::new(&writer, splitter, self.counters, &self.options.cancel, checkpoints, count);
+        let hands = Hands::new(&writer, splitter, self.counters, self.options, checkpoints, count);
         thread::scope(|scope| {
             let (hands, folder) = (&hands, &folder);
             for _ in 0..count {

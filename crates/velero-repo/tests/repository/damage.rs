@@ -32,7 +32,8 @@ fn ours() -> Sample {
         }
     }
     let request = SnapshotRequest::of_velero("snapshot-pod-volume", "ours", BTreeMap::new());
-    let (options, counters) = (UploadOptions::default(), upload::Counters::default());
+    let options = UploadOptions { compress: Some(true), ..UploadOptions::default() };
+    let counters = upload::Counters::default();
     let saved = upload_folder(&repository, volume.path(), &request, &options, &counters).unwrap();
     assert!(saved.written.bytes < 280_000, "{} bytes: nothing was compressed", saved.written.bytes);
     let root = saved.snapshot.root().unwrap().object.to_string();

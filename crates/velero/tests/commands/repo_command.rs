@@ -178,8 +178,8 @@ fn a_repository_of_ours_is_shown_verified_and_maintained() {
     assert_eq!((&stats["snapshots"], &stats["snapshotBytes"]), (&1.into(), &((9 << 20) + 8).into()), "{stats}");
     assert!(stats["contents"]["count"].as_u64().unwrap() > 3, "{stats}");
     assert!(text(folder, &["stats"]).contains("never maintained"));
-    // The pieces of a file of one byte again and again are few, and hardly take any room.
-    assert!(stats["savedByCompression"].as_u64().unwrap() > 1 << 20, "{stats}");
+    // On a disk nothing is compressed: that would take longer than to write it.
+    assert!(stats["savedByCompression"].as_u64().unwrap() < 1 << 20, "{stats}");
 
     let looked = text(folder, &["maintain", "--full", "--dry-run"]);
     assert!(looked.ends_with("Full maintenance looked; nothing was written.\n"), "{looked}");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 use velero_api::labels;
 
@@ -44,8 +44,14 @@ pub(super) async fn keep(session: &Session, found: impl Iterator<Item = &Value>)
     session.printer.line(format_args!("ConfigMap/{KEPT}: holds what is replaced"))
 }
 
+/// The workloads as they were, and the state of the ConfigMap in which they are.
+pub(super) struct Kept {
+    pub(super) workloads: Vec<Value>,
+    state: Preconditions,
+}
+
 /// The workloads as they were.
-pub(super) async fn kept(session: &Session) -> Result<Vec<Value>> {
+pub(super) async fn kept(session: &Session) -> Result<Kept> {
     let found = api(session).get_opt(KEPT).await.map_err(api_error)?;
     let found = found.with_context(|| {
         format!(
@@ -57,10 +63,13 @@ pub(super) async fn kept(session: &Session) -> Result<Vec<Value>> {
     let read = |(key, text): (String, String)| {
         serde_json::from_str(&text).with_context(|| format!("key {key} of ConfigMap {KEPT} cannot be read"))
     };
-    found.data.unwrap_or_default().into_iter().map(read).collect()
+    let state = Preconditions { uid: found.metadata.uid, resource_version: found.metadata.resource_version };
+    let workloads = found.data.unwrap_or_default().into_iter().map(read).collect::<Result<_>>()?;
+    Ok(Kept { workloads, state })
 }
 
-/// Removes what was kept.
-pub(super) async fn forget(session: &Session) -> Result<()> {
-    api(session).delete(KEPT, &DeleteParams::default()).await.map(drop).map_err(api_error)
+/// Removes what was kept, unless somebody has kept more in it since it was read.
+pub(super) async fn forget(session: &Session, kept: Kept) -> Result<()> {
+    let parameters = DeleteParams { preconditions: Some(kept.state), ..DeleteParams::default() };
+    api(session).delete(KEPT, &parameters).await.map(drop).map_err(api_error)
 }

@@ -201,7 +201,7 @@ async fn back(session: &Session, arguments: &MigrateBackArguments) -> Result<()>
     let lines = assess(&collect::collect(session).await?);
     refuse(&lines, |line| is_about_work(line) && !arguments.force).context("nothing was changed")?;
     let kept = keep::kept(session).await?;
-    for mut workload in kept {
+    for mut workload in kept.workloads.clone() {
         let kind = workload["kind"].as_str().unwrap_or_default().to_owned();
         let name = workload["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         match workloads(session, &kind).get_opt(&name).await.map_err(api_error)? {
@@ -216,6 +216,6 @@ async fn back(session: &Session, arguments: &MigrateBackArguments) -> Result<()>
             }
         }
     }
-    keep::forget(session).await?;
+    keep::forget(session, kept).await?;
     session.printer.line("Server and node agents are as they were before velero migrate run.")
 }
