@@ -11,6 +11,7 @@ pub mod helm;
 pub mod host;
 pub mod openshift;
 pub mod picture;
+pub mod prometheus;
 pub mod restores;
 pub mod rivals;
 pub mod types;

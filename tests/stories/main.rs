@@ -19,6 +19,8 @@ mod install_bad_input;
 mod killed_at_every_write;
 mod lost_answers;
 mod machine_as_it_was;
+mod monitored;
+mod monitoring;
 mod node_agent;
 mod node_agent_config;
 mod openshift_project;

@@ -15,6 +15,7 @@ use tower::timeout::TimeoutLayer;
 
 use crate::error::{Error, Result};
 use crate::rate_limit::{RateLimitLayer, TokenBucket};
+use crate::repeated::{Repeated, RetryCause};
 use crate::request::LONGEST_SILENCE;
 use crate::retry::RetryPolicy;
 use crate::unanswered::Memory;
@@ -62,6 +63,7 @@ impl Default for ConnectOptions {
 pub struct Cluster {
     client: Client,
     refusals_for_load: Arc<AtomicU64>,
+    repeated: Arc<Repeated>,
     memory: Arc<Memory>,
 }
 
@@ -79,7 +81,8 @@ impl Cluster {
         config.default_retry = false;
         config.disable_compression |= is_near(&config);
         let refusals_for_load = Arc::new(AtomicU64::new(0));
-        let policy = RetryPolicy::new(options.retries, Arc::clone(&refusals_for_load));
+        let repeated = Arc::<Repeated>::default();
+        let policy = RetryPolicy::new(options.retries, Arc::clone(&refusals_for_load), Arc::clone(&repeated));
         let bucket = options.qps.and_then(|qps| TokenBucket::new(qps, options.burst));
         let builder = ClientBuilder::try_from(config)
             .map_err(|error| Error::Configuration { message: error.to_string() })?
@@ -89,12 +92,12 @@ impl Cluster {
             .with_layer(&WaitLayer(options.write_guard.clone()))
             .with_layer(&RateLimitLayer(bucket.map(Arc::new)))
             .with_layer(&RetryLayer::new(policy));
-        Ok(Self { client: builder.build(), refusals_for_load, memory: Arc::default() })
+        Ok(Self { client: builder.build(), refusals_for_load, repeated, memory: Arc::default() })
     }
 
     /// Uses a client that was made elsewhere.
     pub fn from_client(client: Client) -> Self {
-        Self { client, refusals_for_load: Arc::default(), memory: Arc::default() }
+        Self { client, refusals_for_load: Arc::default(), repeated: Arc::default(), memory: Arc::default() }
     }
 
     /// The client, for typed access and controllers.
@@ -105,6 +108,11 @@ impl Cluster {
     /// How often the server has asked for fewer requests (status 429) so far.
     pub fn refusals_for_load(&self) -> u64 {
         self.refusals_for_load.load(Ordering::Relaxed)
+    }
+
+    /// How often requests were sent again for that cause so far.
+    pub fn repeated(&self, cause: RetryCause) -> u64 {
+        self.repeated.of(cause)
     }
 
     /// What the groups of the server were seen to serve.

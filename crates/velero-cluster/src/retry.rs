@@ -15,6 +15,7 @@ use tower::retry::Policy;
 use tower::retry::backoff::{Backoff, ExponentialBackoff, ExponentialBackoffMaker, MakeBackoff};
 use tower::util::rng::HasherRng;
 
+use crate::repeated::{Repeated, RetryCause};
 use crate::write_guard::NotSent;
 
 const FIRST_DELAY: Duration = Duration::from_millis(100);
@@ -28,15 +29,17 @@ pub(crate) struct RetryPolicy {
     backoff: ExponentialBackoff,
     retries_left: u32,
     refusals_for_load: Arc<AtomicU64>,
+    repeated: Arc<Repeated>,
 }
 
 impl RetryPolicy {
-    /// A policy that sends a request again at most `retries` times, and counts how often the server asked for fewer.
-    pub(crate) fn new(retries: u32, refusals_for_load: Arc<AtomicU64>) -> Self {
+    /// A policy that sends a request again at most `retries` times, and counts how often it does, and how often the server
+    /// asked for fewer.
+    pub(crate) fn new(retries: u32, refusals_for_load: Arc<AtomicU64>, repeated: Arc<Repeated>) -> Self {
         let backoff = ExponentialBackoffMaker::new(FIRST_DELAY, LONGEST_DELAY, 0.5, HasherRng::new())
             .unwrap_or_default()
             .make_backoff();
-        Self { backoff, retries_left: retries, refusals_for_load }
+        Self { backoff, retries_left: retries, refusals_for_load, repeated }
     }
 }
 
@@ -49,17 +52,20 @@ impl<B> Policy<Request<Body>, Response<B>, BoxError> for RetryPolicy {
         result: &mut Result<Response<B>, BoxError>,
     ) -> Option<Self::Future> {
         let read = is_read(request);
-        let retry_after = match result {
+        let (cause, retry_after) = match result {
             Ok(response) => {
                 if response.status() == StatusCode::TOO_MANY_REQUESTS {
                     self.refusals_for_load.fetch_add(1, Ordering::Relaxed);
                 }
                 let retry_after = retry_after(response);
-                may_retry_status(read, response.status(), retry_after.is_some()).then_some(retry_after)?
+                let cause = cause_of_status(response.status());
+                may_retry_status(read, response.status(), retry_after.is_some()).then_some((cause, retry_after))?
             }
-            Err(error) => (read || never_connected(&**error) || came_too_late(&**error)).then_some(None)?,
+            Err(error) if came_too_late(&**error) => (RetryCause::KeptBack, None),
+            Err(error) => (read || never_connected(&**error)).then_some((RetryCause::NoAnswer, None))?,
         };
         self.retries_left = self.retries_left.checked_sub(1)?;
+        self.repeated.count(cause);
         let backoff = self.backoff.next_backoff();
         match retry_after {
             Some(delay) => Some(tokio::time::sleep(delay.min(LONGEST_RETRY_AFTER))),
@@ -93,6 +99,13 @@ fn may_retry_status(read: bool, status: StatusCode, has_retry_after: bool) -> bo
     }
 }
 
+fn cause_of_status(status: StatusCode) -> RetryCause {
+    match status {
+        StatusCode::TOO_MANY_REQUESTS => RetryCause::Throttled,
+        _ => RetryCause::ServerError,
+    }
+}
+
 fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
     let seconds = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
     Some(Duration::from_secs(seconds))
@@ -120,7 +133,7 @@ mod tests {
     use super::*;
 
     fn policy(retries: u32) -> RetryPolicy {
-        RetryPolicy::new(retries, Arc::default())
+        RetryPolicy::new(retries, Arc::default(), Arc::default())
     }
 
     fn request(method: Method) -> Request<Body> {
@@ -178,6 +191,20 @@ mod tests {
         assert!(policy.retry(&mut request, &mut answer(503)).is_some());
         assert!(policy.retry(&mut request, &mut answer(503)).is_some());
         assert!(policy.retry(&mut request, &mut answer(503)).is_none());
+    }
+
+    #[tokio::test]
+    async fn what_is_sent_again_is_counted_by_its_cause_and_what_is_given_up_is_not() {
+        let repeated = Arc::<Repeated>::default();
+        let policy = |retries| RetryPolicy::new(retries, Arc::default(), Arc::clone(&repeated));
+        let mut get = request(Method::GET);
+        let _ = policy(1).retry(&mut get, &mut answer(429));
+        let _ = policy(1).retry(&mut get, &mut answer(503));
+        let _ = policy(0).retry(&mut get, &mut answer(503));
+        let _ = policy(1).retry(&mut get, &mut answer(404));
+        let _ = policy(1).retry(&mut get, &mut Err::<Response<()>, BoxError>("connection reset".into()));
+        let _ = policy(1).retry(&mut get, &mut Err::<Response<()>, BoxError>(Box::new(NotSent::TooLate)));
+        assert_eq!(RetryCause::ALL.map(|cause| repeated.of(cause)), [1, 1, 1, 1]);
     }
 
     #[tokio::test]

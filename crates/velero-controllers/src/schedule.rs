@@ -60,6 +60,7 @@ impl Reconciler for ScheduleReconciler {
         context.metrics.begin_schedule(name(&schedule));
         let now = clock::now();
         if schedule.spec.paused {
+            context.metrics.no_expected_interval(name(&schedule));
             let mut paused = schedule.clone();
             put_conditions(&mut paused, now);
             context.objects.patch(&schedule, &paused).await?;

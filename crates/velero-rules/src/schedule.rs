@@ -35,6 +35,12 @@ impl ScheduleHistory {
     }
 }
 
+/// How often a schedule runs after one moment and until another one, as far as that is counted.
+pub fn runs_between(cron: &CronSchedule, zone: &TimeZone, after: Timestamp, until: Timestamp, most: usize) -> usize {
+    let runs = std::iter::successors(cron.next(after, zone), |run| cron.next(*run, zone));
+    runs.take_while(|run| *run <= until).take(most).count()
+}
+
 /// Why the cron expression of a schedule cannot be used, in the words of Velero.
 #[derive(Debug, thiserror::Error)]
 pub enum ScheduleError {
@@ -94,6 +100,24 @@ fn template_or(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_are_counted_after_one_moment_and_until_another_one() {
+        let at = |text: &str| -> Timestamp { text.parse().unwrap() };
+        // The first of May 2026 is a Friday.
+        for (cron, after, until, expected) in [
+            ("0 1 * * *", "2026-05-01T01:00:03Z", "2026-05-02T00:59:59Z", 0),
+            ("0 1 * * *", "2026-05-01T01:00:03Z", "2026-05-02T01:00:00Z", 1),
+            ("0 1 * * *", "2026-05-01T01:00:03Z", "2026-05-03T12:00:00Z", 2),
+            ("0 1 * * 1-5", "2026-05-01T01:00:03Z", "2026-05-04T00:00:00Z", 0),
+            ("0 1 * * 1-5", "2026-05-01T01:00:03Z", "2026-05-05T02:00:00Z", 2),
+            ("* * * * *", "2026-05-01T00:00:00Z", "2026-05-02T00:00:00Z", 100),
+            ("0 1 * * *", "2026-05-02T00:00:00Z", "2026-05-01T00:00:00Z", 0),
+        ] {
+            let cron = CronSchedule::parse(cron).unwrap();
+            assert_eq!(runs_between(&cron, &TimeZone::UTC, at(after), at(until), 100), expected, "{after} {until}");
+        }
+    }
 
     #[test]
     fn a_backup_carries_what_the_template_says_and_else_what_the_schedule_carries() {

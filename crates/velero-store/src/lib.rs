@@ -18,6 +18,7 @@ mod providers;
 mod recorder;
 mod store;
 mod transfer;
+mod troubles;
 mod upload;
 mod write_guard;
 
@@ -27,7 +28,9 @@ pub use flaws::Flaw;
 pub use location::{Credentials, CustomerKey, PROVIDERS, StoreConfig, is_built_in};
 pub use pipe::{PipeWriter, blocking_reader, pipe};
 pub use providers::aws::credentials as aws_credentials;
+pub use providers::fs::{Space, space};
 pub use recorder::{Answer, Exchange, Recorder, Response};
 pub use store::{ByteStream, ObjectInfo, ObjectStore, ObjectStoreHandle, SETTLING, read_all};
 pub use transfer::TransferSettings;
+pub use troubles::{Trouble, Troubles};
 pub use write_guard::WriteGuard;

@@ -13,6 +13,8 @@ use object_store::client::{
 use serde::Deserialize;
 use velero_api::with_causes;
 
+use crate::Troubles;
+
 /// As much of a refusal as is read: it is a code and a sentence.
 const LARGEST_REFUSAL: usize = 64 << 10;
 /// As many exchanges are kept: the last ones decide.
@@ -21,9 +23,13 @@ const MOST_EXCHANGES: usize = 64;
 const STORE_HEADERS: [&str; 4] = ["x-amz-", "x-ms-", "x-goog-", "x-guploader-"];
 
 /// Writes down every request of a store's client and what came of it. It has no secrets: neither queries, nor headers that
-/// were sent, nor objects.
+/// were sent, nor objects. One that only counts keeps nothing and reads no answer.
 #[derive(Clone, Debug, Default)]
-pub struct Recorder(Arc<Mutex<Vec<Exchange>>>);
+pub struct Recorder {
+    exchanges: Arc<Mutex<Vec<Exchange>>>,
+    /// Where troubles are counted, instead of writing anything down.
+    counts: Option<Arc<Troubles>>,
+}
 
 /// A request and its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,9 +77,14 @@ pub struct Response {
 }
 
 impl Recorder {
+    /// One that counts troubles and writes nothing down.
+    pub fn counting(troubles: Arc<Troubles>) -> Self {
+        Self { counts: Some(troubles), ..Self::default() }
+    }
+
     /// What passed so far, in order.
     pub fn exchanges(&self) -> Vec<Exchange> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.exchanges.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What passed last.
@@ -82,7 +93,7 @@ impl Recorder {
     }
 
     fn add(&self, exchange: Exchange) {
-        let mut exchanges = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner);
         if exchanges.len() == MOST_EXCHANGES {
             exchanges.remove(0);
         }
@@ -107,6 +118,11 @@ struct Recorded {
 #[async_trait]
 impl HttpService for Recorded {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        if let Some(troubles) = &self.recorder.counts {
+            let outcome = self.client.execute(request).await;
+            troubles.note(outcome.as_ref().ok().map(|response| response.status()));
+            return outcome;
+        }
         let method = request.method().to_string();
         let address = without_query(&request.uri().to_string()).to_owned();
         let sent = SystemTime::now();

@@ -28,6 +28,10 @@ pub enum Tool {
     CsiProvisioner,
     /// The suite that every CSI driver should pass.
     CsiSanity,
+    /// Prometheus, without service discovery and without its pages.
+    Prometheus,
+    /// Checks and tries alert rules.
+    Promtool,
     /// Helm, which believes to talk to the release the box runs.
     Helm,
     /// The original Velero.
@@ -60,18 +64,21 @@ pub enum Tool {
 struct GoBuild {
     module: &'static str,
     package: &'static str,
+    tags: &'static str,
     ldflags: String,
 }
 
 impl Tool {
     /// The list. [`crate::server::install_all`] gets everything on it.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::Kubernetes,
         Self::CoreDns,
         Self::SnapshotController,
         Self::CsiSnapshotter,
         Self::CsiProvisioner,
         Self::CsiSanity,
+        Self::Prometheus,
+        Self::Promtool,
         Self::Helm,
         Self::Velero,
         Self::VeleroRestoreHelper,
@@ -96,6 +103,8 @@ impl Tool {
             Self::CsiSnapshotter => "csi-snapshotter",
             Self::CsiProvisioner => "csi-provisioner",
             Self::CsiSanity => "csi-sanity",
+            Self::Prometheus => "prometheus",
+            Self::Promtool => "promtool",
             Self::Helm => "helm",
             Self::Velero => "velero",
             Self::VeleroRestoreHelper => "velero-restore-helper",
@@ -137,6 +146,8 @@ impl Tool {
                 ("external-provisioner", "github.com/kubernetes-csi/external-provisioner/v5/cmd/csi-provisioner")
             }
             Self::CsiSanity => ("csi-sanity", "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity"),
+            Self::Prometheus => ("prometheus", "github.com/prometheus/prometheus/cmd/prometheus"),
+            Self::Promtool => ("prometheus", "github.com/prometheus/prometheus/cmd/promtool"),
             Self::Helm => ("helm", "helm.sh/helm/v3/cmd/helm"),
             Self::VeleroRestoreHelper => ("velero", "github.com/vmware-tanzu/velero/cmd/velero-restore-helper"),
             Self::VeleroSamples => ("velero", "./samples"),
@@ -147,7 +158,16 @@ impl Tool {
             }
             Self::SeaweedFs | Self::Moto | Self::Azurite | Self::Images | Self::SnapshotDefinitions => return None,
         };
-        Some(GoBuild { module, package, ldflags: self.ldflags() })
+        Some(GoBuild { module, package, tags: self.tags(), ldflags: self.ldflags() })
+    }
+
+    /// What is left out of a build, or put in.
+    fn tags(self) -> &'static str {
+        match self {
+            // The clients of all clouds, which take longer to build than all the rest.
+            Self::Prometheus | Self::Promtool => "remove_all_sd",
+            _ => "",
+        }
     }
 
     fn ldflags(self) -> String {
@@ -167,15 +187,19 @@ impl Tool {
 
     fn go_binary(self) -> Result<PathBuf> {
         let name = self.name();
-        let GoBuild { module, package, ldflags } =
+        let GoBuild { module, package, tags, ldflags } =
             self.go_build().with_context(|| format!("{name} is not built from Go"))?;
         let source = repository_root().join("testbed").join(module);
-        let recipe = Recipe::default().folder(&source)?.text(package).text(&ldflags).text(&go_version()?);
+        let mut recipe = Recipe::default().folder(&source)?.text(package).text(&ldflags).text(&go_version()?);
+        if !tags.is_empty() {
+            recipe = recipe.text(tags);
+        }
         let folder = cache::entry(self, recipe, |folder| {
             say(format!("building {name} from its Go module (minutes, once)"));
             let mut build = Command::new("go");
             build
-                .args(["build", "-trimpath", "-buildvcs=false", "-ldflags", &format!("-s -w {ldflags}"), "-o"])
+                .args(["build", "-trimpath", "-buildvcs=false", "-tags", tags])
+                .args(["-ldflags", &format!("-s -w {ldflags}"), "-o"])
                 .arg(folder.join(name))
                 .arg(package)
                 .current_dir(&source);

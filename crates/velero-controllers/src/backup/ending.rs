@@ -78,6 +78,7 @@ pub(super) async fn stored(store: &BackupStore, backup: &Backup) -> Result<Optio
 pub(super) fn report(context: &Context, backup: &Backup) {
     let schedule = label(backup, labels::SCHEDULE_NAME);
     context.metrics.backup_ended(backup);
+    context.to_count.notify_one();
     if let Some(told) = backup.told() {
         events::tell(context, backup, Controller::Backup, told);
     }

@@ -80,6 +80,8 @@ impl Reconciler for BackupsReconciler {
 
     fn forget(&self, name: &str) {
         self.queue.left(name);
+        self.context.metrics.end_backup(name);
+        self.context.to_count.notify_one();
         // Without the object nobody waits for its operations.
         let (context, backup) = (self.context.clone(), name.to_owned());
         tokio::spawn(async move {

@@ -179,7 +179,7 @@ async fn make(
     let owed = request.owed_hooks.clone();
     let (outcome, size) = transfer::contents(context, backup, request, journal, store).await?;
     owed_hooks::pay(context, &owed, journal).await;
-    context.metrics.tarball_size(label(backup, labels::SCHEDULE_NAME), size);
+    context.metrics.archive_stored(label(backup, labels::SCHEDULE_NAME), size);
     store_files(context, backup, journal, store, outcome, &tools.actions).await
 }
 

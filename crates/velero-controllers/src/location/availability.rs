@@ -103,6 +103,7 @@ async fn validate(context: &Context, location: &BackupStorageLocation) -> Result
         report(context, &checked);
     }
     context.metrics.location_status(name(location), checked.is_available());
+    context.metrics.location_space(name(location), context.locations.space(location).await);
     context.objects.force(location, &checked).await
 }
 

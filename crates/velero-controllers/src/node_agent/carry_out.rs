@@ -6,6 +6,7 @@ use velero_api::metadata::{annotation, name, uid};
 use velero_api::{DataMovePhase, labels};
 use velero_rules::data_move::{Step, can_become};
 
+use crate::node_agent::metrics::EndedTransfer;
 use crate::node_agent::preparing::Room;
 use crate::node_agent::reconcile::{MOVER_RESULT, Outcome, TransferReconciler};
 use crate::node_agent::transfer::{Made, Owner, Transfer};
@@ -204,6 +205,7 @@ impl<K: Transfer> TransferReconciler<K> {
         self.agent.slots.give_back(uid(&written));
         self.agent.preparing.remove(uid(&written));
         written.count_end(&self.agent);
+        self.agent.metrics.ended(end_of(&written));
         Ok(Outcome::Changed(Box::new(written)))
     }
 
@@ -270,6 +272,14 @@ fn last_words(subject: &str, phase: &DataMovePhase, said: &str, reason: &str) ->
         }
         _ => format!("{subject}: {reason}"),
     }
+}
+
+/// How a transfer ended, for the metrics.
+fn end_of<K: Transfer>(object: &K) -> EndedTransfer<'_> {
+    let known = object.known();
+    let seconds =
+        known.started.zip(known.completed).map(|(begun, ended)| ended.0.duration_since(begun.0).as_secs_f64());
+    EndedTransfer { kind: K::KIND, phase: known.phase, bytes: known.progress.bytes_done, seconds }
 }
 
 fn remove_queue_label<K: Transfer>(object: &mut K) {

@@ -34,5 +34,6 @@ mod transfer;
 mod triggers;
 mod wiring;
 
+pub use metrics::node_agent_metrics_table;
 pub use settings::Settings;
 pub use wiring::{run, run_until};

@@ -143,6 +143,7 @@ impl<K: Transfer> Reconciler for TransferReconciler<K> {
     fn forget(&self, name: &str) {
         self.notes.forget(name);
         K::forget(&self.agent, name);
+        K::gone(&self.agent, name);
     }
 }
 

@@ -56,6 +56,8 @@ pub(crate) trait Transfer: VeleroResource {
     fn clean_up(&self, agent: &Agent) -> impl Future<Output = Result<Made>> + Send;
     /// One of this name is no longer new.
     fn forget(_agent: &Agent, _name: &str) {}
+    /// One of this name does not exist any more.
+    fn gone(_agent: &Agent, _name: &str) {}
     /// Counts a beginning.
     fn count_begin(&self, _agent: &Agent) {}
     /// Counts an end.
@@ -85,6 +87,7 @@ pub(crate) struct Known<'a> {
     pub(crate) phase: &'a DataMovePhase,
     pub(crate) is_cancelled: bool,
     pub(crate) accepted: Option<&'a Time>,
+    pub(crate) started: Option<&'a Time>,
     pub(crate) completed: Option<&'a Time>,
     pub(crate) progress: &'a DataMoveOperationProgress,
     /// The node whose agent prepares it; empty where none does.

@@ -12,6 +12,7 @@ use crate::runtime::events;
 pub(crate) fn report(context: &Context, restore: &Restore) {
     let status = &restore.status;
     context.metrics.restore_ended(&restore.spec.schedule_name, status);
+    context.to_count.notify_one();
     if let Some(told) = restore.told() {
         events::tell(context, restore, Controller::Restore, told);
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::{StreamExt, TryStreamExt};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use velero_api::metadata::name;
@@ -79,6 +80,8 @@ pub(super) async fn contents(
 ) -> Result<Restored, RunError> {
     let restore = prepared.restore.clone();
     let (request, archive) = request(context, prepared, store, means).await?;
+    let read = context.metrics.restored_bytes(&restore.spec.schedule_name);
+    let archive: ByteStream = archive.inspect_ok(move |bytes| read.inc_by(bytes.len() as f64)).boxed();
     journal.info().message("starting restore");
     tell_default_modifiers(context, &restore, journal);
 

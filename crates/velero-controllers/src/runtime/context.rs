@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use velero_api::records::{BackupOperation, RestoreOperation};
@@ -38,6 +39,8 @@ pub(crate) struct Context {
     pub(crate) restores: InHand<RestoreOperation>,
     /// Hooks of restores that wait for operations.
     pub(crate) parked_hooks: ParkedHooks,
+    /// Told when something has changed that only a look at all objects counts.
+    pub(crate) to_count: Notify,
     /// Events that are on their way.
     pub(crate) events: TaskTracker,
     /// Cancelled when the process is to end.

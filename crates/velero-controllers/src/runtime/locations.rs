@@ -8,8 +8,8 @@ use velero_api::metadata::name;
 use velero_api::v1::BackupStorageLocation;
 use velero_plugin::host::PluginManager;
 use velero_store::{
-    BackupStore, Credentials, CustomerKey, ObjectStoreHandle, Recorder, StoreConfig, TransferSettings, WriteGuard,
-    is_built_in,
+    BackupStore, Credentials, CustomerKey, ObjectStoreHandle, Recorder, Space, StoreConfig, TransferSettings, Troubles,
+    WriteGuard, is_built_in,
 };
 
 use crate::runtime::credential_files::CredentialFiles;
@@ -41,12 +41,14 @@ pub(crate) struct Locations {
     credential_files: Arc<CredentialFiles>,
     /// Asked before everything that changes a store.
     write_guard: Option<WriteGuard>,
+    /// What went wrong with requests to stores.
+    troubles: Arc<Troubles>,
 }
 
 impl Locations {
     pub(crate) fn new(objects: Objects, patience: Duration, stores: PluginManager) -> Self {
         let credential_files = Arc::new(CredentialFiles::new());
-        Self { objects, patience, stores, credential_files, write_guard: None }
+        Self { objects, patience, stores, credential_files, write_guard: None, troubles: Arc::default() }
     }
 
     /// Changes stores only where the guard lets it.
@@ -58,6 +60,19 @@ impl Locations {
     /// Ends the processes of plugins.
     pub(crate) async fn close(&self) {
         self.stores.stop().await;
+    }
+
+    /// What went wrong with requests to stores so far.
+    pub(crate) fn troubles(&self) -> &Troubles {
+        &self.troubles
+    }
+
+    /// How much room a location has, where it lies in a file system.
+    pub(crate) async fn space(&self, location: &BackupStorageLocation) -> Option<Space> {
+        match self.stores.has_object_store(&location.spec.provider) {
+            true => None,
+            false => velero_store::space(&StoreConfig::from_spec(&location.spec)).await,
+        }
     }
 
     /// Opens the store of a location with the credentials it has now.
@@ -136,6 +151,7 @@ impl Locations {
         let mut config = StoreConfig::new(&spec.provider, &spec.object_storage.bucket);
         config.config = spec.config.clone();
         config.write_guard.clone_from(&self.write_guard);
+        config.recorder = Some(Recorder::counting(Arc::clone(&self.troubles)));
         if let Some(selector) = &spec.credential {
             let content = self.objects.referred_secret(location, "spec.credential", selector).await?;
             config.credentials = Some(Credentials::Content(String::from_utf8_lossy(&content).into_owned()));

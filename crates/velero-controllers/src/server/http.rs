@@ -57,7 +57,9 @@ pub(crate) async fn serve(listener: TcpListener, context: SharedContext, ready: 
 }
 
 async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], shared.context.metrics.text())
+    let context = &shared.context;
+    context.metrics.take_over_retries(context.objects.cluster(), context.locations.troubles());
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], context.metrics.text())
 }
 
 async fn readiness(State(shared): State<Shared>) -> (StatusCode, &'static str) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
@@ -188,6 +189,7 @@ async fn context(
         backups: InHand::default(),
         restores: InHand::default(),
         parked_hooks: ParkedHooks::default(),
+        to_count: Notify::new(),
         events: TaskTracker::new(),
         settings,
         stop,

@@ -1,6 +1,6 @@
 //! Backups made by schedules.
 
-use kube::api::ListParams;
+use kube::api::{DeleteParams, ListParams};
 use velero_api::labels;
 use velero_api::metadata::annotation;
 use velero_api::v1::{Backup, BackupPhase, Schedule, SchedulePhase, ScheduleSpec};
@@ -33,8 +33,27 @@ fn a_schedule_makes_backups_when_due() {
         assert_eq!(annotation(&backup, "example.com/tracked-by"), "", "that is the schedule's own");
         let expected = "velero_schedule_expected_interval_seconds{schedule=\"often\"} 2";
         server.until_metrics(&["velero_backup_attempt_total{schedule=\"often\"}", expected]).await;
+        let whole = format!(
+            "velero_namespace_last_good_backup_timestamp_seconds{{backup_namespace=\"{}\"}}",
+            workload.namespace
+        );
+        let of_all = [
+            "velero_schedule_runs_since_good_backup{schedule=\"often\"}",
+            "velero_schedule_refused{schedule=\"often\"} 0",
+            "velero_backup_archive_bytes_total{schedule=\"often\"}",
+            "velero_backup_location_free_bytes{backup_location_name=\"default\"}",
+            "velero_retries_total{cause=\"throttled\",target=\"store\"} 0",
+            "velero_backup_queue_length",
+            "velero_restore_operations_waiting 0",
+            &whole,
+        ];
+        server.until_metrics(&of_all).await;
 
         server.patch::<Schedule>("often", serde_json::json!({"spec": {"paused": true}})).await;
+        server.until_no_metrics("velero_schedule_expected_interval_seconds{schedule=\"often\"}").await;
+        server.api::<Schedule>().delete("often", &DeleteParams::default()).await.unwrap();
+        // Its backups still carry its name.
+        server.until_no_metrics("schedule=\"often\"").await;
         workload.delete().await;
         server.stop().await;
     });

@@ -174,6 +174,19 @@ impl Server {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
+
+    /// Waits until no line of the metrics has a piece.
+    pub(crate) async fn until_no_metrics(&self, piece: &str) {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let metrics = self.http("/metrics").await.unwrap().text();
+            if !metrics.contains(piece) {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "{piece} is still in\n{metrics}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
 }
 
 /// An answer to an HTTP request.

@@ -29,6 +29,7 @@ impl Transfer for DataUpload {
             phase: self.status.phase(),
             is_cancelled: self.spec.cancel,
             accepted: self.status.accepted_timestamp.as_ref(),
+            started: self.status.start_timestamp.as_ref(),
             completed: self.status.completion_timestamp.as_ref(),
             progress: &self.status.progress,
             acceptor: &self.status.accepted_by_node,

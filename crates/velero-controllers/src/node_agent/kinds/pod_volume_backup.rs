@@ -27,6 +27,7 @@ impl Transfer for PodVolumeBackup {
             phase: self.status.phase(),
             is_cancelled: self.spec.cancel,
             accepted: self.status.accepted_timestamp.as_ref(),
+            started: self.status.start_timestamp.as_ref(),
             completed: self.status.completion_timestamp.as_ref(),
             progress: &self.status.progress,
             acceptor: &self.spec.node,
@@ -82,6 +83,10 @@ impl Transfer for PodVolumeBackup {
 
     async fn clean_up(&self, agent: &Agent) -> Result<Made> {
         volume(self, &Owner::of(self)).clean_up(agent).await
+    }
+
+    fn gone(agent: &Agent, name: &str) {
+        agent.metrics.end(name);
     }
 
     fn count_begin(&self, agent: &Agent) {

@@ -27,8 +27,10 @@ impl Maintenance {
 
     /// A maintenance has ended, and how long it took where that is known.
     pub(super) fn ended(&self, repository: &str, is_success: bool, seconds: Option<f64>) {
-        let counter = if is_success { &self.success } else { &self.failure };
-        counter.with_label_values(&[repository]).inc();
+        // Both are there from then on, so that none is missing where all is well.
+        for (counter, counts) in [(&self.success, is_success), (&self.failure, !is_success)] {
+            counter.with_label_values(&[repository]).inc_by(f64::from(u8::from(counts)));
+        }
         if let Some(seconds) = seconds {
             self.duration.with_label_values(&[repository]).observe(seconds);
         }

@@ -21,7 +21,7 @@ pub(super) async fn build(config: &StoreConfig) -> Result<LocalFileSystem> {
     Ok(store.with_automatic_cleanup(true).with_fsync(true))
 }
 
-fn directory(config: &StoreConfig) -> Result<PathBuf> {
+pub(super) fn directory(config: &StoreConfig) -> Result<PathBuf> {
     let directory = PathBuf::from(config.get("path").unwrap_or(&config.bucket));
     if directory.is_absolute() {
         return Ok(directory);

@@ -1,11 +1,14 @@
 //! A directory as an object store: for a laptop, a test, or a volume mounted into the server.
 
 mod builder;
+mod room;
 
 use std::sync::Arc;
 
 use crate::bucket::Backend;
 use crate::{Result, StoreConfig};
+
+pub use room::{Space, space};
 
 const PROVIDER: &str = "fs";
 
