@@ -48,7 +48,7 @@ pub(crate) use server::{ServerArguments, ServerCommand, ServerStatusArguments};
 pub(crate) use server_flags::FlagValue;
 pub(crate) use shared::{
     CancelArguments, DeleteArguments, DescribeArguments, DownloadArguments, GetArguments, ListArguments, LogsArguments,
-    OutputArguments, SelectArguments, StatusArguments,
+    OutputArguments, SelectArguments, StatusArguments, WaitArguments,
 };
 pub(crate) use uninstall::UninstallArguments;
 

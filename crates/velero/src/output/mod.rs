@@ -22,7 +22,7 @@ use crate::printer::Printer;
 use crate::session::Listed;
 pub(crate) use clock::Clock;
 pub(crate) use document::Document;
-pub(crate) use ending::ending;
+pub(crate) use ending::{Outcome, ending};
 pub(crate) use location_check::{LocationCheck, ServerSays};
 pub(crate) use preview::RestorePreview;
 pub(crate) use server_details::{Availability, LocationDetails, Part, ServerDetails, Work, WorkOverview};
