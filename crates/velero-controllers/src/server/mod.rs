@@ -4,6 +4,7 @@
 //! wiring ── everything that runs in it, in one place
 //! lease ── which of several servers leads
 //! startup, interrupted ── what happens once, before the controllers run
+//! reports ── what was protected, written into the default location when asked for
 //! census ── figures that only a look at all objects gives
 //! http ── metrics, health and downloads
 //! ```
@@ -12,6 +13,7 @@ mod census;
 pub(crate) mod http;
 mod interrupted;
 mod lease;
+mod reports;
 pub(crate) mod startup;
 mod wiring;
 
