@@ -137,6 +137,18 @@ impl ObjectKeys {
         format!("{}restores/", self.root)
     }
 
+    /// The folder that holds reports, ending in a slash. Velero takes nothing below `metadata/` for a backup, and nothing at the
+    /// top for its own that it does not know.
+    pub fn reports_folder(&self) -> String {
+        format!("{}metadata/reports/", self.root)
+    }
+
+    /// The key of one report.
+    pub fn report_file(&self, report: &str) -> Result<String> {
+        check_name("report", report)?;
+        Ok(self.reports_folder() + report)
+    }
+
     /// The folder of one backup, ending in a slash.
     pub fn backup_folder(&self, backup: &str) -> Result<String> {
         check_name("backup", backup)?;
@@ -175,6 +187,14 @@ fn check_name(kind: &'static str, name: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reports_lie_in_a_folder_that_velero_tolerates() {
+        let keys = ObjectKeys::new("team/a");
+        assert_eq!(keys.report_file("r.html").unwrap(), "team/a/metadata/reports/r.html");
+        assert!(TOP_LEVEL_FOLDERS.contains(&"metadata"));
+        assert!(keys.report_file("../r.html").is_err());
+    }
 
     #[test]
     fn backup_keys_are_those_of_velero_and_two_of_ours_while_it_is_written() {

@@ -7,6 +7,7 @@
 pub mod api_versions;
 pub mod backup_sync;
 pub mod cancellation;
+pub mod causes;
 pub mod conditions;
 pub mod cron;
 pub mod data_move;

@@ -16,7 +16,7 @@ use flate2::write::MultiGzDecoder;
 use futures::{Stream, StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::ListParams;
+use kube::api::{ListParams, PostParams};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use velero_api::metadata;
@@ -44,6 +44,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(60);
 /// The port on which the server hands out files.
 const SERVER_PORT: u16 = 8085;
+/// What the API server answers to those who may not ask.
+const FORBIDDEN: u16 = 403;
 /// What is said when the server does not answer.
 const NO_ADDRESS: &str = "download request download url timeout, check velero server logs for errors. backup storage location may not be available";
 
@@ -209,7 +211,8 @@ impl<'a> Downloader<'a> {
         let target = DownloadTarget { kind, name: name.to_owned(), ..DownloadTarget::default() };
         let spec = DownloadRequestSpec { target, ..DownloadRequestSpec::default() };
         let request_name = format!("{name}-{}", uuid::Uuid::new_v4());
-        self.session.create(&DownloadRequest::new(self.session.namespace(), &request_name, spec)).await?;
+        let wish = DownloadRequest::new(self.session.namespace(), &request_name, spec);
+        self.session.api().create(&PostParams::default(), &wish).await.map_err(refusal)?;
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request_name.clone());
         while Instant::now() < deadline {
             sleep(POLL).await;
@@ -259,6 +262,19 @@ impl<'a> Downloader<'a> {
 fn serves(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     phase == Some("Running") && pod.metadata.deletion_timestamp.is_none()
+}
+
+/// Why the server was not asked. Who may not ask is told what for: reading backups is one right, reading their files another.
+fn refusal(error: kube::Error) -> Error {
+    let is_forbidden = matches!(&error, kube::Error::Api(status) if status.code == FORBIDDEN);
+    let error = api_error(error);
+    match is_forbidden {
+        true => error.context(
+            "files of backups and restores are handed out to those who may create and get downloadrequests.velero.io; ask for \
+             that right",
+        ),
+        false => error,
+    }
 }
 
 fn token(request: &DownloadRequest) -> Option<&str> {

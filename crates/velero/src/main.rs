@@ -9,6 +9,7 @@ mod client_config;
 mod commands;
 mod completion;
 mod download;
+mod exit_status;
 mod install;
 mod lean_agent;
 mod migration;
@@ -28,6 +29,7 @@ use clap::{CommandFactory, FromArgMatches};
 
 use crate::arguments::{Cli, Command, with_go_flags};
 use crate::client_config::ClientConfig;
+use crate::exit_status::NotCompleted;
 use crate::printer::{Printer, ReaderGone, Style};
 use crate::settings::Settings;
 
@@ -110,10 +112,13 @@ async fn run(cli: Cli) -> ExitCode {
     match commands::run(cli.command, settings, printer).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.chain().any(|cause| cause.is::<ReaderGone>()) => ExitCode::from(READER_GONE),
-        Err(error) => {
-            printer.note(format_args!("velero: {error:#}"));
-            ExitCode::FAILURE
-        }
+        Err(error) => match error.downcast_ref::<NotCompleted>() {
+            Some(NotCompleted { code }) => ExitCode::from(*code),
+            None => {
+                printer.note(format_args!("velero: {error:#}"));
+                ExitCode::FAILURE
+            }
+        },
     }
 }
 

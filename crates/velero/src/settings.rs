@@ -52,7 +52,8 @@ impl Settings {
 
 /// Escape sequences are for people at a terminal, not for files and pipes.
 fn wants_colour() -> bool {
-    io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none()
+    let is_dumb = env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+    io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none() && !is_dumb
 }
 
 #[cfg(test)]

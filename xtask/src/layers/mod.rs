@@ -33,7 +33,7 @@ const FLOORS: &[&[&str]] = &[
         "velero-plugin-vsphere",
         "velero-plugin-example",
     ],
-    &["velero-plugin", "velero-repo"],
+    &["velero-plugin", "velero-repo", "velero-report"],
     &["velero-store", "velero-cluster", "velero-registry"],
     &["velero-archive", "velero-rules"],
     &["velero-api"],

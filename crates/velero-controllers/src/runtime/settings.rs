@@ -12,6 +12,8 @@ use velero_api::{DEFAULT_NAMESPACE, FeatureFlags, GoDuration, labels};
 use velero_archive::Limits;
 use velero_engine::journal;
 use velero_plugin_openshift::Switch as OpenShift;
+use velero_report::Period;
+use velero_rules::cron::CronSchedule;
 use velero_rules::lease::{LONGEST, SHORTEST, Terms};
 use velero_rules::ordering::{OrderingError, Priorities};
 use velero_rules::pairs::{self, PairsError};
@@ -203,6 +205,14 @@ pub struct Settings {
     #[arg(long, default_value = "", hide_default_value = true)]
     pub default_resource_modifier_configmap: String,
 
+    /// When a report is written into the default location, as a cron expression; empty means never
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub report_schedule: String,
+
+    /// How far back such a report looks: 7d, 2w or 36h
+    #[arg(long, default_value = "7d")]
+    pub report_period: Period,
+
     /// How repositories are made and maintained.
     #[command(flatten)]
     pub repositories: RepositorySettings,
@@ -272,6 +282,7 @@ impl Settings {
             return Err(setting("concurrent-backups", "it must be at least 1".to_owned()));
         }
         self.lease_terms()?;
+        self.report_cron()?;
         self.priorities()?;
         self.level()?;
         Ok(())
@@ -284,6 +295,16 @@ impl Settings {
                 format!("{} is not a number of whole seconds from {SHORTEST:?} to {LONGEST:?}", self.lease_duration);
             setting("lease-duration", problem)
         })
+    }
+
+    /// When reports are written, if they are.
+    pub(crate) fn report_cron(&self) -> Result<Option<CronSchedule>> {
+        match self.report_schedule.as_str() {
+            "" => Ok(None),
+            expression => CronSchedule::parse(expression)
+                .map(Some)
+                .map_err(|error| setting("report-schedule", format!("{error}; write for example '0 6 * * 1'"))),
+        }
     }
 
     /// The least severe level that is logged.
@@ -401,10 +422,11 @@ mod tests {
 
     #[test]
     fn a_setting_that_cannot_work_is_named() {
-        let cases: [(Settings, &str); 6] = [
+        let cases: [(Settings, &str); 7] = [
             (Settings { uploader_type: "restic".to_owned(), ..Settings::default() }, "uploader-type"),
             (Settings { client_burst: Some(0), ..Settings::default() }, "client-burst"),
             (Settings { lease_duration: GoDuration::from_secs(4), ..Settings::default() }, "lease-duration"),
+            (Settings { report_schedule: "sometimes".to_owned(), ..Settings::default() }, "report-schedule"),
             (Settings { concurrent_backups: 0, ..Settings::default() }, "concurrent-backups"),
             (
                 Settings { restore_resource_priorities: "a,-,b,-,c".to_owned(), ..Settings::default() },

@@ -4,6 +4,7 @@
 //! wiring ── everything that runs in it, in one place
 //! lease ── which of several servers leads
 //! startup, interrupted ── what happens once, before the controllers run
+//! reports ── what was protected, written into the default location when asked for
 //! census ── looks at all objects once a minute; standing ── the figures that only such a look gives
 //! http ── metrics, health and downloads
 //! ```
@@ -12,6 +13,7 @@ mod census;
 pub(crate) mod http;
 mod interrupted;
 mod lease;
+mod reports;
 mod standing;
 pub(crate) mod startup;
 mod wiring;

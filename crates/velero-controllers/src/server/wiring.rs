@@ -42,7 +42,7 @@ use crate::runtime::settings::Settings;
 use crate::runtime::signals::cancelled_when_told;
 use crate::schedule::ScheduleReconciler;
 use crate::server::lease::ServerLease;
-use crate::server::{census, http, interrupted, startup};
+use crate::server::{census, http, interrupted, reports, startup};
 use crate::status::kept;
 use crate::status::request::ServerStatusRequestReconciler;
 
@@ -136,6 +136,9 @@ async fn lead(context: &SharedContext, tasks: &mut JoinSet<()>, ready: &AtomicBo
         tasks.spawn(kept::keep(context.clone()));
     }
     tasks.spawn(records::remove_ended(context.clone()));
+    if let Some(cron) = context.settings.report_cron()? {
+        tasks.spawn(reports::write_all(context.clone(), cron));
+    }
     context.leadership.begin();
     ready.store(true, Ordering::Release);
     until_all_end(context, tasks).await;

@@ -33,6 +33,7 @@ mod played_agents;
 mod plugins;
 mod pod_volumes;
 mod refusals;
+mod reports;
 mod repositories;
 mod restarts;
 mod restore_choices;

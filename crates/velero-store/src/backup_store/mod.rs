@@ -5,6 +5,7 @@
 
 mod download;
 mod replace;
+mod reports;
 mod reservation;
 mod restore;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use velero_api::GoDuration;
 
 use super::shared::{
     CancelArguments, DeleteArguments, DescribeArguments, DownloadArguments, GetArguments, LogsArguments,
-    OutputArguments,
+    OutputArguments, WaitArguments,
 };
 use super::values::{KeyValues, OptionalBool, OrSelectors, StringList, parse_selector};
 
@@ -48,9 +48,8 @@ pub(crate) struct BackupCreateArguments {
     #[command(flatten)]
     pub(crate) content: BackupContent,
 
-    /// Wait for the operation to complete
-    #[arg(short, long)]
-    pub(crate) wait: bool,
+    #[command(flatten)]
+    pub(crate) waiting: WaitArguments,
 
     /// Take the backup again, at most twice, should the server be interrupted while it runs; backups of schedules are
     /// in any case

@@ -11,6 +11,7 @@ mod migrate;
 mod mover;
 mod node_agent;
 mod repo_maintenance;
+mod report;
 mod repository;
 mod restore;
 mod schedule;
@@ -38,6 +39,7 @@ pub(crate) use migrate::{MigrateBackArguments, MigrateCheckArguments, MigrateCom
 pub(crate) use mover::{DataMoverCommand, MoverArguments, PodVolumeCommand};
 pub(crate) use node_agent::{NodeAgentCommand, NodeAgentServerArguments};
 pub(crate) use repo_maintenance::RepoMaintenanceArguments;
+pub(crate) use report::{ReportArguments, ReportForm};
 pub(crate) use repository::{
     PlaceArguments, RepositoryCatArguments, RepositoryCommand, RepositoryListArguments, RepositoryMaintainArguments,
     RepositoryRestoreArguments, RepositoryStatsArguments, RepositoryVerifyArguments,
@@ -48,7 +50,7 @@ pub(crate) use server::{ServerArguments, ServerCommand, ServerStatusArguments};
 pub(crate) use server_flags::FlagValue;
 pub(crate) use shared::{
     CancelArguments, DeleteArguments, DescribeArguments, DownloadArguments, GetArguments, ListArguments, LogsArguments,
-    OutputArguments, SelectArguments, StatusArguments,
+    OutputArguments, SelectArguments, StatusArguments, WaitArguments,
 };
 pub(crate) use uninstall::UninstallArguments;
 
@@ -114,6 +116,8 @@ pub(crate) enum Command {
     Migrate(MigrateCommand),
     /// Print the velero version and associated image
     Version(VersionArguments),
+    /// Tell what was protected, what failed and what no schedule covers
+    Report(ReportArguments),
     /// Collect logs and objects into a bundle for those who help
     Debug(DebugArguments),
     /// Report a bug

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use velero_api::GoDuration;
 
 use super::shared::{
-    CancelArguments, DeleteArguments, DescribeArguments, GetArguments, LogsArguments, OutputArguments,
+    CancelArguments, DeleteArguments, DescribeArguments, GetArguments, LogsArguments, OutputArguments, WaitArguments,
 };
 use super::values::{KeyValues, Mappings, OptionalBool, OrSelectors, StringList, parse_selector};
 
@@ -147,9 +147,8 @@ pub(crate) struct RestoreCreateArguments {
     #[arg(long, default_value = "")]
     pub(crate) allow_partially_failed: OptionalBool,
 
-    /// Wait for the operation to complete
-    #[arg(short, long)]
-    pub(crate) wait: bool,
+    #[command(flatten)]
+    pub(crate) waiting: WaitArguments,
 
     /// Show what the restore would do to each object of the cluster, and do nothing
     #[arg(long, conflicts_with = "wait")]

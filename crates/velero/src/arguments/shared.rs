@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::{Result, ensure};
 use clap::Args;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use velero_api::GoDuration;
@@ -100,6 +101,30 @@ pub(crate) struct DownloadArguments {
     /// Path to a certificate bundle to use when verifying TLS connections; by default the one of the location
     #[arg(long)]
     pub(crate) cacert: Option<PathBuf>,
+}
+
+/// Whether a command waits for what it has begun.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct WaitArguments {
+    /// Wait for the operation to complete
+    #[arg(short, long)]
+    pub(crate) wait: bool,
+
+    /// With --wait, end with 0 only if it is Completed: 2 means PartiallyFailed, 3 Failed, 4 FailedValidation, 5 another end, 1
+    /// that it could not be begun or waited for
+    #[arg(long)]
+    pub(crate) exit_status: bool,
+}
+
+impl WaitArguments {
+    /// Refuses what cannot be done.
+    pub(crate) fn check(&self) -> Result<()> {
+        ensure!(
+            self.wait || !self.exit_status,
+            "--exit-status tells how the work ended, for which --wait must be given too"
+        );
+        Ok(())
+    }
 }
 
 /// A `logs` command.

@@ -157,16 +157,15 @@ fn problem<K: Cancellable>(object: &K) -> Option<String> {
 async fn await_end<K: Cancellable>(session: &Session, name: &str, arguments: &CancelArguments) -> Result<()> {
     let word = K::KIND.to_lowercase();
     let waited = timeout(arguments.timeout.to_std(), wait::<K>(session, name, progress)).await;
-    let Ok(phase) = waited else {
+    let Ok(ended) = waited else {
         bail!(
             "{word} {name:?} has not ended within {}; the request stays, and a server that runs carries it out: see `velero \
              server status`",
             arguments.timeout
         );
     };
-    let phase = phase?;
-    let ended = session.get::<K>(name).await?;
-    let reason = ended.failure_reason();
+    let ended = ended?;
+    let (phase, reason) = (ended.phase_text(), ended.failure_reason());
     if !cancellation::is_reason(reason) {
         bail!("{word} {name:?} ended as {phase} before the request was seen");
     }
@@ -175,7 +174,7 @@ async fn await_end<K: Cancellable>(session: &Session, name: &str, arguments: &Ca
 
 fn progress<K: Cancellable>(object: &K) -> Progress {
     let (phase, ended) = (object.phase_text().to_owned(), object.stage().ending().is_some());
-    Progress { phase, ended, done: 0, total: 0, operations: None }
+    Progress { phase, ended, ..Progress::default() }
 }
 
 #[cfg(test)]

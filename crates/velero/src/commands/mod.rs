@@ -15,6 +15,7 @@ mod mover;
 mod node_agent;
 pub(crate) mod plugin;
 mod repo_maintenance;
+mod report;
 mod repository;
 mod restore;
 mod schedule;
@@ -52,6 +53,7 @@ pub(crate) async fn run(command: Command, settings: Settings, printer: Printer) 
         Command::DataMover(command) => mover::data_mover(command, settings).await,
         Command::NodeAgent(NodeAgentCommand::Server(arguments)) => node_agent::server(*arguments, settings).await,
         Command::RepoMaintenance(arguments) => repo_maintenance::repo_maintenance(arguments, settings).await,
+        Command::Report(arguments) => report::report(&connect().await?, &arguments).await,
         Command::Debug(arguments) => debug::debug(&connect().await?, &arguments).await,
         Command::Bug => bug::bug(&settings, printer).await,
         Command::Uninstall(arguments) => uninstall::uninstall(&arguments, &settings, printer).await,

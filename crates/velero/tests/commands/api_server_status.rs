@@ -1,16 +1,17 @@
 //! `velero version` and `velero server status` where something is missing: each says what, and what helps.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 use velero_api::v1::{SERVER_STATUS_NAME, ServerStatusRequest};
 use velero_testkit::{TestCluster, cluster_test};
+
+use crate::support::with_rights;
 
 fn run(kubeconfig: &Path, namespace: &str, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_velero"))
@@ -50,24 +51,6 @@ fn requests(cluster: &TestCluster) -> Api<ServerStatusRequest> {
     Api::namespaced(cluster.client.clone(), &cluster.namespace)
 }
 
-/// A kubeconfig of somebody who may do nothing.
-fn without_rights(cluster: &TestCluster, folder: &Path) -> PathBuf {
-    let kubectl = |line: &str| {
-        let words: Vec<&str> = ["-n", &cluster.namespace].into_iter().chain(line.split(' ')).collect();
-        cluster.test_box.machine().kubectl(&words).unwrap()
-    };
-    kubectl("create serviceaccount nobody");
-    let token = kubectl("create token nobody");
-    let kubeconfig = Kubeconfig::read_from(cluster.test_box.kubeconfig()).unwrap();
-    let mut document = serde_json::to_value(&kubeconfig).unwrap();
-    for user in document["users"].as_array_mut().unwrap() {
-        user["user"] = json!({"token": token.trim()});
-    }
-    let path = folder.join("kubeconfig");
-    std::fs::write(&path, document.to_string()).unwrap();
-    path
-}
-
 #[test]
 fn what_is_missing_is_named_with_its_remedy() {
     cluster_test(|cluster| async move {
@@ -85,7 +68,7 @@ fn what_is_missing_is_named_with_its_remedy() {
         assert_both_say(&kubeconfig, &cluster.namespace, &["has not written its status yet"]);
 
         let folder = tempfile::tempdir().unwrap();
-        let nobody = without_rights(&cluster, folder.path());
+        let nobody = with_rights(&cluster, folder.path(), "nobody", &[]);
         assert_both_say(&nobody, &cluster.namespace, &["forbidden", "the right to get serverstatusrequests.velero.io"]);
         assert_eq!(requests(&cluster).list(&Default::default()).await.unwrap().items.len(), 1, "something was created");
     });

@@ -16,6 +16,8 @@ use velero_api::v1::{Backup, PodVolumeBackup, PodVolumeRestore, Restore};
 use velero_api::v2alpha1::{DataDownload, DataUpload};
 use velero_testkit::{TestCluster, cluster_test};
 
+use crate::support::with_rights;
+
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A command at a terminal, and what it has shown so far.
@@ -26,8 +28,13 @@ struct Terminal {
 
 impl Terminal {
     fn run(cluster: &TestCluster, arguments: &str) -> Self {
+        Self::run_in("xterm", 80, cluster, arguments)
+    }
+
+    /// A command at a terminal of this kind and width.
+    fn run_in(kind: &str, columns: u16, cluster: &TestCluster, arguments: &str) -> Self {
         let velero = format!(
-            "{} --namespace {} --kubeconfig {} {arguments}",
+            "stty columns {columns} rows 24; TERM={kind} {} --namespace {} --kubeconfig {} {arguments}",
             env!("CARGO_BIN_EXE_velero"),
             cluster.namespace,
             cluster.test_box.kubeconfig().display()
@@ -113,7 +120,11 @@ fn a_person_who_waits_sees_how_far_each_volume_is() {
         let mut terminal = Terminal::run(&cluster, "backup create b --wait");
         let backup = made::<Backup>(&cluster, "b").await;
         let owner = (labels::BACKUP_UID, backup.as_str());
-        patch::<Backup>(&cluster, "b", json!({"phase": "InProgress"})).await;
+        terminal.until_shown("New, ").await;
+        let figures = json!({"totalItems": 400, "itemsBackedUp": 100});
+        patch::<Backup>(&cluster, "b", json!({"phase": "InProgress", "progress": figures})).await;
+        terminal.until_shown("InProgress [==").await;
+        terminal.until_shown("25%, 100/400 items").await;
         transfer::<PodVolumeBackup>(&cluster, "b-1", owner, of_pod("data")).await;
         let snapshot = json!({"volumeSnapshot": "s", "storageClass": "c", "snapshotClass": "c"});
         let upload = json!({
@@ -131,6 +142,8 @@ fn a_person_who_waits_sees_how_far_each_volume_is() {
         patch::<Backup>(&cluster, "b", json!({"phase": "Completed"})).await;
         terminal.ends_well();
         terminal.until_shown("Backup completed with status: Completed").await;
+        terminal.until_shown("Errors: 0, warnings: 0").await;
+        assert!(!terminal.shown.lock().unwrap().contains("0/0 items"), "nothing is not all");
         assert!(!terminal.shown.lock().unwrap().contains("of-another"), "that is for another backup");
 
         let mut terminal = Terminal::run(&cluster, "restore create r --from-backup b --wait");
@@ -148,5 +161,118 @@ fn a_person_who_waits_sees_how_far_each_volume_is() {
         patch::<Restore>(&cluster, "r", json!({"phase": "Completed"})).await;
         terminal.ends_well();
         terminal.until_shown("Restore completed with status: Completed").await;
+    });
+}
+
+/// Plays the server: lets the backup that a command makes end as said.
+async fn ends(cluster: &TestCluster, name: &str, status: Value) {
+    made::<Backup>(cluster, name).await;
+    patch::<Backup>(cluster, name, status).await;
+}
+
+/// A command in a pipe, and what became of it: its code, and all it said.
+async fn piped(kubeconfig: std::path::PathBuf, namespace: &str, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_velero"));
+    command
+        .args(["--namespace", namespace, "--kubeconfig"])
+        .arg(kubeconfig)
+        .args(arguments)
+        .env("HOME", "/nonexistent");
+    let output = tokio::time::timeout(2 * PATIENCE, command.output()).await.unwrap().unwrap();
+    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    (output.status.code(), format!("{out}{err}"))
+}
+
+#[test]
+fn a_narrow_or_dumb_terminal_shows_what_matters() {
+    cluster_test(|cluster| async move {
+        for definition in velero_api::crd::all() {
+            cluster.test_box.machine().apply(&definition.to_string()).unwrap();
+        }
+        let figures = json!({"totalItems": 40_000, "itemsBackedUp": 10_000});
+        for (kind, columns, name) in [("xterm", 60, "narrow"), ("dumb", 80, "dumb")] {
+            let arguments = format!("backup create {name} --wait");
+            let mut terminal = Terminal::run_in(kind, columns, &cluster, &arguments);
+            made::<Backup>(&cluster, name).await;
+            patch::<Backup>(&cluster, name, json!({"phase": "InProgress", "progress": figures})).await;
+            terminal.until_shown("InProgress").await;
+            let more = json!({"totalItems": 40_000, "itemsBackedUp": 10_001});
+            terminal.until_shown("/40000 items").await;
+            patch::<Backup>(&cluster, name, json!({"progress": more})).await;
+            if kind == "dumb" {
+                terminal.until_shown("InProgress: 10000/40000 items (25%)").await;
+                assert!(!terminal.shown.lock().unwrap().contains('\u{1b}'), "a dumb terminal knows no escapes");
+            }
+            patch::<Backup>(&cluster, name, json!({"phase": "Completed"})).await;
+            terminal.ends_well();
+            let shown = terminal.shown.lock().unwrap().clone();
+            assert!(shown.contains("25%") && shown.contains("/40000 items"), "{shown}");
+            for line in shown.split(['\r', '\n']).filter(|line| line.contains("InProgress")) {
+                let plain: String = line
+                    .split('\u{1b}')
+                    .map(|piece| piece.split_once(['K', 'A']).map_or(piece, |(_, rest)| rest))
+                    .collect();
+                assert!(plain.trim_end().chars().count() <= usize::from(columns), "{plain:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn the_exit_status_tells_scripts_how_it_ended_only_if_they_ask() {
+    cluster_test(|cluster| async move {
+        for definition in velero_api::crd::all() {
+            cluster.test_box.machine().apply(&definition.to_string()).unwrap();
+        }
+        let kubeconfig = cluster.test_box.kubeconfig();
+        for (name, phase, flags, code) in [
+            ("a", "Completed", &["--wait", "--exit-status"][..], 0),
+            ("b", "PartiallyFailed", &["--wait", "--exit-status"], 2),
+            ("c", "Failed", &["--wait", "--exit-status"], 3),
+            ("d", "FailedValidation", &["--wait", "--exit-status"], 4),
+            ("e", "Failed", &["--wait"], 0),
+        ] {
+            let arguments: Vec<&str> = ["backup", "create", name].iter().chain(flags).copied().collect();
+            let status = json!({"phase": phase, "failureReason": if code == 3 { "the store is away" } else { "" }});
+            let (ended, ()) =
+                tokio::join!(piped(kubeconfig.clone(), &cluster.namespace, &arguments), ends(&cluster, name, status));
+            assert_eq!(ended.0, Some(code), "{phase}: {}", ended.1);
+            assert!(ended.1.contains(&format!("Backup completed with status: {phase}")), "{}", ended.1);
+            assert!(ended.1.contains("Errors: 0, warnings: 0"), "{}", ended.1);
+            assert_eq!(ended.1.contains("  Reason: the store is away"), code == 3, "{}", ended.1);
+        }
+        let (code, said) = piped(kubeconfig, &cluster.namespace, &["backup", "create", "f", "--exit-status"]).await;
+        assert!(code == Some(1) && said.contains("--wait must be given too"), "{said}");
+        assert!(api::<Backup>(&cluster).get_opt("f").await.unwrap().is_none(), "nothing was begun");
+    });
+}
+
+#[test]
+fn who_may_not_fetch_files_is_told_so_and_still_sees_how_it_ended() {
+    cluster_test(|cluster| async move {
+        for definition in velero_api::crd::all() {
+            cluster.test_box.machine().apply(&definition.to_string()).unwrap();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let rights = [("create,get,list", "backups.velero.io")];
+        let kubeconfig = with_rights(&cluster, folder.path(), "reader", &rights);
+        let arguments = ["backup", "create", "b", "--wait", "--exit-status"];
+        let status = json!({"phase": "PartiallyFailed", "errors": 2, "warnings": 1});
+        let ((code, said), ()) =
+            tokio::join!(piped(kubeconfig, &cluster.namespace, &arguments), ends(&cluster, "b", status));
+        assert_eq!(code, Some(2), "{said}");
+        for words in [
+            "Backup completed with status: PartiallyFailed",
+            "Errors: 2, warnings: 1",
+            "The messages cannot be shown: ",
+            "may create and get downloadrequests.velero.io",
+        ] {
+            assert!(said.contains(words), "{words:?} is missing in {said}");
+        }
+
+        let blind = with_rights(&cluster, folder.path(), "blind", &[("create", "backups.velero.io")]);
+        let (code, said) = piped(blind, &cluster.namespace, &["backup", "create", "unseen", "--wait"]).await;
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("goes on, but you may not see how it ends"), "{said}");
     });
 }

@@ -9,6 +9,7 @@ mod api_migrate;
 mod api_peer_server;
 mod api_plugins;
 mod api_repo_command;
+mod api_report;
 mod api_restores;
 mod api_resume;
 mod api_server_status;

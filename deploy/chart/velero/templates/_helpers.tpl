@@ -215,6 +215,8 @@ imagePullSecrets:
     "item-block-worker-count" .itemBlockWorkerCount
     "concurrent-backups" .concurrentBackups
     "lease-duration" .leaseDuration
+    "report-schedule" .reportSchedule
+    "report-period" .reportPeriod
     "log-format" .logFormat
     "log-level" .logLevel
     "metrics-address" .metricsAddress

@@ -9,21 +9,17 @@ use velero_api::annotations::RETRY_INTERRUPTED;
 use velero_api::metadata;
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{
-    Backup, BackupSpec, BackupStorageLocation, DownloadTargetKind, Schedule, UploaderConfigForBackup,
-    VolumeSnapshotLocation,
+    Backup, BackupPhase, BackupSpec, BackupStorageLocation, Schedule, UploaderConfigForBackup, VolumeSnapshotLocation,
 };
 use velero_rules::includes_excludes::validate_namespace_includes_excludes;
 use velero_rules::ordering::parse_ordered_resources;
 use velero_rules::schedule::{backup_annotations, backup_labels};
 
-use super::describe::wanted;
 use crate::arguments::values::{StringList, merged};
-use crate::arguments::{BackupContent, BackupCreateArguments, DownloadArguments};
+use crate::arguments::{BackupContent, BackupCreateArguments, WaitArguments};
 use crate::commands::select::aggregate;
-use crate::commands::wait::{Operations, Progress, wait};
-use crate::download::Downloader;
-use crate::output::describe::FetchError;
-use crate::output::{Clock, Format, ending, print_instead_of_create};
+use crate::commands::wait::{End, Operations, Progress, wait};
+use crate::output::{Clock, Format, print_instead_of_create};
 use crate::session::Session;
 
 /// Creates a backup, or shows it, and waits for its end if told to.
@@ -50,18 +46,19 @@ pub(crate) async fn create(session: &Session, arguments: BackupCreateArguments) 
     if print_instead_of_create(session.printer, &backup, &arguments.output)? {
         return Ok(());
     }
+    arguments.waiting.check()?;
     if schedule.is_some() {
         session.printer.line("Creating backup from schedule, all other filters are ignored.")?;
     }
-    submit(session, &backup, arguments.wait).await
+    submit(session, &backup, &arguments.waiting).await
 }
 
-async fn submit(session: &Session, backup: &Backup, wait_for_end: bool) -> Result<()> {
+async fn submit(session: &Session, backup: &Backup, waiting: &WaitArguments) -> Result<()> {
     let printer = session.printer;
     let name = metadata::name(backup);
     session.create(backup).await?;
     printer.line(format_args!("Backup request {name:?} submitted successfully."))?;
-    if !wait_for_end {
+    if !waiting.wait {
         return printer.line(format_args!(
             "Run `velero backup describe {name}` or `velero backup logs {name}` for more details."
         ));
@@ -69,29 +66,8 @@ async fn submit(session: &Session, backup: &Backup, wait_for_end: bool) -> Resul
     printer.line(
         "Waiting for backup to complete. You may safely press ctrl-c to stop waiting - your backup will continue in the background.",
     )?;
-    let phase = wait::<Backup>(session, name, progress).await?;
-    printer.line(format_args!(
-        "\nBackup completed with status: {phase}. You may check for more information using the commands `velero backup describe {name}` and `velero backup logs {name}`."
-    ))?;
-    tell_errors(session, &session.get(name).await?).await
-}
-
-/// Says what went wrong, if anything did.
-async fn tell_errors(session: &Session, backup: &Backup) -> Result<()> {
-    let (status, name) = (&backup.status, metadata::name(backup));
-    let fetch = async {
-        let downloader = Downloader::new(session, &DownloadArguments::default(), &backup.spec.storage_location).await;
-        match downloader {
-            Ok(downloader) => downloader.fetch(DownloadTargetKind::BackupResults, name).await,
-            Err(error) => Err(FetchError::Failed(format!("{error:#}"))),
-        }
-    };
-    let results = wanted(status.errors > 0, fetch).await;
-    let describe = format!("velero backup describe {name}");
-    match ending((status.errors, status.warnings), results.as_ref(), &describe) {
-        Some(text) => session.printer.line(text),
-        None => Ok(()),
-    }
+    let ended = wait::<Backup>(session, name, progress).await?;
+    End::of_backup(&ended).tell(session, waiting.exit_status).await
 }
 
 fn progress(backup: &Backup) -> Progress {
@@ -101,6 +77,7 @@ fn progress(backup: &Backup) -> Progress {
         ended: backup.status.phase().is_terminal(),
         done: progress.items_backed_up.try_into().unwrap_or_default(),
         total: progress.total_items.try_into().unwrap_or_default(),
+        queue_position: (*backup.status.phase() == BackupPhase::Queued).then_some(backup.status.queue_position),
         operations: Operations::waited_for(
             backup.status.backup_item_operations_attempted,
             backup.status.backup_item_operations_completed,

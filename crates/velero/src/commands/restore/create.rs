@@ -10,9 +10,9 @@ use velero_api::v1::{
 };
 
 use super::{preview, resume};
-use crate::arguments::RestoreCreateArguments;
 use crate::arguments::values::{StringList, merged};
-use crate::commands::wait::{Operations, Progress, wait};
+use crate::arguments::{RestoreCreateArguments, WaitArguments};
+use crate::commands::wait::{End, Operations, Progress, wait};
 use crate::output::{Clock, Format, print_instead_of_create};
 use crate::session::{Session, api_error};
 
@@ -35,7 +35,8 @@ pub(crate) async fn create(session: &Session, arguments: RestoreCreateArguments)
     if print_instead_of_create(session.printer, &restore, &arguments.output)? {
         return Ok(());
     }
-    submit(session, &restore, arguments.wait).await
+    arguments.waiting.check()?;
+    submit(session, &restore, &arguments.waiting).await
 }
 
 fn validate(arguments: &RestoreCreateArguments) -> Result<()> {
@@ -146,13 +147,13 @@ fn build(namespace: &str, arguments: &RestoreCreateArguments, source: Source) ->
     Ok(restore)
 }
 
-async fn submit(session: &Session, restore: &Restore, wait_for_end: bool) -> Result<()> {
+async fn submit(session: &Session, restore: &Restore, waiting: &WaitArguments) -> Result<()> {
     let printer = session.printer;
     let name = metadata::name(restore);
     ensure_understood(session, restore).await?;
     session.create(restore).await?;
     printer.line(format_args!("Restore request {name:?} submitted successfully."))?;
-    if !wait_for_end {
+    if !waiting.wait {
         return printer.line(format_args!(
             "Run `velero restore describe {name}` or `velero restore logs {name}` for more details."
         ));
@@ -160,10 +161,8 @@ async fn submit(session: &Session, restore: &Restore, wait_for_end: bool) -> Res
     printer.line(
         "Waiting for restore to complete. You may safely press ctrl-c to stop waiting - your restore will continue in the background.",
     )?;
-    let phase = wait::<Restore>(session, name, progress).await?;
-    printer.line(format_args!(
-        "\nRestore completed with status: {phase}. You may check for more information using the commands `velero restore describe {name}` and `velero restore logs {name}`."
-    ))
+    let ended = wait::<Restore>(session, name, progress).await?;
+    End::of_restore(session, &ended).await.tell(session, waiting.exit_status).await
 }
 
 /// Refuses a wish that the definition in the cluster does not know, which the API server would drop in silence: that of Velero
@@ -189,6 +188,7 @@ fn progress(restore: &Restore) -> Progress {
         ended: restore.status.phase().is_terminal(),
         done: progress.items_restored.try_into().unwrap_or_default(),
         total: progress.total_items.try_into().unwrap_or_default(),
+        queue_position: None,
         operations: Operations::waited_for(
             restore.status.restore_item_operations_attempted,
             restore.status.restore_item_operations_completed,

@@ -11,13 +11,15 @@ use velero_api::v2alpha1::{DataDownload, DataUpload};
 use velero_api::{DataMoveOperationProgress, DataMovePhase, labels};
 use velero_cluster::list_all;
 
+use super::progress::filled;
 use crate::session::Session;
 
 /// The most volumes that have a line of their own.
 const MOST_LINES: usize = 10;
-/// How long a bar and the longest name beside it are.
+/// How long a bar and the longest name beside it are, and how much of a name is worth leaving out a bar or a rate for.
 const BAR: usize = 24;
 const LONGEST_NAME: usize = 44;
+const ENOUGH_OF_NAME: usize = 24;
 
 /// How far the data of one volume is.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,51 +40,76 @@ impl Volume {
     }
 
     /// One line: name, bar, percent, bytes and, after some time, bytes a second.
-    fn line(&self, width: usize, now: Timestamp) -> String {
-        let Self { name, done, total, .. } = self;
-        let name = shortened(name);
-        if *total == 0 {
-            return format!("  {name:width$} [{}]", " ".repeat(BAR));
-        }
-        let share = (*done).min(*total) as f64 / *total as f64;
-        let filled = (share * BAR as f64) as usize;
-        let tip = if filled < BAR { ">" } else { "" };
-        let bar = format!("{}{tip}", "=".repeat(filled));
-        let seconds = self.begun.map_or(0.0, |begun| now.duration_since(begun).as_secs_f64());
-        let rate = match seconds >= 1.0 {
-            true => format!(", {}/s", BinaryBytes((*done as f64 / seconds) as u64)),
+    fn line(&self, layout: Layout, now: Timestamp) -> String {
+        let (name, width) = (shortened(&self.name, layout.name), layout.name);
+        let bar = match layout.bar {
+            true => format!(" [{}]", filled(self.done, self.total, BAR)),
             false => String::new(),
         };
-        let percent = (share * 100.0) as u64;
-        format!("  {name:width$} [{bar:BAR$}] {percent:3}% {} of {}{rate}", BinaryBytes(*done), BinaryBytes(*total))
+        format!("  {name:width$}{bar}{}", self.figures(layout.rate, now)).trim_end().to_owned()
+    }
+
+    fn figures(&self, with_rate: bool, now: Timestamp) -> String {
+        let Self { done, total, .. } = *self;
+        if total == 0 {
+            return String::new();
+        }
+        let percent = done.min(total) as f64 * 100.0 / total as f64;
+        let seconds = self.begun.map_or(0.0, |begun| now.duration_since(begun).as_secs_f64());
+        let rate = match with_rate && seconds >= 1.0 {
+            true => format!(", {}/s", BinaryBytes((done as f64 / seconds) as u64)),
+            false => String::new(),
+        };
+        format!(" {:3}% {} of {}{rate}", percent as u64, BinaryBytes(done), BinaryBytes(total))
+    }
+}
+
+/// What the lines of volumes have room for.
+#[derive(Clone, Copy)]
+struct Layout {
+    name: usize,
+    bar: bool,
+    rate: bool,
+}
+
+impl Layout {
+    /// As much as fits the width: the bar goes first, then the rate, and a name is shortened last.
+    fn fitting(volumes: &[&Volume], now: Timestamp, width: usize) -> Self {
+        let longest = volumes.iter().map(|volume| volume.name.chars().count()).max().unwrap_or_default();
+        let room = |bar: bool, rate: bool| {
+            let figures = volumes.iter().map(|volume| volume.figures(rate, now).len()).max().unwrap_or_default();
+            let taken = 2 + figures + if bar { BAR + 3 } else { 0 };
+            width.saturating_sub(taken).min(longest).min(LONGEST_NAME)
+        };
+        let layouts = [(true, true), (false, true), (false, false)];
+        let fits = |(bar, rate): &(bool, bool)| room(*bar, *rate) >= longest.min(ENOUGH_OF_NAME);
+        let (bar, rate) = layouts.into_iter().find(fits).unwrap_or((false, false));
+        Self { name: room(bar, rate), bar, rate }
     }
 }
 
 /// The end of a name that is too long for its line: that is where volumes differ.
-fn shortened(name: &str) -> String {
+fn shortened(name: &str, longest: usize) -> String {
     let length = name.chars().count();
-    match length > LONGEST_NAME {
-        true => format!("…{}", name.chars().skip(length + 1 - LONGEST_NAME).collect::<String>()),
+    match length > longest {
+        true => format!("…{}", name.chars().skip(length + 1 - longest.max(1)).collect::<String>()),
         false => name.to_owned(),
     }
 }
 
-/// What is shown of volumes: a line for each whose data moves, and one for all.
-pub(super) fn lines(volumes: &[Volume], now: Timestamp) -> Vec<String> {
+/// What is shown of volumes on a screen of this width: a line for each whose data moves, and one for all.
+pub(super) fn lines(volumes: &[Volume], now: Timestamp, width: usize) -> Vec<String> {
     let mut moving: Vec<&Volume> = volumes.iter().filter(|volume| is_moving(&volume.phase)).collect();
     moving.sort_by(|one, other| one.name.cmp(&other.name));
     let shown = &moving[..moving.len().min(MOST_LINES)];
-    let width = shown.iter().map(|volume| shortened(&volume.name).chars().count()).max().unwrap_or_default();
-    let mut lines: Vec<String> = shown.iter().map(|volume| volume.line(width, now)).collect();
-    if !volumes.is_empty() {
-        lines.push(summary(volumes, moving.len()));
-    }
-    lines
+    let layout = Layout::fitting(shown, now, width);
+    shown.iter().map(|volume| volume.line(layout, now)).chain(summary(volumes)).collect()
 }
 
-/// How many volumes are how far.
-fn summary(volumes: &[Volume], moving: usize) -> String {
+/// How many volumes are how far; nothing where there are none.
+pub(super) fn summary(volumes: &[Volume]) -> Option<String> {
     let count = |wanted: &dyn Fn(&DataMovePhase) -> bool| volumes.iter().filter(|it| wanted(&it.phase)).count();
+    let moving = count(&is_moving);
     let completed = count(&|phase| *phase == DataMovePhase::Completed);
     let ended = count(&DataMovePhase::is_terminal);
     let mut text = format!("Volumes: {completed} of {} done", volumes.len());
@@ -93,7 +120,7 @@ fn summary(volumes: &[Volume], moving: usize) -> String {
             text.push_str(&format!(", {number} {word}"));
         }
     }
-    text
+    (!volumes.is_empty()).then_some(text)
 }
 
 fn is_moving(phase: &DataMovePhase) -> bool {
@@ -159,7 +186,11 @@ mod tests {
     }
 
     fn shown(volumes: &[Volume], seconds: &str) -> Vec<String> {
-        lines(volumes, format!("2026-01-01T00:00:{seconds}Z").parse().unwrap())
+        shown_within(volumes, seconds, 200)
+    }
+
+    fn shown_within(volumes: &[Volume], seconds: &str, width: usize) -> Vec<String> {
+        lines(volumes, format!("2026-01-01T00:00:{seconds}Z").parse().unwrap(), width)
     }
 
     #[test]
@@ -187,6 +218,22 @@ mod tests {
         ] {
             assert_eq!(shown(&[volume], seconds), [expected, "Volumes: 0 of 1 done, 1 moving"]);
         }
+    }
+
+    #[test]
+    fn a_narrow_screen_leaves_out_the_bar_then_the_rate_and_shortens_names_last() {
+        let one = [volume("shop/web-0/data", DataMovePhase::InProgress, 4, 8)];
+        for (width, expected) in [
+            (90, "  shop/web-0/data [============>           ]  50% 4.00 MiB of 8.00 MiB, 2.00 MiB/s"),
+            (60, "  shop/web-0/data  50% 4.00 MiB of 8.00 MiB, 2.00 MiB/s"),
+            (45, "  shop/web-0/data  50% 4.00 MiB of 8.00 MiB"),
+            (40, "  …/web-0/data  50% 4.00 MiB of 8.00 MiB"),
+        ] {
+            let shown = shown_within(&one, "02", width);
+            assert_eq!(shown[0], expected);
+            assert!(shown[0].chars().count() <= width, "{shown:?}");
+        }
+        assert!(!shown_within(&one, "02", 0).is_empty(), "a width of nothing does no harm");
     }
 
     #[test]

@@ -1,0 +1,148 @@
+//! Reads the facts from a cluster, page by page.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
+use kube::api::{Api, ListParams, ObjectMeta, PartialObjectMeta};
+use kube::core::NamespaceResourceScope;
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+use velero_api::labels::EXCLUDE_FROM_BACKUP;
+use velero_api::resource::VeleroResource;
+use velero_api::v1::{Backup, BackupStorageLocation, PodVolumeBackup, Restore, Schedule};
+use velero_api::v2alpha1::DataUpload;
+use velero_cluster::{list_all, list_all_metadata};
+
+use crate::facts::{ClaimFact, Facts, NamespaceFact};
+use crate::period::Period;
+
+/// How many objects a page has.
+const PAGE: u32 = 250;
+/// The pages before are too old to be continued.
+const EXPIRED: u16 = 410;
+const FORBIDDEN: u16 = 403;
+/// A cluster that has no such type.
+const NOT_FOUND: u16 = 404;
+/// How long one list may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Reads what a report needs. What may not be seen is noted; anything else that goes wrong is an error.
+pub async fn gather(
+    client: &Client,
+    namespace: &str,
+    period: Period,
+    default_ttl: Duration,
+    now: Timestamp,
+) -> Result<Facts, kube::Error> {
+    let since = SignedDuration::try_from(period.to_std()).ok().and_then(|length| now.checked_sub(length).ok());
+    let facts =
+        Facts { now, since: since.unwrap_or(now), namespace: namespace.to_owned(), default_ttl, ..Facts::default() };
+    let mut reader = Reader { client, facts };
+    reader.facts.backups = reader.visit::<Backup, _>().await?.unwrap_or_default();
+    reader.facts.restores = reader.visit::<Restore, _>().await?.unwrap_or_default();
+    reader.facts.locations = reader.visit::<BackupStorageLocation, _>().await?.unwrap_or_default();
+    let copies = reader.visit::<PodVolumeBackup, _>().await?.unwrap_or_default();
+    let uploads = reader.visit::<DataUpload, _>().await?.unwrap_or_default();
+    reader.facts.volumes = copies.into_iter().chain(uploads).collect();
+    let schedules: Api<Schedule> = Api::namespaced(client.clone(), namespace);
+    let listed = in_time(list_all(&schedules, &ListParams::default())).await;
+    reader.facts.schedules = reader.seen("schedules.velero.io", listed.map(|list| list.items))?;
+    let namespaces = reader.metadata::<Namespace>("namespaces").await?;
+    reader.facts.namespaces = namespaces.map(|all| all.into_iter().map(namespace_fact).collect());
+    let claims = reader.metadata::<PersistentVolumeClaim>("persistentvolumeclaims").await?;
+    reader.facts.claims = claims.map(|all| all.into_iter().map(claim_fact).collect());
+    Ok(reader.facts)
+}
+
+fn namespace_fact(metadata: ObjectMeta) -> NamespaceFact {
+    let label = metadata.labels.as_ref().and_then(|labels| labels.get(EXCLUDE_FROM_BACKUP));
+    NamespaceFact { is_left_out: label.is_some_and(|value| value == "true"), name: metadata.name.unwrap_or_default() }
+}
+
+fn claim_fact(metadata: ObjectMeta) -> ClaimFact {
+    ClaimFact {
+        namespace: metadata.namespace.unwrap_or_default(),
+        name: metadata.name.unwrap_or_default(),
+        labels: metadata.labels.unwrap_or_default(),
+    }
+}
+
+async fn in_time<T>(listing: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
+    match tokio::time::timeout(PATIENCE, listing).await {
+        Ok(listed) => listed,
+        Err(elapsed) => Err(kube::Error::Service(Box::new(elapsed))),
+    }
+}
+
+struct Reader<'a> {
+    client: &'a Client,
+    facts: Facts,
+}
+
+impl Reader<'_> {
+    /// Keeps of each object of a kind what counts, page by page, so that many of them need little memory.
+    async fn visit<K, F>(&mut self) -> Result<Option<Vec<F>>, kube::Error>
+    where
+        K: VeleroResource,
+        F: From<K>,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), &self.facts.namespace);
+        let visited = in_time(pages(&api)).await;
+        self.seen(&format!("{}.velero.io", K::PLURAL), visited)
+    }
+
+    /// The metadata of all objects of a type in all namespaces.
+    async fn metadata<K>(&mut self, what: &str) -> Result<Option<Vec<ObjectMeta>>, kube::Error>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let api: Api<K> = Api::all(self.client.clone());
+        let listed = in_time(list_all_metadata(&api, &ListParams::default())).await;
+        let seen = self.seen(what, listed.map(|list| list.items))?;
+        Ok(seen.map(|all: Vec<PartialObjectMeta<K>>| all.into_iter().map(|object| object.metadata).collect()))
+    }
+
+    /// What was seen; a note about what may not be seen, or is not there.
+    fn seen<T>(&mut self, what: &str, listed: Result<T, kube::Error>) -> Result<Option<T>, kube::Error> {
+        let note = match listed {
+            Ok(listed) => return Ok(Some(listed)),
+            Err(kube::Error::Api(status)) if status.code == FORBIDDEN => {
+                format!("{what}: you may not list them ({})", status.message)
+            }
+            Err(kube::Error::Api(status)) if status.code == NOT_FOUND => {
+                format!("{what}: the cluster does not know the type; `velero install --crds-only` brings it")
+            }
+            Err(error) => return Err(error),
+        };
+        self.facts.not_seen.push(note);
+        Ok(None)
+    }
+}
+
+async fn pages<K, F>(api: &Api<K>) -> Result<Vec<F>, kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+    F: From<K>,
+{
+    let mut parameters = ListParams::default().limit(PAGE);
+    let mut all = Vec::new();
+    loop {
+        let page = match api.list(&parameters).await {
+            Ok(page) => page,
+            // Listed anew, and whole: nothing is missing and nothing is there twice.
+            Err(kube::Error::Api(status)) if status.code == EXPIRED && parameters.continue_token.is_some() => {
+                all.clear();
+                parameters = ListParams::default();
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        all.extend(page.items.into_iter().map(F::from));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => parameters.continue_token = Some(token),
+            None => return Ok(all),
+        }
+    }
+}
