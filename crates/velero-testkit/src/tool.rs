@@ -54,6 +54,8 @@ pub enum Tool {
     Images,
     /// The custom resource definitions of snapshots.
     SnapshotDefinitions,
+    /// mdBook, which makes the book.
+    MdBook,
 }
 
 /// How a tool is built from one of the Go modules under `testbed/`.
@@ -65,7 +67,7 @@ struct GoBuild {
 
 impl Tool {
     /// The list. [`crate::server::install_all`] gets everything on it.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Kubernetes,
         Self::CoreDns,
         Self::SnapshotController,
@@ -85,6 +87,7 @@ impl Tool {
         Self::Azurite,
         Self::Images,
         Self::SnapshotDefinitions,
+        Self::MdBook,
     ];
 
     /// The name of its entry in the cache, and of its binary where it is built from Go.
@@ -109,6 +112,7 @@ impl Tool {
             Self::Azurite => "azurite",
             Self::Images => "images",
             Self::SnapshotDefinitions => "snapshot-definitions",
+            Self::MdBook => "mdbook",
         }
     }
 
@@ -120,6 +124,7 @@ impl Tool {
             Self::Azurite => install::azurite(),
             Self::Images => Images::folder(),
             Self::SnapshotDefinitions => SnapshotDefinitions::file(),
+            Self::MdBook => install::mdbook(),
             _ => self.go_binary(),
         }
     }
@@ -145,7 +150,9 @@ impl Tool {
             Self::VeleroPluginForAws => {
                 ("velero-plugin-for-aws", "github.com/vmware-tanzu/velero-plugin-for-aws/velero-plugin-for-aws")
             }
-            Self::SeaweedFs | Self::Moto | Self::Azurite | Self::Images | Self::SnapshotDefinitions => return None,
+            Self::SeaweedFs | Self::Moto | Self::Azurite | Self::Images | Self::SnapshotDefinitions | Self::MdBook => {
+                return None;
+            }
         };
         Some(GoBuild { module, package, ldflags: self.ldflags() })
     }
