@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod backups;
+pub mod book;
 pub mod command_line;
 pub mod csi;
 pub mod difference;

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod book_links;
+mod book_pages;
 mod box_block;
 mod box_openshift;
 mod box_storage;

@@ -1,9 +1,10 @@
-//! The project's own commands: `cargo xtask demo`, `test`, `torture`, `bench`, `install`, `cluster`, `peer`, `image`, `release`, `gen`,
-//! `layers`.
+//! The project's own commands: `cargo xtask demo`, `test`, `torture`, `bench`, `install`, `cluster`, `peer`, `image`, `release`, `book`,
+//! `gen`, `layers`.
 
 #![deny(clippy::print_stdout, reason = "output.rs ends quietly where nobody reads")]
 
 mod bench;
+mod book;
 mod cluster;
 mod demo;
 mod generate;
@@ -50,7 +51,9 @@ enum Task {
     Image(image::Options),
     /// Makes all that a release consists of: archives, images, chart, checksums; the same bytes every time
     Release(release::Options),
-    /// Writes the generated files (config, deploy/kustomize), or checks them with --check
+    /// Builds the book from docs/ into target/book
+    Book(book::Options),
+    /// Writes the generated files (config, deploy/kustomize, docs/reference), or checks them with --check
     Gen(generate::Options),
     /// Checks that dependencies between crates, and between the rooms inside them, point down only, and what comes in from
     /// outside
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Task::Peer(action) => peer::run(&action),
         Task::Image(options) => image::run(&options),
         Task::Release(options) => release::run(&options),
+        Task::Book(options) => book::run(&options),
         Task::Gen(options) => generate::run(&options),
         Task::Layers => layers::run(),
     };

@@ -24,6 +24,7 @@ const MOTO: [&str; 3] = ["moto[ec2,iam]==5.2.5", "flask==3.1.3", "flask-cors==6.
 const AZURITE_VERSION: &str = "3.35.0";
 /// The day its dependencies are taken from, so that every installation has the same.
 const AZURITE_DAY: &str = "2025-10-01";
+const MDBOOK_VERSION: &str = "0.5.4";
 
 /// A tool the box calls, and the Debian package that brings it.
 const DEBIAN: &[(&str, &str)] = &[
@@ -160,6 +161,25 @@ pub(crate) fn azurite() -> Result<PathBuf> {
         )
     })?;
     Ok(folder.join("node_modules/azurite/dist/src/blob/main.js"))
+}
+
+/// Gives the path of mdBook, built without its server from its crate and the versions that it was released with.
+pub(crate) fn mdbook() -> Result<PathBuf> {
+    let recipe = Recipe::default().text(MDBOOK_VERSION);
+    let folder = cache::entry(Tool::MdBook, recipe, |folder| {
+        say("building mdBook from its crate (minutes, once)");
+        let target = folder.join("target");
+        let mut install = Command::new("cargo");
+        install
+            .args(["install", "mdbook", "--version", MDBOOK_VERSION, "--locked", "--quiet"])
+            .args(["--no-default-features", "--features", "search", "--root"])
+            .arg(folder)
+            .env("CARGO_TARGET_DIR", &target);
+        run_logged(&mut install, "mdbook").context("cargo could not build mdbook: is crates.io reachable?")?;
+        fs::remove_dir_all(target)?;
+        Ok(())
+    })?;
+    Ok(folder.join("bin/mdbook"))
 }
 
 fn find_file(folder: &Path, name: &str) -> Option<PathBuf> {

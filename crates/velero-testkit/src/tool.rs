@@ -58,6 +58,8 @@ pub enum Tool {
     Images,
     /// The custom resource definitions of snapshots.
     SnapshotDefinitions,
+    /// mdBook, which makes the book.
+    MdBook,
 }
 
 /// How a tool is built from one of the Go modules under `testbed/`.
@@ -70,7 +72,7 @@ struct GoBuild {
 
 impl Tool {
     /// The list. [`crate::server::install_all`] gets everything on it.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Kubernetes,
         Self::CoreDns,
         Self::SnapshotController,
@@ -92,6 +94,7 @@ impl Tool {
         Self::Azurite,
         Self::Images,
         Self::SnapshotDefinitions,
+        Self::MdBook,
     ];
 
     /// The name of its entry in the cache, and of its binary where it is built from Go.
@@ -118,6 +121,7 @@ impl Tool {
             Self::Azurite => "azurite",
             Self::Images => "images",
             Self::SnapshotDefinitions => "snapshot-definitions",
+            Self::MdBook => "mdbook",
         }
     }
 
@@ -129,6 +133,7 @@ impl Tool {
             Self::Azurite => install::azurite(),
             Self::Images => Images::folder(),
             Self::SnapshotDefinitions => SnapshotDefinitions::file(),
+            Self::MdBook => install::mdbook(),
             _ => self.go_binary(),
         }
     }
@@ -156,7 +161,9 @@ impl Tool {
             Self::VeleroPluginForAws => {
                 ("velero-plugin-for-aws", "github.com/vmware-tanzu/velero-plugin-for-aws/velero-plugin-for-aws")
             }
-            Self::SeaweedFs | Self::Moto | Self::Azurite | Self::Images | Self::SnapshotDefinitions => return None,
+            Self::SeaweedFs | Self::Moto | Self::Azurite | Self::Images | Self::SnapshotDefinitions | Self::MdBook => {
+                return None;
+            }
         };
         Some(GoBuild { module, package, tags: self.tags(), ldflags: self.ldflags() })
     }

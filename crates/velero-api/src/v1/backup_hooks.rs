@@ -100,7 +100,7 @@ pub struct ExecHook {
     #[schemars(extend("minItems" = 1))]
     pub command: Vec<String>,
 
-    /// What a failure means for the backup; nothing means Fail.
+    /// What a failure means for the backup; nothing means Continue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_error: Option<HookErrorMode>,
 

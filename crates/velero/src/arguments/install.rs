@@ -187,11 +187,11 @@ pub(crate) struct InstallServerArguments {
 /// The agents on the nodes.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NodeAgentArguments {
-    /// Create the node-agent daemonset: only with --dry-run yet
+    /// Create the node-agent daemonset: what copies volumes of pods and moves snapshots
     #[arg(long)]
     pub(crate) use_node_agent: bool,
 
-    /// Create the node-agent-windows daemonset: only with --dry-run yet
+    /// Show the node-agent-windows daemonset, only with --dry-run: there is no image for Windows
     #[arg(long)]
     pub(crate) use_node_agent_windows: bool,
 

@@ -141,6 +141,9 @@ pub(crate) enum Command {
     /// Maintain a repository of volume data; what the Jobs of the server run
     #[command(hide = true)]
     RepoMaintenance(RepoMaintenanceArguments),
+    /// Print all commands and flags as Markdown; what the reference of the book is made from
+    #[command(hide = true)]
+    Reference,
 }
 
 /// `velero get …`

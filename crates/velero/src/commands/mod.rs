@@ -28,13 +28,15 @@ mod version;
 mod wait;
 
 use anyhow::Result;
+use clap::CommandFactory;
 use velero_api::v1::{Backup, Restore};
 
 use crate::arguments::{
-    BackupCommand, BackupLocationCommand, ClientCommand, Command, CreateCommand, DeleteCommand, DescribeCommand,
+    BackupCommand, BackupLocationCommand, Cli, ClientCommand, Command, CreateCommand, DeleteCommand, DescribeCommand,
     GetCommand, NodeAgentCommand, PluginCommand, RepositoryCommand, RestoreCommand, ScheduleCommand, ServerArguments,
-    ServerCommand, SnapshotLocationCommand,
+    ServerCommand, SnapshotLocationCommand, with_go_flags,
 };
+use crate::output;
 use crate::printer::Printer;
 use crate::session::Session;
 use crate::settings::Settings;
@@ -53,6 +55,7 @@ pub(crate) async fn run(command: Command, settings: Settings, printer: Printer) 
         Command::DataMover(command) => mover::data_mover(command, settings).await,
         Command::NodeAgent(NodeAgentCommand::Server(arguments)) => node_agent::server(*arguments, settings).await,
         Command::RepoMaintenance(arguments) => repo_maintenance::repo_maintenance(arguments, settings).await,
+        Command::Reference => printer.print(output::reference(with_go_flags(Cli::command()))),
         Command::Report(arguments) => report::report(&connect().await?, &arguments).await,
         Command::Debug(arguments) => debug::debug(&connect().await?, &arguments).await,
         Command::Bug => bug::bug(&settings, printer).await,

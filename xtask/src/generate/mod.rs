@@ -1,5 +1,7 @@
 //! `cargo xtask gen`: files that are made from the code and kept in the repository.
 
+mod reference;
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -28,6 +30,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         ("config/kustomization.yaml".to_owned(), list_of(&definitions)),
         ("deploy/kustomize/velero.yaml".to_owned(), installation(&root)?),
     ];
+    files.extend(reference::pages(&root)?);
     files.extend(definitions.into_iter().map(|(name, content)| (format!("config/crd/{name}"), content)));
     for (path, content) in files {
         write(&root.join(path), &content, options.check)?;
