@@ -6,6 +6,7 @@
 //! startup, interrupted ── what happens once, before the controllers run
 //! census ── figures that only a look at all objects gives
 //! http ── metrics, health and downloads
+//! web ── the page, where there is one
 //! ```
 
 mod census;
@@ -13,6 +14,7 @@ pub(crate) mod http;
 mod interrupted;
 mod lease;
 pub(crate) mod startup;
+mod web;
 mod wiring;
 
 pub use crate::runtime::controller::{Controller, UnknownController};

@@ -19,6 +19,7 @@ mod server_flags;
 mod shared;
 mod uninstall;
 pub(crate) mod values;
+mod web;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -51,6 +52,7 @@ pub(crate) use shared::{
     OutputArguments, SelectArguments, StatusArguments,
 };
 pub(crate) use uninstall::UninstallArguments;
+pub(crate) use web::WebArguments;
 
 /// Back up and restore Kubernetes cluster resources.
 ///
@@ -112,6 +114,8 @@ pub(crate) enum Command {
     /// Come over from an installed Velero, and go back
     #[command(subcommand)]
     Migrate(MigrateCommand),
+    /// Open the page of the server, through the API server
+    Web(WebArguments),
     /// Print the velero version and associated image
     Version(VersionArguments),
     /// Collect logs and objects into a bundle for those who help
