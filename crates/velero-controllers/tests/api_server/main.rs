@@ -51,3 +51,4 @@ mod told;
 mod volume_operations;
 mod volume_snapshots;
 mod volumes;
+mod web;
