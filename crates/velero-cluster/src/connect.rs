@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use http::HeaderValue;
-use http::header::USER_AGENT;
-use kube::client::ClientBuilder;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use http::header::{AUTHORIZATION, USER_AGENT};
+use http::{HeaderValue, Request};
+use kube::client::{Body, ClientBuilder};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tower::buffer::BufferLayer;
 use tower::retry::RetryLayer;
+use tower::service_fn;
 use tower::timeout::TimeoutLayer;
 
 use crate::error::{Error, Result};
@@ -42,6 +43,8 @@ pub struct ConnectOptions {
     pub retries: u32,
     /// Asked before each request that changes something.
     pub write_guard: Option<WriteGuard>,
+    /// Leaves all credentials out: who uses the connection brings those of its own with [`Cluster::with_token`].
+    pub without_credentials: bool,
 }
 
 impl Default for ConnectOptions {
@@ -54,6 +57,7 @@ impl Default for ConnectOptions {
             burst: None,
             retries: 8,
             write_guard: None,
+            without_credentials: false,
         }
     }
 }
@@ -71,6 +75,10 @@ impl Cluster {
     /// Connects with the given options. Nothing is sent yet: a server that is down shows with the first request.
     pub async fn connect(options: &ConnectOptions) -> Result<Self> {
         let mut config = load_config(options).await?;
+        let is_near = is_near(&config);
+        if options.without_credentials {
+            config.auth_info = AuthInfo::default();
+        }
         if let Some(user_agent) = &options.user_agent {
             let value = HeaderValue::from_str(user_agent).map_err(|_| Error::Configuration {
                 message: format!("user agent {user_agent:?} holds characters that a header cannot carry"),
@@ -79,7 +87,7 @@ impl Cluster {
         }
         // Our own policy replaces the built-in one, which also repeats writes that may have been carried out.
         config.default_retry = false;
-        config.disable_compression |= is_near(&config);
+        config.disable_compression |= is_near;
         let refusals_for_load = Arc::new(AtomicU64::new(0));
         let repeated = Arc::<Repeated>::default();
         let policy = RetryPolicy::new(options.retries, Arc::clone(&refusals_for_load), Arc::clone(&repeated));
@@ -98,6 +106,22 @@ impl Cluster {
     /// Uses a client that was made elsewhere.
     pub fn from_client(client: Client) -> Self {
         Self { client, refusals_for_load: Arc::default(), repeated: Arc::default(), memory: Arc::default() }
+    }
+
+    /// The same connections, used as somebody else: whoever this bearer token belongs to.
+    pub fn with_token(&self, token: &str) -> Result<Self> {
+        let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| Error::Configuration {
+            message: "the token holds characters that a header cannot carry".to_owned(),
+        })?;
+        value.set_sensitive(true);
+        let client = self.client.clone();
+        let service = service_fn(move |mut request: Request<Body>| {
+            request.headers_mut().insert(AUTHORIZATION, value.clone());
+            let client = client.clone();
+            async move { client.send(request).await }
+        });
+        let client = Client::new(service, self.client.default_namespace());
+        Ok(Self { client, refusals_for_load: Arc::clone(&self.refusals_for_load), memory: Arc::default() })
     }
 
     /// The client, for typed access and controllers.

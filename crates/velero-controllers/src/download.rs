@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use velero_api::GoDuration;
 use velero_api::metadata::name;
 use velero_api::v1::{
-    Backup, BackupStorageLocation, DownloadRequest, DownloadRequestPhase, DownloadTargetKind, Restore,
+    Backup, BackupStorageLocation, DownloadRequest, DownloadRequestPhase, DownloadTarget, DownloadTargetKind, Restore,
 };
 use velero_rules::download::{no_files, unknown_target};
 use velero_store::{BackupStore, ByteStream, DOWNLOAD_URL_LIFETIME, Error as StoreError};
@@ -116,7 +116,7 @@ fn expiration() -> Time {
 
 /// The URL and the token of a request.
 async fn answer(context: &Context, request: &DownloadRequest) -> Result<(String, String), NoAnswer> {
-    let store = store_of(context, request).await?;
+    let store = store_of(context, &request.spec.target).await?;
     store_news(context, request, &store).await?;
     let token = uuid::Uuid::new_v4().simple().to_string();
     let url = match store.download_url(&request.spec.target).await {
@@ -148,9 +148,8 @@ async fn store_news(context: &Context, request: &DownloadRequest, store: &Backup
     Ok(())
 }
 
-/// The store that holds what a request asks for.
-async fn store_of(context: &Context, request: &DownloadRequest) -> Result<BackupStore, NoAnswer> {
-    let target = &request.spec.target;
+/// The store that holds what is asked for.
+async fn store_of(context: &Context, target: &DownloadTarget) -> Result<BackupStore, NoAnswer> {
     if let Some(problem) = unknown_target(target) {
         return Err(NoAnswer::Never(problem));
     }
@@ -188,7 +187,7 @@ pub(crate) async fn open(context: &Context, request: &str, token: &str) -> Resul
     if !admits(&request, token, clock::now()) {
         return Ok(None);
     }
-    let store = match store_of(context, &request).await {
+    let store = match store_of(context, &request.spec.target).await {
         Ok(store) => store,
         Err(NoAnswer::Never(_)) => return Ok(None),
         Err(NoAnswer::NotNow(error)) => return Err(error),
@@ -196,6 +195,29 @@ pub(crate) async fn open(context: &Context, request: &str, token: &str) -> Resul
     match store.download(&request.spec.target).await {
         Ok(stream) => Ok(Some(stream)),
         Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A file, or why there will never be one.
+pub(crate) enum FileOrNone {
+    File(ByteStream),
+    None(String),
+}
+
+/// Opens a file of a backup or restore, as it is now, for somebody who may ask for its download.
+pub(crate) async fn open_file(context: &Context, target: &DownloadTarget) -> Result<FileOrNone> {
+    let store = match store_of(context, target).await {
+        Ok(store) => store,
+        Err(NoAnswer::Never(reason)) => return Ok(FileOrNone::None(reason)),
+        Err(NoAnswer::NotNow(error)) => return Err(error),
+    };
+    match store.download(target).await {
+        Ok(stream) => Ok(FileOrNone::File(stream)),
+        Err(error) if error.is_not_found() => {
+            let reason = format!("there is no {} of {:?} in its location", target.kind.as_str(), target.name);
+            Ok(FileOrNone::None(reason))
+        }
         Err(error) => Err(error.into()),
     }
 }

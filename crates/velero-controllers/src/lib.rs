@@ -6,7 +6,7 @@
 //! | room | watches | does |
 //! |---|---|---|
 //! | `node_agent` | PodVolumeBackups, PodVolumeRestores, DataUploads, DataDownloads | a process of its own on each node: has the data of volumes moved |
-//! | `server` | | wires the process: startup, controllers, http, log |
+//! | `server` | | wires the process: startup, controllers, http, web, log |
 //! | `mover` | its own PodVolumeBackup, PodVolumeRestore, DataUpload or DataDownload | moves the data of one volume, in a pod of its own |
 //! | `status` | BackupStorageLocations, ServerStatusRequests | says version, plugins and readiness |
 //! | `download` | DownloadRequests | hands out files |

@@ -93,6 +93,10 @@ pub struct Settings {
     #[arg(long, default_value = ":8085")]
     pub metrics_address: String,
 
+    /// The address to serve the page on, as in :8086; nothing means that there is none
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub web_address: String,
+
     /// How long a server that is not heard of keeps its Lease, and so its work, before another one takes over: 5s to 5m
     #[arg(long, default_value = "10s")]
     pub lease_duration: GoDuration,

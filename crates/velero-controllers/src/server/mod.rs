@@ -7,6 +7,7 @@
 //! reports ── what was protected, written into the default location when asked for
 //! census ── looks at all objects once a minute; standing ── the figures that only such a look gives
 //! http ── metrics, health and downloads
+//! web ── the page, where there is one
 //! ```
 
 mod census;
@@ -16,6 +17,7 @@ mod lease;
 mod reports;
 mod standing;
 pub(crate) mod startup;
+mod web;
 mod wiring;
 
 pub use crate::runtime::controller::{Controller, UnknownController};

@@ -42,7 +42,7 @@ use crate::runtime::settings::Settings;
 use crate::runtime::signals::cancelled_when_told;
 use crate::schedule::ScheduleReconciler;
 use crate::server::lease::ServerLease;
-use crate::server::{census, http, interrupted, reports, startup};
+use crate::server::{census, http, interrupted, reports, startup, web};
 use crate::status::kept;
 use crate::status::request::ServerStatusRequestReconciler;
 
@@ -74,6 +74,10 @@ pub async fn run_until_with(settings: Settings, further: Actions, stop: Cancella
         "" => None,
         address => Some(http::listen(address).await?),
     };
+    let web_listener = match settings.web_address.as_str() {
+        "" => None,
+        address => Some(http::listen(address).await?),
+    };
     let context = context(settings, cluster, further, leadership, stop).await?;
     check_settings(&context).await?;
     let lease = ServerLease::connect(&context.settings, context.holder.identity(), context.leadership.clone()).await?;
@@ -82,6 +86,9 @@ pub async fn run_until_with(settings: Settings, further: Actions, stop: Cancella
     let mut tasks = JoinSet::new();
     if let Some(listener) = listener {
         tasks.spawn(http::serve(listener, context.clone(), ready.clone()));
+    }
+    if let Some(listener) = web_listener {
+        tasks.spawn(web::serve(listener, web::means(&context).await?));
     }
     // They watch from now on and reconcile once this server leads: so a takeover finds them ready.
     start_controllers(&context, &mut tasks);

@@ -52,3 +52,4 @@ mod told;
 mod volume_operations;
 mod volume_snapshots;
 mod volumes;
+mod web;

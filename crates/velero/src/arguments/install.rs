@@ -180,6 +180,10 @@ pub(crate) struct InstallServerArguments {
     #[arg(long)]
     pub(crate) csi_snapshot_early_frequent_polling: bool,
 
+    /// Serve the page too; `velero web` opens it
+    #[arg(long)]
+    pub(crate) web: bool,
+
     #[command(flatten)]
     pub(crate) flags: ServerFlags,
 }

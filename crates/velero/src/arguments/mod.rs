@@ -20,6 +20,7 @@ mod server_flags;
 mod shared;
 mod uninstall;
 pub(crate) mod values;
+mod web;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -53,6 +54,7 @@ pub(crate) use shared::{
     OutputArguments, SelectArguments, StatusArguments, WaitArguments,
 };
 pub(crate) use uninstall::UninstallArguments;
+pub(crate) use web::WebArguments;
 
 /// Back up and restore Kubernetes cluster resources.
 ///
@@ -114,6 +116,8 @@ pub(crate) enum Command {
     /// Come over from an installed Velero, and go back
     #[command(subcommand)]
     Migrate(MigrateCommand),
+    /// Open the page of the server, through the API server
+    Web(WebArguments),
     /// Print the velero version and associated image
     Version(VersionArguments),
     /// Tell what was protected, what failed and what no schedule covers

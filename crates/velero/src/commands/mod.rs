@@ -26,6 +26,7 @@ mod snapshot_location;
 mod uninstall;
 mod version;
 mod wait;
+mod web;
 
 use anyhow::Result;
 use clap::CommandFactory;
@@ -61,6 +62,7 @@ pub(crate) async fn run(command: Command, settings: Settings, printer: Printer) 
         Command::Bug => bug::bug(&settings, printer).await,
         Command::Uninstall(arguments) => uninstall::uninstall(&arguments, &settings, printer).await,
         Command::Migrate(command) => migrate::migrate(&connect().await?, command).await,
+        Command::Web(arguments) => web::web(&connect().await?, &arguments).await,
         Command::Version(arguments) => version::version(&arguments, &settings, printer).await,
         Command::Plugin(PluginCommand::Get(arguments)) => plugin::get(&connect().await?, &arguments).await,
         Command::Plugin(PluginCommand::Add(arguments)) => plugin::add(&connect().await?, &arguments).await,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::pod::{self, Parts};
-use super::{INSTALLED_BY, Installation, SERVER, locations, metadata, quantity};
+use super::{INSTALLED_BY, Installation, SERVER, locations, metadata, network, quantity};
 use crate::commands::plugin::container_name;
 
 /// The label its pods are found by.
@@ -120,6 +120,9 @@ fn container(installation: &Installation<'_>, parts: &Parts) -> Value {
         [&pod.velero_pod_cpu_limit, &pod.velero_pod_mem_limit],
     );
     let mut container = pod::container(installation, SERVER, &arguments(installation), parts, &resources);
+    if let Some(ports) = container["ports"].as_array_mut().filter(|_| installation.arguments.server.web) {
+        ports.push(json!({ "name": network::WEB_PORT_NAME, "containerPort": network::WEB_PORT }));
+    }
     // Cleaning up what a server before it left takes its time when a store does not answer.
     container["startupProbe"] = probe("/readyz", 1, 600);
     container["readinessProbe"] = probe("/readyz", 5, 3);
@@ -168,5 +171,6 @@ fn plugin_containers(installation: &Installation<'_>) -> Vec<Value> {
 fn arguments(installation: &Installation<'_>) -> Vec<String> {
     let flags = installation.arguments.server.flags.given.iter().map(ToString::to_string);
     let features = pod::features(installation);
-    ["server".to_owned()].into_iter().chain(features).chain(flags).collect()
+    let web = installation.arguments.server.web.then(|| format!("--web-address=:{}", network::WEB_PORT));
+    ["server".to_owned()].into_iter().chain(features).chain(flags).chain(web).collect()
 }

@@ -8,7 +8,7 @@ mod daemonset;
 mod deployment;
 mod locations;
 mod namespace;
-mod network;
+pub(crate) mod network;
 mod pod;
 mod quantity;
 mod rbac;

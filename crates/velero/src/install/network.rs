@@ -1,4 +1,5 @@
-//! Who may connect to the pods: everybody to the port of metrics, health and downloads, nobody to any other. Where they
+//! Who may connect to the pods: everybody to the port of metrics, health and downloads, and to that of the page where there
+//! is one, nobody to any other. Where they
 //! connect to themselves is not restricted: API server and stores may be anywhere.
 
 use serde_json::{Value, json};
@@ -7,6 +8,10 @@ use super::{Installation, Resource, SERVER, deployment, metadata};
 
 /// The port that server and node agents listen on.
 pub(super) const PORT: u16 = 8085;
+/// The port that the server serves the page on.
+pub(crate) const WEB_PORT: u16 = 8086;
+/// What that port is called.
+pub(crate) const WEB_PORT_NAME: &str = "web";
 /// The policy of the node agents.
 const NODE_AGENT: &str = "velero-node-agent";
 /// The label that node agents of all systems carry.
@@ -18,12 +23,14 @@ pub(super) fn policies(installation: &Installation<'_>) -> Vec<Resource> {
         return Vec::new();
     }
     let agents = installation.arguments.node_agent.use_node_agent;
-    let of_agents = agents.then(|| policy(installation.namespace, NODE_AGENT, ROLE));
-    let of_server = policy(installation.namespace, SERVER, deployment::SELECTOR);
+    let of_agents = agents.then(|| policy(installation.namespace, NODE_AGENT, ROLE, &[PORT]));
+    let ports: &[u16] = if installation.arguments.server.web { &[PORT, WEB_PORT] } else { &[PORT] };
+    let of_server = policy(installation.namespace, SERVER, deployment::SELECTOR, ports);
     [of_server].into_iter().chain(of_agents).map(Resource::applied).collect()
 }
 
-fn policy(namespace: &str, name: &str, label: (&str, &str)) -> Value {
+fn policy(namespace: &str, name: &str, label: (&str, &str), ports: &[u16]) -> Value {
+    let ports: Vec<Value> = ports.iter().map(|port| json!({ "protocol": "TCP", "port": port })).collect();
     json!({
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -31,7 +38,7 @@ fn policy(namespace: &str, name: &str, label: (&str, &str)) -> Value {
         "spec": {
             "podSelector": { "matchLabels": { label.0: label.1 } },
             "policyTypes": ["Ingress"],
-            "ingress": [{ "ports": [{ "protocol": "TCP", "port": PORT }] }],
+            "ingress": [{ "ports": ports }],
         },
     })
 }

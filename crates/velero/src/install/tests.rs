@@ -276,3 +276,18 @@ fn the_image_is_our_own_and_the_chart_names_the_same() {
     );
     assert!(read("Chart.yaml").contains(&format!("\nappVersion: {tag}\n")), "Chart.yaml names another version");
 }
+
+#[test]
+fn the_page_is_served_only_where_it_is_asked_for() {
+    let of = |flags: &[&str]| {
+        let resources = built(flags, Existing::default());
+        let container = find(&resources, "Deployment").object["spec"]["template"]["spec"]["containers"][0].clone();
+        let admitted =
+            find(&resources, "NetworkPolicy").object["spec"]["ingress"][0]["ports"].as_array().unwrap().len();
+        let addresses =
+            container["args"].as_array().unwrap().iter().filter(|flag| **flag == "--web-address=:8086").count();
+        (addresses, container["ports"].as_array().unwrap().len(), admitted)
+    };
+    assert_eq!(of(&[]), (0, 1, 1));
+    assert_eq!(of(&["--web"]), (1, 2, 2));
+}

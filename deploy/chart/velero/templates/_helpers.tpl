@@ -120,6 +120,11 @@ imagePullSecrets:
 {{- .Values.configuration.metricsAddress | default ":8085" | toString | splitList ":" | last -}}
 {{- end -}}
 
+{{/* The port of the page; nothing where there is none. */}}
+{{- define "velero.webPort" -}}
+{{- with .Values.configuration.webAddress }}{{ . | toString | splitList ":" | last }}{{ end -}}
+{{- end -}}
+
 {{/* The name of the ConfigMap for Jobs that maintain repositories; nothing where there is none. */}}
 {{- define "velero.maintenanceConfigMap" -}}
 {{- $data := (.Values.configuration.repositoryMaintenanceJob | default dict).repositoryConfigData | default dict -}}
@@ -230,6 +235,7 @@ imagePullSecrets:
     "default-volumes-to-fs-backup" .defaultVolumesToFsBackup
     "default-repo-maintain-frequency" .defaultRepoMaintainFrequency
     "schedule-skip-immediately" .scheduleSkipImmediately
+    "web-address" .webAddress
     "features" .features -}}
 {{- range $name, $value := $flags }}
 {{- if $value }}

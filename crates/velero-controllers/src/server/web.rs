@@ -1,0 +1,58 @@
+//! The page: what it gets from this server. It has no rights of its own, so it gets a connection without credentials, and
+//! files, which it shows to those who may ask for their download.
+
+use async_trait::async_trait;
+use velero_api::v1::DownloadTarget;
+use velero_cluster::{Cluster, ConnectOptions};
+use velero_store::ByteStream;
+pub(crate) use velero_web::serve;
+use velero_web::{FileProblem, Files, Means};
+
+use crate::download::{self, FileOrNone};
+use crate::runtime::context::SharedContext;
+use crate::runtime::error::{Result, describe};
+
+/// Requests a second for all who look at the page, so that they take nothing from backups.
+const QPS: f32 = 100.0;
+const BURST: u32 = 200;
+/// How often a request is sent again: a person waits for the answer.
+const RETRIES: u32 = 2;
+
+/// What the page needs of this server.
+pub(crate) async fn means(context: &SharedContext) -> Result<Means> {
+    let settings = &context.settings;
+    let options = ConnectOptions {
+        kubeconfig: settings.kubeconfig.clone(),
+        context: settings.context.clone(),
+        user_agent: Some(format!("velero-page/{}", settings.server_version)),
+        qps: Some(QPS),
+        burst: Some(BURST),
+        retries: RETRIES,
+        write_guard: None,
+        without_credentials: true,
+    };
+    Ok(Means {
+        anonymous: Cluster::connect(&options).await?,
+        own: context.objects.cluster().clone(),
+        namespace: settings.namespace.clone(),
+        version: settings.server_version.clone(),
+        files: std::sync::Arc::new(ServerFiles { context: context.clone() }),
+        stop: context.stop.clone(),
+    })
+}
+
+/// The files that downloads hand out.
+struct ServerFiles {
+    context: SharedContext,
+}
+
+#[async_trait]
+impl Files for ServerFiles {
+    async fn open(&self, target: &DownloadTarget) -> Result<ByteStream, FileProblem> {
+        match download::open_file(&self.context, target).await {
+            Ok(FileOrNone::File(stream)) => Ok(stream),
+            Ok(FileOrNone::None(reason)) => Err(FileProblem::None(reason)),
+            Err(error) => Err(FileProblem::Away(describe(&error))),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The lines of a log that a search finds, a page at a time.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::time::Instant;
+
+use flate2::read::MultiGzDecoder;
+use velero_api::v1::DownloadTargetKind;
+
+use super::{FileProblem, Files, read, target};
+
+/// How many lines a page has.
+pub(crate) const LINES: usize = 200;
+/// How much is shown of a line.
+const LONGEST_LINE: usize = 4096;
+/// How many lines are read between two looks at the clock.
+const BETWEEN_LOOKS: usize = 1000;
+
+/// Which lines are wanted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted {
+    /// What they contain, in letters of any size; empty means anything.
+    pub(crate) search: String,
+    /// The page, from zero.
+    pub(crate) page: usize,
+}
+
+/// A line.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Line {
+    /// Which one of the log it is, from one.
+    pub(crate) number: usize,
+    /// What it says, as far as it is shown.
+    pub(crate) text: String,
+}
+
+/// A page of lines.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct LogPage {
+    pub(crate) lines: Vec<Line>,
+    /// Whether there are more behind them.
+    pub(crate) more: bool,
+    /// Whether reading took so long that it was given up.
+    pub(crate) given_up: bool,
+}
+
+impl LogPage {
+    /// Reads a page of the log of a backup or restore.
+    pub(crate) async fn read(
+        files: &dyn Files,
+        kind: DownloadTargetKind,
+        name: &str,
+        wanted: Wanted,
+    ) -> Result<Self, FileProblem> {
+        read(files, &target(kind, name), move |reader, deadline| {
+            select(MultiGzDecoder::new(reader), &wanted, deadline).map_err(|error| error.to_string())
+        })
+        .await
+    }
+}
+
+/// Finds the lines of a page.
+fn select(reader: impl Read, wanted: &Wanted, deadline: Instant) -> io::Result<LogPage> {
+    let search = wanted.search.to_lowercase();
+    let mut reader = BufReader::new(reader);
+    let (mut page, mut number, mut matched) = (LogPage::default(), 0, 0);
+    let first = wanted.page.saturating_mul(LINES);
+    while let Some(text) = line(&mut reader)? {
+        number += 1;
+        if number % BETWEEN_LOOKS == 0 && Instant::now() > deadline {
+            page.given_up = true;
+            break;
+        }
+        if !search.is_empty() && !text.to_lowercase().contains(&search) {
+            continue;
+        }
+        matched += 1;
+        if matched <= first {
+            continue;
+        }
+        if page.lines.len() == LINES {
+            page.more = true;
+            break;
+        }
+        page.lines.push(Line { number, text });
+    }
+    Ok(page)
+}
+
+/// The next line, as far as it is shown; a longer one is skipped to its end.
+fn line(reader: &mut impl BufRead) -> io::Result<Option<String>> {
+    let mut kept = Vec::new();
+    let mut any = false;
+    loop {
+        let buffer = reader.fill_buf()?;
+        if buffer.is_empty() {
+            break;
+        }
+        any = true;
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let part = &buffer[..end.unwrap_or(buffer.len())];
+        kept.extend_from_slice(&part[..part.len().min(LONGEST_LINE - kept.len())]);
+        let used = end.map_or(buffer.len(), |end| end + 1);
+        reader.consume(used);
+        if end.is_some() {
+            break;
+        }
+    }
+    Ok(any.then(|| String::from_utf8_lossy(&kept).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn page(text: &str, search: &str, page: usize) -> LogPage {
+        let wanted = Wanted { search: search.to_owned(), page };
+        select(text.as_bytes(), &wanted, Instant::now() + Duration::from_secs(9)).unwrap()
+    }
+
+    #[test]
+    fn a_search_finds_lines_in_letters_of_any_size_with_their_numbers() {
+        let found = page("one\nTwo <b>\nthree\ntwofold", "TWO", 0);
+        let numbers: Vec<_> = found.lines.iter().map(|line| (line.number, line.text.as_str())).collect();
+        assert_eq!(numbers, [(2, "Two <b>"), (4, "twofold")]);
+        assert!(!found.more && page("", "", 0).lines.is_empty());
+    }
+
+    #[test]
+    fn a_log_of_any_length_is_shown_a_page_at_a_time() {
+        let text: String = (1..=LINES + 1).map(|number| format!("line {number}\n")).collect();
+        let (first, second) = (page(&text, "", 0), page(&text, "", 1));
+        assert_eq!((first.lines.len(), first.more, first.lines[0].number), (LINES, true, 1));
+        assert_eq!((second.lines.len(), second.more, second.lines[0].number), (1, false, LINES + 1));
+        assert!(page(&text, "", usize::MAX).lines.is_empty());
+    }
+
+    #[test]
+    fn a_line_without_end_takes_no_memory_and_a_slow_log_no_time() {
+        let long = format!("{}\nnext\n", "x".repeat(1 << 20));
+        let found = page(&long, "", 0);
+        assert_eq!((found.lines[0].text.len(), found.lines[1].text.as_str()), (LONGEST_LINE, "next"));
+        let many = "a\n".repeat(BETWEEN_LOOKS * 2);
+        let wanted = Wanted { search: "b".to_owned(), page: 0 };
+        let late = select(many.as_bytes(), &wanted, Instant::now() - Duration::from_secs(1)).unwrap();
+        assert!(late.given_up && late.lines.is_empty());
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_shown_as_far_as_they_are() {
+        let wanted = Wanted::default();
+        let found = select(&b"a\xff\xfeb\n"[..], &wanted, Instant::now() + Duration::from_secs(9)).unwrap();
+        assert_eq!(found.lines[0].text, "a\u{fffd}\u{fffd}b");
+    }
+}

@@ -1,0 +1,95 @@
+//! The files of backups and restores, a page at a time: nothing of them is ever whole in memory but what is shown.
+//!
+//! ```text
+//! log ── the lines of a log that a search finds
+//! listing ── the objects of a backup that a search finds
+//! object ── one object, as it was
+//! ```
+
+mod listing;
+mod log;
+mod object;
+
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use serde::de::DeserializeOwned;
+use velero_api::records::{BackupVolumeInfo, ResultsFile};
+use velero_api::v1::{DownloadTarget, DownloadTargetKind};
+use velero_archive::gzjson;
+use velero_store::{ByteStream, blocking_reader, read_all};
+
+pub(crate) use listing::Listing;
+pub(crate) use log::{LogPage, Wanted};
+pub(crate) use object::ObjectPath;
+
+/// How large a document may be that is read whole, compressed and not.
+const COMPRESSED: usize = 8 << 20;
+const PLAIN: u64 = 32 << 20;
+/// How long a file may be read for one page.
+const READING: Duration = Duration::from_secs(20);
+
+/// The files of backups and restores: whatever a DownloadRequest could ask for.
+#[async_trait]
+pub trait Files: Send + Sync {
+    /// Opens a file.
+    async fn open(&self, target: &DownloadTarget) -> Result<ByteStream, FileProblem>;
+}
+
+/// Why a file cannot be shown.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum FileProblem {
+    /// There is none, for this reason.
+    #[error("{0}")]
+    None(String),
+    /// It cannot be read now, for this reason.
+    #[error("{0}")]
+    Away(String),
+}
+
+/// A file by its kind and the name of its backup or restore.
+pub(crate) fn target(kind: DownloadTargetKind, name: &str) -> DownloadTarget {
+    DownloadTarget { kind, name: name.to_owned(), ..DownloadTarget::default() }
+}
+
+/// The errors and warnings of a backup or restore.
+pub(crate) async fn results(
+    files: &dyn Files,
+    kind: DownloadTargetKind,
+    name: &str,
+) -> Result<ResultsFile, FileProblem> {
+    document(files, &target(kind, name)).await
+}
+
+/// What a backup did with volumes.
+pub(crate) async fn volumes(files: &dyn Files, backup: &str) -> Result<Vec<BackupVolumeInfo>, FileProblem> {
+    document(files, &target(DownloadTargetKind::BackupVolumeInfos, backup)).await
+}
+
+/// A whole document, of bounded size.
+pub(crate) async fn document<T>(files: &dyn Files, wanted: &DownloadTarget) -> Result<T, FileProblem>
+where
+    T: DeserializeOwned + Send + 'static,
+{
+    let stream = files.open(wanted).await?;
+    let what = format!("the {} of {:?}", wanted.kind.as_str(), wanted.name);
+    let bytes = read_all(&what, stream, COMPRESSED).await.map_err(|error| FileProblem::Away(error.to_string()))?;
+    let decoded = tokio::task::spawn_blocking(move || gzjson::decode(&bytes, PLAIN)).await;
+    let decoded = decoded.map_err(|error| FileProblem::Away(error.to_string()))?;
+    decoded.map_err(|error| FileProblem::Away(format!("{what} cannot be read: {error}")))
+}
+
+/// Reads a file with blocking code, for so long at most.
+async fn read<T, F>(files: &dyn Files, wanted: &DownloadTarget, work: F) -> Result<T, FileProblem>
+where
+    T: Send + 'static,
+    F: FnOnce(Box<dyn std::io::Read + Send>, Instant) -> Result<T, String> + Send + 'static,
+{
+    let reader = Box::new(blocking_reader(files.open(wanted).await?));
+    let deadline = Instant::now() + READING;
+    let read = tokio::task::spawn_blocking(move || work(reader, deadline)).await;
+    let read = read.map_err(|error| FileProblem::Away(error.to_string()))?;
+    read.map_err(|error| {
+        FileProblem::Away(format!("the {} of {:?} cannot be read: {error}", wanted.kind.as_str(), wanted.name))
+    })
+}

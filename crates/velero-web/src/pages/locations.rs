@@ -1,0 +1,42 @@
+//! The backup locations, and what is wrong with them.
+
+use axum::extract::State;
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use super::{Answer, layout, parts};
+use crate::rows::LocationRow;
+use crate::server::Shared;
+use crate::user::{Right, User};
+
+pub(crate) async fn show(State(shared): State<Shared>, user: User) -> Answer {
+    user.must(Right::to("list", "backupstoragelocations")).await?;
+    let rows = shared.index.locations.rows().await?;
+    let now = Timestamp::now();
+    let body = html! {
+        h1 { "Locations" }
+        div #list data-live="locations" {
+            div.scroll { table {
+                thead { tr { th { "Name" } th { "Phase" } th { "Provider" } th { "Bucket" } th { "Looked at" } th { "What is wrong" } } }
+                tbody {
+                    @for row in &rows { (table_row(row, now)) }
+                    @if rows.is_empty() { tr { td colspan="6" { "There is no location: backups have no place to go." } } }
+                }
+            } }
+        }
+    };
+    Ok(layout::page(&user, "/locations", "Locations", &body))
+}
+
+fn table_row(row: &LocationRow, now: Timestamp) -> Markup {
+    html! {
+        tr {
+            td { (row.name) @if row.is_default { " (default)" } @if row.is_read_only { " (read only)" } }
+            td { (parts::phase(&row.phase)) }
+            td { (row.provider) }
+            td { (row.bucket) @if !row.prefix.is_empty() { "/" (row.prefix) } }
+            td { (parts::moment(row.validated, now)) }
+            td { @if row.message.is_empty() { span.none { "–" } } @else { (row.message) } }
+        }
+    }
+}

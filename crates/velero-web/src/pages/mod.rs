@@ -1,0 +1,28 @@
+//! One file a page: from what is known to HTML.
+
+pub(crate) mod assets;
+pub(crate) mod backup;
+pub(crate) mod backups;
+pub(crate) mod coverage;
+pub(crate) mod layout;
+pub(crate) mod live;
+pub(crate) mod locations;
+pub(crate) mod log;
+pub(crate) mod objects;
+pub(crate) mod overview;
+pub(crate) mod parts;
+pub(crate) mod restore;
+pub(crate) mod restores;
+pub(crate) mod schedules;
+
+use axum::response::Html;
+
+use crate::problem::Problem;
+
+/// A page, or why there is none.
+pub(crate) type Answer = Result<Html<String>, Problem>;
+
+/// An address that nothing is at.
+pub(crate) async fn nothing_here() -> Problem {
+    Problem::NotFound("there is nothing at this address".to_owned())
+}

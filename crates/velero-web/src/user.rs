@@ -1,0 +1,199 @@
+//! Who asks. Everything is asked of the API server with the token of that person.
+
+use std::fmt::Debug;
+
+use axum::extract::FromRequestParts;
+use futures::future::join_all;
+use http::request::Parts;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
+use kube::api::{Api, PostParams};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use velero_api::GROUP;
+use velero_api::metadata;
+use velero_api::resource::VeleroResource;
+use velero_cluster::{Cluster, Error as ClusterError};
+
+use crate::problem::{Problem, from_cluster};
+use crate::server::Shared;
+use crate::session::Session;
+use crate::text;
+
+/// The namespaces that a right counts in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Place {
+    /// That of the server.
+    Server,
+    /// All, and what belongs to none.
+    Cluster,
+}
+
+/// A right: to do something with a kind of objects.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Right {
+    pub(crate) verb: &'static str,
+    pub(crate) group: &'static str,
+    pub(crate) resource: &'static str,
+    pub(crate) place: Place,
+}
+
+impl Right {
+    /// A right to objects of Velero, in the namespace of the server.
+    pub(crate) const fn to(verb: &'static str, resource: &'static str) -> Self {
+        Self { verb, group: GROUP, resource, place: Place::Server }
+    }
+
+    /// A right to objects of Kubernetes, in all namespaces.
+    pub(crate) const fn in_cluster(verb: &'static str, resource: &'static str) -> Self {
+        Self { verb, group: "", resource, place: Place::Cluster }
+    }
+
+    /// Reading files of backups and restores: whoever may ask for their download.
+    pub(crate) const FILES: Self = Self::to("create", "downloadrequests");
+}
+
+/// Who asks, and the means to ask as that person.
+pub(crate) struct User {
+    /// The name the API server knows.
+    pub(crate) name: String,
+    /// What forms carry.
+    pub(crate) form_token: String,
+    cluster: Cluster,
+    namespace: String,
+}
+
+impl User {
+    /// Finds out whose token this is; a problem when the API server does not take it.
+    pub(crate) async fn name_of(shared: &Shared, token: &str) -> Result<String, Problem> {
+        let cluster = as_owner(shared, token)?;
+        let api: Api<SelfSubjectReview> = Api::all(cluster.client().clone());
+        let answer = api.create(&PostParams::default(), &SelfSubjectReview::default()).await;
+        match answer.map_err(|error| ClusterError::from_kube("ask who has signed in", error)) {
+            Ok(review) => Ok(review.status.and_then(|status| status.user_info?.username).unwrap_or_default()),
+            // An API server before 1.28 takes the token and cannot say whose it is.
+            Err(error) if error.is_not_found() => Ok("a person whose name the API server does not tell".to_owned()),
+            Err(error) => Err(from_cluster("who signs in", &error)),
+        }
+    }
+
+    fn new(shared: &Shared, session: &Session) -> Result<Self, Problem> {
+        Ok(Self {
+            name: session.name.clone(),
+            form_token: shared.keys.form_token(session),
+            cluster: as_owner(shared, &session.token)?,
+            namespace: shared.means.namespace.clone(),
+        })
+    }
+
+    /// The namespace of the server.
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The cluster, as this person sees it.
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Objects of Velero, as this person sees them.
+    pub(crate) fn api<K: VeleroResource>(&self) -> Api<K> {
+        Api::namespaced(self.cluster.client().clone(), &self.namespace)
+    }
+
+    /// Whether this person has a right.
+    pub(crate) async fn may(&self, right: Right) -> Result<bool, Problem> {
+        let attributes = ResourceAttributes {
+            group: Some(right.group.to_owned()),
+            resource: Some(right.resource.to_owned()),
+            verb: Some(right.verb.to_owned()),
+            namespace: (right.place == Place::Server).then(|| self.namespace.clone()),
+            ..ResourceAttributes::default()
+        };
+        let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), non_resource_attributes: None };
+        let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+        let api: Api<SelfSubjectAccessReview> = Api::all(self.cluster.client().clone());
+        let answer = self.checked("ask for rights", api.create(&PostParams::default(), &review).await)?;
+        Ok(answer.status.is_some_and(|status| status.allowed))
+    }
+
+    /// Whether this person has each of these rights.
+    pub(crate) async fn may_each<const N: usize>(&self, rights: [Right; N]) -> Result<[bool; N], Problem> {
+        let answers = join_all(rights.map(|right| self.may(right))).await;
+        let answers: Vec<bool> = answers.into_iter().collect::<Result<_, _>>()?;
+        Ok(std::array::from_fn(|number| answers.get(number).copied().unwrap_or_default()))
+    }
+
+    /// A problem that names the right, where it is missing.
+    pub(crate) async fn must(&self, right: Right) -> Result<(), Problem> {
+        if self.may(right).await? { Ok(()) } else { Err(self.missing(right)) }
+    }
+
+    /// What is said where a right is missing.
+    pub(crate) fn missing(&self, right: Right) -> Problem {
+        let group = if right.group.is_empty() { String::new() } else { format!(".{}", right.group) };
+        let place = match right.place {
+            Place::Server => format!("in namespace {}", self.namespace),
+            Place::Cluster => "in the whole cluster".to_owned(),
+        };
+        let resource = format!("{}{group}", right.resource);
+        Problem::Missing { user: self.name.clone(), verb: right.verb.to_owned(), resource, place }
+    }
+
+    /// Reads one object of Velero.
+    pub(crate) async fn get<K: VeleroResource>(&self, name: &str) -> Result<K, Problem> {
+        let word = K::KIND.to_lowercase();
+        if !text::is_object_name(name) {
+            return Err(Problem::NotFound(format!("no {word} can be called {name:?}")));
+        }
+        let found = self.checked(&format!("get {} {name}", K::PLURAL), self.api::<K>().get_opt(name).await);
+        let found = found.map_err(|problem| self.or_missing(problem, "get", K::PLURAL))?;
+        found.ok_or_else(|| Problem::NotFound(format!("{word} {name:?} does not exist, or not any more")))
+    }
+
+    /// Creates one object of Velero.
+    pub(crate) async fn create<K>(&self, object: &K) -> Result<K, Problem>
+    where
+        K: VeleroResource + Serialize + DeserializeOwned + Debug,
+    {
+        let action = format!("create {} {}", K::PLURAL, metadata::name(object));
+        let made = self.checked(action.trim_end(), self.api::<K>().create(&PostParams::default(), object).await);
+        made.map_err(|problem| self.or_missing(problem, "create", K::PLURAL))
+    }
+
+    /// Sends what differs between two states of an object.
+    pub(crate) async fn change<K: VeleroResource>(&self, before: &K, after: &K) -> Result<K, Problem> {
+        let changed = self.cluster.patch_changes_if_unchanged(before, after).await;
+        let changed = changed.map_err(|error| from_cluster(&self.name, &error));
+        changed.map_err(|problem| self.or_missing(problem, "patch", K::PLURAL))
+    }
+
+    /// What the API server said, in the words of the page.
+    pub(crate) fn checked<T>(&self, action: &str, answer: Result<T, kube::Error>) -> Result<T, Problem> {
+        answer.map_err(|error| from_cluster(&self.name, &ClusterError::from_kube(action, error)))
+    }
+
+    /// A refusal for want of a right names the right.
+    fn or_missing(&self, problem: Problem, verb: &'static str, resource: &'static str) -> Problem {
+        match problem {
+            Problem::Refused(words) if words.starts_with(&format!("{}: ", self.name)) => {
+                self.missing(Right::to(verb, resource))
+            }
+            problem => problem,
+        }
+    }
+}
+
+/// The cluster as the owner of a token sees it.
+fn as_owner(shared: &Shared, token: &str) -> Result<Cluster, Problem> {
+    shared.means.anonymous.with_token(token).map_err(|_| Problem::BadToken)
+}
+
+impl FromRequestParts<Shared> for User {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Problem> {
+        let session = shared.session(&parts.headers).ok_or(Problem::SignedOut)?;
+        Self::new(shared, &session)
+    }
+}
