@@ -23,6 +23,7 @@ mod lost_answers;
 mod machine_as_it_was;
 mod monitored;
 mod monitoring;
+mod no_secret_is_told;
 mod node_agent;
 mod node_agent_config;
 mod openshift_project;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 use velero_api::metadata::name;
 use velero_api::records::{BackupVolumeInfo, RestoreOperation};
 use velero_api::v1::{PodVolumeBackup, Restore, RestoreProgress};
@@ -149,8 +150,10 @@ where
     let dropped = wanted.clone();
     let _guard = wanted.drop_guard();
     let runtime = tokio::runtime::Handle::current();
+    let span = tracing::Span::current();
     let working = tokio::task::spawn_blocking(move || {
-        let restored = runtime.block_on(dropped.run_until_cancelled(work()));
+        let work = dropped.run_until_cancelled(work().instrument(span));
+        let restored = runtime.block_on(work);
         restored.ok_or(RunError::GivenUp)?.map_err(RunError::Engine)
     });
     working.await?

@@ -2,6 +2,7 @@
 
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument;
 
 /// Threads apart from those of the server, one for each backup that may run at the same time.
 ///
@@ -23,6 +24,7 @@ impl BackupThreads {
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> AbortOnDropHandle<T> {
+        let work = work.in_current_span();
         let task = match &self.0 {
             Some(runtime) => runtime.spawn(work),
             None => tokio::spawn(work),

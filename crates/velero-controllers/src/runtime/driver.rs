@@ -17,7 +17,9 @@ use kube::runtime::{Controller as Watch, WatchStreamExt, watcher};
 use kube::{Api, Resource, ResourceExt};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 use velero_api::resource::VeleroResource;
+use velero_api::v1::{Backup, Restore};
 use velero_cluster::Error as ClusterError;
 
 use crate::runtime::controller::Controller;
@@ -123,13 +125,26 @@ pub(crate) async fn drive_on<R: Reconciler>(
         .reconcile_on(woken)
         .graceful_shutdown_on(async move { told.cancelled().await })
         .run(
-            |object, driver| async move { driver.step(&object.name_any()).await },
+            |object, driver| async move {
+                let name = object.name_any();
+                driver.step(&name).instrument(span::<R>(&name)).await
+            },
             pause_after_failure,
             driver.clone(),
         );
     tokio::select! {
         () = outcomes.for_each(async |outcome| driver.note(outcome)) => {}
         () = stopped_before_all_was_seen(&seen, &stop) => {}
+    }
+}
+
+/// What stands in every line of the log that is written while an object is looked at, whatever the level.
+fn span<R: Reconciler>(name: &str) -> tracing::Span {
+    let controller = R::CONTROLLER.name();
+    match R::Kind::KIND {
+        Backup::KIND => tracing::error_span!("reconcile", controller, backup = name),
+        Restore::KIND => tracing::error_span!("reconcile", controller, restore = name),
+        kind => tracing::error_span!("reconcile", controller, kind, name),
     }
 }
 
@@ -267,11 +282,9 @@ fn pause(failures: u32) -> Duration {
 mod tests {
     use std::pin::pin;
 
+    use super::*;
     use tokio::sync::mpsc::unbounded_channel;
     use tokio_stream::wrappers::UnboundedReceiverStream;
-    use velero_api::v1::Backup;
-
-    use super::*;
 
     #[tokio::test]
     async fn who_begins_later_sees_all_that_was_there_once_a_list_is_complete_and_what_comes_after() {

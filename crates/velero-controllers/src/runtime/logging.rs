@@ -5,10 +5,12 @@ use std::fmt::{self, Write};
 
 use serde_json::Value;
 use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -16,20 +18,34 @@ use crate::runtime::log_format::LogFormat;
 
 /// Sends the log of this process to standard output. A process that has a log already keeps it.
 pub(crate) fn install(level: Level, format: LogFormat) {
-    // What libraries say below a warning is theirs to debug.
-    let filter = tracing_subscriber::EnvFilter::new(format!("warn,velero={level}"))
-        .add_directive(directive("velero_controllers", level))
-        .add_directive(directive("velero_engine", level))
-        .add_directive(directive("velero_cluster", level))
-        .add_directive(directive("velero_store", level))
-        .add_directive(directive("velero_plugin", level))
-        .add_directive(directive("velero_repo", level));
     let lines = tracing_subscriber::fmt::layer().event_format(Logrus(format));
-    let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
+    let _ = tracing_subscriber::registry().with(filter(level)).with(SpanFields).with(lines).try_init();
 }
 
-fn directive(target: &str, level: Level) -> tracing_subscriber::filter::Directive {
-    format!("{target}={level}").parse().unwrap_or_else(|_| level.into())
+/// Lets through what our own crates say, all of whose names begin alike, at the level. What libraries say below a warning is theirs
+/// to debug.
+fn filter(level: Level) -> EnvFilter {
+    let others = level.min(Level::WARN);
+    EnvFilter::new(format!("{others},velero={level}"))
+}
+
+/// Keeps the fields of spans: what is worked on stands in every line that is said meanwhile.
+struct SpanFields;
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanFields {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        span.extensions_mut().insert(fields);
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        if let Some(fields) = span.extensions_mut().get_mut::<Fields>() {
+            values.record(fields);
+        }
+    }
 }
 
 struct Logrus(LogFormat);
@@ -39,10 +55,15 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
 {
-    fn format_event(&self, _: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let metadata = event.metadata();
         let mut fields = Fields::default();
         event.record(&mut fields);
+        for span in context.event_scope().into_iter().flatten() {
+            if let Some(around) = span.extensions().get::<Fields>() {
+                fields.add_missing(around);
+            }
+        }
         let source = format!("{}:{}", metadata.file().unwrap_or_default(), metadata.line().unwrap_or_default());
         fields.others.insert("logSource".to_owned(), Value::String(source));
         let line = fields.line(self.0, &crate::runtime::clock::now().to_string(), level_name(*metadata.level()));
@@ -72,6 +93,13 @@ impl Fields {
         match (field.name(), &value) {
             ("message", Value::String(text)) => self.message.clone_from(text),
             (name, _) => drop(self.others.insert(name.to_owned(), value)),
+        }
+    }
+
+    /// Takes over what is known around an event and not said by it.
+    fn add_missing(&mut self, around: &Self) {
+        for (name, value) in &around.others {
+            self.others.entry(name.clone()).or_insert_with(|| value.clone());
         }
     }
 
@@ -142,5 +170,71 @@ mod tests {
         let line = fields().line(LogFormat::Json, "t", "info");
         let expected = r#"{"attempt":"2","backup":"velero/b 1","level":"info","msg":"Backup \"b\" began","time":"t"}"#;
         assert_eq!(line, expected);
+    }
+    /// Where lines go in tests.
+    #[derive(Clone, Default)]
+    struct Written(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The lines that are written while something is done.
+    fn lines(level: Level, format: LogFormat, work: impl FnOnce()) -> Vec<String> {
+        let written = Written::default();
+        let writer = written.clone();
+        let lines = tracing_subscriber::fmt::layer().event_format(Logrus(format)).with_writer(move || writer.clone());
+        let subscriber = tracing_subscriber::registry().with(filter(level)).with(SpanFields).with(lines);
+        tracing::subscriber::with_default(subscriber, work);
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_part_obeys_the_level_and_libraries_are_no_louder() {
+        fn say_all() {
+            tracing::debug!(target: "velero_plugin_openshift", "1");
+            tracing::debug!(target: "velero_plugin_csi::actions", "2");
+            tracing::info!(target: "velero_registry", "3");
+            tracing::info!(target: "velero", "4");
+            tracing::warn!(target: "velero_store", "5");
+            tracing::error!(target: "velero_repo", "6");
+            tracing::info!(target: "kube_runtime", "7");
+            tracing::warn!(target: "hyper", "8");
+            tracing::error!(target: "hyper", "9");
+        }
+        for (level, expected) in
+            [(Level::DEBUG, "12345689"), (Level::INFO, "345689"), (Level::WARN, "5689"), (Level::ERROR, "69")]
+        {
+            let said = lines(level, LogFormat::Json, say_all);
+            let said: Vec<Value> = said.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+            let said: String = said.iter().filter_map(|line| line["msg"].as_str()).collect();
+            assert_eq!(said, expected, "{level}");
+        }
+    }
+
+    #[test]
+    fn a_line_says_what_is_worked_on_whoever_writes_it() {
+        let said = lines(Level::ERROR, LogFormat::Json, || {
+            let outer = tracing::error_span!("reconcile", controller = "backup", backup = "nightly");
+            let inner = tracing::error_span!("item", item = tracing::field::Empty, backup = "inner");
+            let _outer = outer.enter();
+            tracing::error!("one");
+            inner.record("item", "pods/shop/web");
+            let _inner = inner.enter();
+            tracing::error!(controller = "own", "two");
+        });
+        let said: Vec<Value> = said.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let fields = |line: &Value| ["controller", "backup", "item"].map(|name| line[name].as_str().map(str::to_owned));
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(fields(&said[0]), [some("backup"), some("nightly"), None]);
+        assert_eq!(fields(&said[1]), [some("own"), some("inner"), some("pods/shop/web")]);
     }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, join_all};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
+use tracing::Instrument;
 use velero_api::v1::BackupHooks;
 use velero_cluster::{Cluster, ItemRef, types};
 use velero_rules::hooks::{HookPhase, HookRules};
@@ -113,11 +114,12 @@ impl OwedHooks {
             return Err(HookError::NotWritten(problem));
         }
         let (runner, pod) = (runner.clone(), Arc::clone(pod));
-        let run = tokio::spawn(async move {
+        let hooks = async move {
             let ran = runner.run(&pod, HookPhase::Pre).await;
             drop(at_work);
             ran.outcome()
-        });
+        };
+        let run = tokio::spawn(hooks.in_current_span());
         Ok(run.await??)
     }
 
@@ -133,7 +135,7 @@ impl OwedHooks {
     /// Runs the post hooks of a pod if its pre hooks owe them.
     pub(crate) async fn run_post_if_owed(&self, runner: &HookRunner, pod: &Arc<HookedPod>) {
         let (owed, runner, key) = (self.clone(), runner.clone(), OwedPod::of(pod));
-        let run = tokio::spawn(async move { owed.settle(&runner, &key).await });
+        let run = tokio::spawn(async move { owed.settle(&runner, &key).await }.in_current_span());
         let _ = run.await;
     }
 

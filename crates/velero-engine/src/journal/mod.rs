@@ -290,12 +290,16 @@ impl<'a> Entry<'a> {
 
     /// Warnings and errors also go to the log of the process; everything else would drown it.
     fn tell(&self, message: &str) {
-        let subject = &self.journal.shared.subject.1;
-        let (resource, name) = (self.find("resource"), self.find("name"));
-        let (namespace, error) = (self.find("namespace"), self.error.as_deref());
+        let (key, subject) = &self.journal.shared.subject;
+        let subject = subject.rsplit_once('/').map_or(subject.as_str(), |(_, name)| name);
+        let of_restore = *key == RESTORE;
+        let (backup, restore) = ((!of_restore).then_some(subject), of_restore.then_some(subject));
+        let parts: Vec<_> = ["resource", "namespace", "name"].into_iter().filter_map(|key| self.find(key)).collect();
+        let item = (!parts.is_empty()).then(|| parts.join("/"));
+        let (item, error) = (item.as_deref(), self.error.as_deref());
         match self.level {
-            Level::Error => tracing::error!(subject, resource, namespace, name, error, "{message}"),
-            Level::Warning => tracing::warn!(subject, resource, namespace, name, error, "{message}"),
+            Level::Error => tracing::error!(backup, restore, item, error, "{message}"),
+            Level::Warning => tracing::warn!(backup, restore, item, error, "{message}"),
             Level::Info | Level::Debug => {}
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use tracing::Instrument;
 use velero_api::records::ResourceIdentifier;
 use velero_cluster::{Error, RawItem};
 use velero_plugin::{RestoreItemAction, RestoreItemOutcome};
@@ -102,7 +103,7 @@ impl Run {
         }
         let namespace = target.namespace().unwrap_or_default();
         let pod = RestoredPod::new(self.request.cluster.clone(), self.journal.clone(), namespace, &target.name);
-        lock(&self.hooks).spawn(Arc::new(pod).run_hooks(chosen));
+        lock(&self.hooks).spawn(Arc::new(pod).run_hooks(chosen).in_current_span());
     }
 
     /// Waits until the API server serves the objects of a definition.

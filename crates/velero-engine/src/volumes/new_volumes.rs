@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
+use tracing::Instrument;
 use velero_api::records::PvInfo;
 use velero_api::{DataMovePhase, labels, metadata};
 use velero_cluster::{Cluster, Error, RawItem, ResourceType, types};
@@ -85,7 +86,7 @@ pub(super) fn expect(
         download,
         patience: restore.resource_timeout,
     };
-    lock(restore.tasks).spawn(expected.follow(class.unwrap_or_default()));
+    lock(restore.tasks).spawn(expected.follow(class.unwrap_or_default()).in_current_span());
 }
 
 impl Expected {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use tokio::time::Instant;
+use tracing::Instrument;
 use velero_api::records::{BackupVolumeInfo, PodVolumeInfo};
 use velero_cluster::RawItem;
 use velero_plugin::item::{elements, text};
@@ -126,7 +127,7 @@ impl Fillings {
         };
         let source = target.item.original.as_deref().unwrap_or_default().to_owned();
         let filled = FilledPod { filler: Arc::clone(&self.filler), source, pod, waits_for };
-        lock(restore.fillings).spawn(filled.fill(wanted));
+        lock(restore.fillings).spawn(filled.fill(wanted).in_current_span());
     }
 
     /// Says which claims were made without the pod that brings their data back.
