@@ -121,7 +121,8 @@ impl Cluster {
             async move { client.send(request).await }
         });
         let client = Client::new(service, self.client.default_namespace());
-        Ok(Self { client, refusals_for_load: Arc::clone(&self.refusals_for_load), memory: Arc::default() })
+        let (refusals_for_load, repeated) = (Arc::clone(&self.refusals_for_load), Arc::clone(&self.repeated));
+        Ok(Self { client, refusals_for_load, repeated, memory: Arc::default() })
     }
 
     /// The client, for typed access and controllers.

@@ -11,12 +11,11 @@
 //!     user ── who asks, with the rights of that person; session (the sealed cookie), attempts (how often may be tried)
 //!     index ── small rows of backups, restores, schedules and locations, kept current by watches
 //!     files ── logs, results, lists and objects of a backup, a page at a time
-//!       rows, causes, coverage, command, text ── pure
+//!       rows, coverage, command, text ── pure
 //! ```
 
 mod actions;
 mod attempts;
-mod causes;
 mod command;
 mod connections;
 mod coverage;

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 use velero_api::records::Results;
+use velero_rules::causes;
 
-use crate::causes::{SHOWN, group};
 use crate::rows::Run;
 use crate::text;
 
@@ -55,18 +55,24 @@ pub(crate) fn counts(run: &Run) -> Markup {
     }
 }
 
-/// Errors or warnings, grouped by cause.
+/// How many objects of a cause are named.
+const SHOWN: usize = 10;
+/// How much of a message is shown.
+const LONGEST_MESSAGE: usize = 2000;
+
+/// Errors or warnings, grouped by cause: a thousand objects that one missing right hit are one line.
 pub(crate) fn causes(heading: &str, results: &Results) -> Markup {
-    let causes = group(results);
+    let groups = causes::grouped(results);
     html! {
-        @if !causes.is_empty() {
+        @if !groups.is_empty() {
             h3 { (heading) " by cause" }
-            @for cause in causes {
-                details.cause open[cause.count == 1] {
-                    summary { span.count { (cause.count) "×" } " " (cause.text) }
-                    @if let Some(remedy) = cause.remedy { p.remedy { (remedy) } }
-                    ul { @for (place, message) in &cause.examples { li { em { (place) ": " } (message) } } }
-                    @if cause.count > SHOWN { p { "and " (cause.count - SHOWN) " more: see the log" } }
+            @for group in groups {
+                details.cause open[group.count == 1] {
+                    summary { span.count { (group.count) "×" } " " (group.cause) }
+                    @if let Some(remedy) = group.remedy { p.remedy { (remedy) } }
+                    p { (group.example.chars().take(LONGEST_MESSAGE).collect::<String>()) }
+                    ul { @for object in group.objects.iter().take(SHOWN) { li { (object) } } }
+                    @if group.objects.len() > SHOWN { p { "and " (group.objects.len() - SHOWN) " more objects: see the log" } }
                 }
             }
         }
