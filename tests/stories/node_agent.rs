@@ -2,6 +2,7 @@
 //! brought back, and nothing but the data is left.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -275,8 +276,22 @@ fn counts_what_it_did(machine: &Machine) {
     assert_eq!(value("podVolume_pod_volume_backup_dequeue_count"), 2.0);
     assert_eq!(value("podVolume_data_upload_success_total"), 1.0);
     assert_eq!(value("podVolume_data_download_success_total"), 1.0);
-    let resident = value("process_resident_memory_bytes") / 1024.0 / 1024.0;
-    assert!(resident < 64.0, "an idle agent holds {resident} MiB");
+    assert!(value("process_resident_memory_bytes") > 0.0);
+    let own = own_memory_of_agent(machine);
+    assert!(own < 24, "an idle agent holds {own} MiB");
+}
+
+/// The memory of the agent in MiB; the pages of the binary, which is not built for size here, aside.
+fn own_memory_of_agent(machine: &Machine) -> u64 {
+    let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let of_process = |process: &Path, file: &str| fs::read_to_string(process.join(file)).unwrap_or_default();
+    let is_agent = |process: &PathBuf| {
+        of_process(process, "cmdline").contains("\0node-agent\0server")
+            && of_process(process, "cgroup").contains(&machine.cgroup())
+    };
+    let agent = processes.filter(is_agent).map(|process| of_process(&process, "status")).next().unwrap();
+    let line = agent.lines().find_map(|line| line.strip_prefix("RssAnon:")?.split_whitespace().next());
+    line.unwrap().parse::<u64>().unwrap() / 1024
 }
 
 #[test]
