@@ -17,8 +17,26 @@ where
 {
     let mut pages = Pages::new(parameters);
     loop {
-        if let Some(whole) = pages.take(api.list(&pages.next).await)? {
+        if let Some(whole) = pages.take(api.list(&pages.next).await, |item| item)? {
             return Ok(whole);
+        }
+    }
+}
+
+/// What is kept of all objects that a list names: of the objects themselves a page is in memory at a time.
+pub async fn list_kept<K, F>(
+    api: &Api<K>,
+    parameters: &ListParams,
+    keep: impl Fn(K) -> F,
+) -> Result<Vec<F>, kube::Error>
+where
+    K: Clone + DeserializeOwned + Debug,
+    F: Clone,
+{
+    let mut pages = Pages::new(parameters);
+    loop {
+        if let Some(whole) = pages.take(api.list(&pages.next).await, &keep)? {
+            return Ok(whole.items);
         }
     }
 }
@@ -33,13 +51,13 @@ where
 {
     let mut pages = Pages::new(parameters);
     loop {
-        if let Some(whole) = pages.take(api.list_metadata(&pages.next).await)? {
+        if let Some(whole) = pages.take(api.list_metadata(&pages.next).await, |item| item)? {
             return Ok(whole);
         }
     }
 }
 
-/// The pages so far.
+/// What is kept of the pages so far.
 struct Pages<K> {
     items: Vec<K>,
     /// What is to be asked for next.
@@ -53,8 +71,12 @@ impl<K: Clone> Pages<K> {
     }
 
     /// Takes what came of the question; gives the whole list if that was the last page.
-    fn take(&mut self, answer: Result<ObjectList<K>, kube::Error>) -> Result<Option<ObjectList<K>>, kube::Error> {
-        let mut page = match answer {
+    fn take<A: Clone>(
+        &mut self,
+        answer: Result<ObjectList<A>, kube::Error>,
+        keep: impl Fn(A) -> K,
+    ) -> Result<Option<ObjectList<K>>, kube::Error> {
+        let ObjectList { types, mut metadata, items } = match answer {
             Ok(page) => page,
             // Listed anew, and whole: nothing is missing and nothing is there twice.
             Err(kube::Error::Api(status)) if status.code == EXPIRED && self.next.continue_token.is_some() => {
@@ -65,12 +87,12 @@ impl<K: Clone> Pages<K> {
             }
             Err(error) => return Err(error),
         };
-        self.items.append(&mut page.items);
-        self.next.continue_token = page.metadata.continue_.take().filter(|token| !token.is_empty());
+        self.items.extend(items.into_iter().map(keep));
+        self.next.continue_token = metadata.continue_.take().filter(|token| !token.is_empty());
         if self.next.continue_token.is_some() {
             return Ok(None);
         }
-        Ok(Some(ObjectList { items: std::mem::take(&mut self.items), ..page }))
+        Ok(Some(ObjectList { types, metadata, items: std::mem::take(&mut self.items) }))
     }
 }
 
@@ -98,7 +120,7 @@ mod tests {
         let (mut pages, mut asked) = (Pages::new(&ListParams::default()), Vec::new());
         for answer in answers {
             asked.push((pages.next.continue_token.clone(), pages.next.limit));
-            match pages.take(answer) {
+            match pages.take(answer, |item| item) {
                 Ok(None) => {}
                 ended => return (ended.ok().flatten().map(|whole| whole.items), asked),
             }

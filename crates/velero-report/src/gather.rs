@@ -6,22 +6,19 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use kube::api::{Api, ListParams, ObjectMeta, PartialObjectMeta};
-use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use velero_api::labels::EXCLUDE_FROM_BACKUP;
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{Backup, BackupStorageLocation, PodVolumeBackup, Restore, Schedule};
 use velero_api::v2alpha1::DataUpload;
-use velero_cluster::{list_all, list_all_metadata};
+use velero_cluster::{list_all, list_all_metadata, list_kept};
 
 use crate::facts::{ClaimFact, Facts, NamespaceFact};
 use crate::period::Period;
 
 /// How many objects a page has.
 const PAGE: u32 = 250;
-/// The pages before are too old to be continued.
-const EXPIRED: u16 = 410;
 const FORBIDDEN: u16 = 403;
 /// A cluster that has no such type.
 const NOT_FOUND: u16 = 404;
@@ -86,10 +83,10 @@ impl Reader<'_> {
     async fn visit<K, F>(&mut self) -> Result<Option<Vec<F>>, kube::Error>
     where
         K: VeleroResource,
-        F: From<K>,
+        F: From<K> + Clone,
     {
         let api: Api<K> = Api::namespaced(self.client.clone(), &self.facts.namespace);
-        let visited = in_time(pages(&api)).await;
+        let visited = in_time(list_kept(&api, &ListParams::default().limit(PAGE), F::from)).await;
         self.seen(&format!("{}.velero.io", K::PLURAL), visited)
     }
 
@@ -118,31 +115,5 @@ impl Reader<'_> {
         };
         self.facts.not_seen.push(note);
         Ok(None)
-    }
-}
-
-async fn pages<K, F>(api: &Api<K>) -> Result<Vec<F>, kube::Error>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
-    F: From<K>,
-{
-    let mut parameters = ListParams::default().limit(PAGE);
-    let mut all = Vec::new();
-    loop {
-        let page = match api.list(&parameters).await {
-            Ok(page) => page,
-            // Listed anew, and whole: nothing is missing and nothing is there twice.
-            Err(kube::Error::Api(status)) if status.code == EXPIRED && parameters.continue_token.is_some() => {
-                all.clear();
-                parameters = ListParams::default();
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
-        all.extend(page.items.into_iter().map(F::from));
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => parameters.continue_token = Some(token),
-            None => return Ok(all),
-        }
     }
 }

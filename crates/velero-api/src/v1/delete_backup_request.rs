@@ -1,10 +1,14 @@
 //! DeleteBackupRequest: the order to delete a backup and all its data.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    labels, metadata,
     resource::PrinterColumn,
+    v1::Backup,
     wire::{UnknownFields, null_as_default},
 };
 
@@ -20,6 +24,22 @@ custom_resource! {
             PrinterColumn::text("BackupName", ".spec.backupName"),
             PrinterColumn::text("Status", ".status.phase"),
         ],
+    }
+}
+
+impl DeleteBackupRequest {
+    /// Asks for the deletion of a backup, and of no other that may have its name by then.
+    pub fn of(backup: &Backup) -> Self {
+        let name = metadata::name(backup);
+        let spec = DeleteBackupRequestSpec { backup_name: name.to_owned(), ..DeleteBackupRequestSpec::default() };
+        let mut request = Self { spec, ..Self::default() };
+        request.metadata.namespace.clone_from(&backup.metadata.namespace);
+        request.metadata.generate_name = Some(format!("{name}-"));
+        request.metadata.labels = Some(BTreeMap::from([
+            (labels::BACKUP_NAME.to_owned(), labels::valid_value(name)),
+            (labels::BACKUP_UID.to_owned(), metadata::uid(backup).to_owned()),
+        ]));
+        request
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use velero_api::metadata;
 use velero_api::v1::{
     Backup, BackupPhase, BackupSpec, DeleteBackupRequest, Restore, RestorePhase, Schedule, ScheduleSpec,
 };
@@ -422,7 +423,13 @@ fn a_restore_is_looked_at_before_it_is_started_and_a_backup_goes_once_its_name_i
         assert_eq!(scene.operator.fill_in(place, place, &[("typed", "no")]).await.code, 400);
         let requests = scene.server.api::<DeleteBackupRequest>().list(&Default::default()).await.unwrap();
         assert!(requests.items.is_empty(), "nothing was deleted yet");
-        let deleted = scene.operator.fill_in(place, place, &[("typed", "now")]).await;
+        let uid = metadata::uid(&scene.server.api::<Backup>().get("now").await.unwrap()).to_owned();
+        assert!(scene.operator.get(place).await.body.contains(&format!("name=\"uid\" value=\"{uid}\"")));
+        let other = [("typed", "now"), ("uid", "of-another-backup-of-this-name")];
+        assert_eq!(scene.operator.fill_in(place, place, &other).await.code, 409);
+        let requests = scene.server.api::<DeleteBackupRequest>().list(&Default::default()).await.unwrap();
+        assert!(requests.items.is_empty(), "only the backup that was shown is deleted");
+        let deleted = scene.operator.fill_in(place, place, &[("typed", "now"), ("uid", &uid)]).await;
         assert_eq!(deleted.code, 303, "{}", deleted.body);
         scene.server.until_gone::<Backup>("now").await;
         let gone = scene.operator.get("/backups/now").await;

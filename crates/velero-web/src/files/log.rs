@@ -6,7 +6,7 @@ use std::time::Instant;
 use flate2::read::MultiGzDecoder;
 use velero_api::v1::DownloadTargetKind;
 
-use super::{FileProblem, Files, read, target};
+use super::{FileProblem, Files, Wanted, read, target};
 
 /// How many lines a page has.
 pub(crate) const LINES: usize = 200;
@@ -14,15 +14,6 @@ pub(crate) const LINES: usize = 200;
 const LONGEST_LINE: usize = 4096;
 /// How many lines are read between two looks at the clock.
 const BETWEEN_LOOKS: usize = 1000;
-
-/// Which lines are wanted.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
-    /// What they contain, in letters of any size; empty means anything.
-    pub(crate) search: String,
-    /// The page, from zero.
-    pub(crate) page: usize,
-}
 
 /// A line.
 #[derive(Clone, Debug, PartialEq)]

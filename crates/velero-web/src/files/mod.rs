@@ -13,14 +13,15 @@ mod object;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use velero_api::records::{BackupVolumeInfo, ResultsFile};
 use velero_api::v1::{DownloadTarget, DownloadTargetKind};
 use velero_archive::gzjson;
 use velero_store::{ByteStream, blocking_reader, read_all};
 
-pub(crate) use listing::Listing;
-pub(crate) use log::{LogPage, Wanted};
+pub(crate) use listing::{Listing, OBJECTS};
+pub(crate) use log::LogPage;
 pub(crate) use object::ObjectPath;
 
 /// How large a document may be that is read whole, compressed and not.
@@ -34,6 +35,16 @@ const READING: Duration = Duration::from_secs(20);
 pub trait Files: Send + Sync {
     /// Opens a file.
     async fn open(&self, target: &DownloadTarget) -> Result<ByteStream, FileProblem>;
+}
+
+/// What of a file is wanted, as the address of a page says it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Wanted {
+    /// What it contains, in letters of any size; empty means anything.
+    pub(crate) search: String,
+    /// The page, from zero.
+    pub(crate) page: usize,
 }
 
 /// Why a file cannot be shown.

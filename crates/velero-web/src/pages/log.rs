@@ -2,21 +2,12 @@
 
 use axum::extract::{Path, Query, State};
 use maud::{Markup, html};
-use serde::Deserialize;
 use velero_api::v1::{Backup, DownloadTargetKind, Restore};
 
 use super::{Answer, layout, parts};
-use crate::files::{LogPage, Wanted as Lines};
+use crate::files::{LogPage, Wanted};
 use crate::server::Shared;
 use crate::user::{Right, User};
-
-/// Which lines are wanted.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Wanted {
-    search: String,
-    page: usize,
-}
 
 pub(crate) async fn of_backup(
     State(shared): State<Shared>,
@@ -46,9 +37,8 @@ async fn show(
     wanted: Wanted,
 ) -> Answer {
     user.must(Right::FILES).await?;
-    let lines = Lines { search: wanted.search.clone(), page: wanted.page };
     let _place = shared.file_places.acquire().await;
-    let page = LogPage::read(&*shared.means.files, kind, name, lines).await?;
+    let page = LogPage::read(&*shared.means.files, kind, name, wanted.clone()).await?;
     let title = format!("Log of {word} {name}");
     let body = html! {
         h1 { "Log of " (word) " " a href=(format!("{place}/{name}")) { (name) } }

@@ -7,22 +7,11 @@ use velero_api::v1::{Backup, DownloadTargetKind, Restore};
 
 use super::{Answer, layout, parts};
 use crate::command;
-use crate::files::{Listing, ObjectPath};
+use crate::files::{Listing, OBJECTS, ObjectPath, Wanted};
 use crate::problem::Problem;
 use crate::server::Shared;
 use crate::text::address_part;
 use crate::user::{Right, User};
-
-/// How many objects a page has, as the list has them.
-const PAGE: usize = 100;
-
-/// Which objects are wanted.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Wanted {
-    search: String,
-    page: usize,
-}
 
 /// Which object is wanted.
 #[derive(Debug, Deserialize)]
@@ -74,7 +63,7 @@ async fn read(
 }
 
 fn list(listing: &Listing, wanted: &Wanted, backup: Option<&str>) -> Markup {
-    let shown = wanted.page.saturating_mul(PAGE).saturating_add(listing.found.len());
+    let shown = wanted.page.saturating_mul(OBJECTS).saturating_add(listing.found.len());
     html! {
         (parts::search("Kind, namespace or name", &wanted.search))
         p { (listing.matched) " of " (listing.total) " objects" }

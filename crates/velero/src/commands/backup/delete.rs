@@ -1,11 +1,8 @@
 //! `velero backup delete`
 
-use std::collections::BTreeMap;
-
 use anyhow::Result;
-use velero_api::labels;
 use velero_api::metadata;
-use velero_api::v1::{Backup, DeleteBackupRequest, DeleteBackupRequestSpec};
+use velero_api::v1::{Backup, DeleteBackupRequest};
 
 use crate::arguments::DeleteArguments;
 use crate::commands::select::{aggregate, confirm_deletion, select};
@@ -23,7 +20,7 @@ pub(crate) async fn delete(session: &Session, arguments: &DeleteArguments) -> Re
     let mut errors = selected.missing;
     for backup in &selected.items {
         let name = metadata::name(backup);
-        match session.create(&deletion_request(session.namespace(), backup)).await {
+        match session.create(&DeleteBackupRequest::of(backup)).await {
             Err(error) => errors.push(error),
             Ok(_) => session.printer.line(format_args!(
                 "Request to delete backup {name:?} submitted successfully.\nThe backup will be fully deleted after all associated data (disk snapshots, backup files, restores) are removed."
@@ -31,17 +28,4 @@ pub(crate) async fn delete(session: &Session, arguments: &DeleteArguments) -> Re
         }
     }
     aggregate(&errors)
-}
-
-fn deletion_request(namespace: &str, backup: &Backup) -> DeleteBackupRequest {
-    let name = metadata::name(backup);
-    let spec = DeleteBackupRequestSpec { backup_name: name.to_owned(), ..DeleteBackupRequestSpec::default() };
-    let mut request = DeleteBackupRequest { spec, ..DeleteBackupRequest::default() };
-    request.metadata.namespace = Some(namespace.to_owned());
-    request.metadata.generate_name = Some(format!("{name}-"));
-    request.metadata.labels = Some(BTreeMap::from([
-        (labels::BACKUP_NAME.to_owned(), labels::valid_value(name)),
-        (labels::BACKUP_UID.to_owned(), metadata::uid(backup).to_owned()),
-    ]));
-    request
 }
