@@ -39,6 +39,12 @@ pub(crate) struct Options {
     /// How many pods have a small volume
     #[arg(long, default_value_t = 50)]
     small: usize,
+    /// Only these loads, by their namespaces; all of them unless told otherwise
+    #[arg(long, value_delimiter = ',', value_parser = ["large", "many", "small"])]
+    only: Vec<String>,
+    /// How long the agent rests before its memory at rest is read, in seconds
+    #[arg(long, default_value_t = 60)]
+    rest: u64,
     /// Who is measured
     #[arg(long, value_enum, default_value = "both")]
     pub(super) side: Side,
@@ -154,9 +160,9 @@ impl Load {
 }
 
 pub(super) fn run(test_box: &TestBox, options: &Options) -> Result<Value> {
-    let loads = loads(options);
-    let mut rows = Vec::new();
-    for load in &loads {
+    let wanted = |load: &Load| options.only.is_empty() || options.only.iter().any(|only| only == load.namespace);
+    let mut rows = vec![at_rest(test_box, options)?];
+    for load in loads(options).iter().filter(|load| wanted(load)) {
         say(format!("filling {}", load.name));
         let all: Vec<Value> = load.objects().collect();
         harness::inside(test_box.clone(), async move |cluster| {
@@ -174,6 +180,22 @@ pub(super) fn run(test_box: &TestBox, options: &Options) -> Result<Value> {
         test_box.machine().delete(&namespace)?;
     }
     Ok(json!({"work": "volumes", "rows": rows}))
+}
+
+/// What agents hold that have nothing to do.
+fn at_rest(test_box: &TestBox, options: &Options) -> Result<Value> {
+    let mut row = json!({"work": "an agent at rest"});
+    for edition in options.editions() {
+        say(format!("{edition:?}: an agent at rest for {} s", options.rest));
+        let server = volume_data::server(test_box, edition, &harness::unique_name("bench"))?;
+        let watch = Watch::start();
+        std::thread::sleep(Duration::from_secs(options.rest));
+        let (agent, ..) = watch.stop();
+        server.remove_agents()?;
+        server.stop()?;
+        row[if edition == Edition::Peer { "peer" } else { "ours" }] = json!({"agent_peak_rss_mib": agent});
+    }
+    Ok(row)
 }
 
 /// The rows of a load, a stage each.
