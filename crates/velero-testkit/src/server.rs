@@ -72,15 +72,15 @@ impl Edition {
 
 /// Gets everything a whole box, both editions and the tests run from. Tests get nothing by themselves.
 pub fn install_all() -> Result<()> {
-    install_tools()?;
+    install_tools(true)?;
     TestBox::install(BoxKind::OpenShift)
 }
 
-/// Gets what is not our own: packages and tools.
-pub fn install_tools() -> Result<()> {
+/// Gets what is not our own: packages and tools, also those that only a thorough run needs, or not.
+pub fn install_tools(thorough: bool) -> Result<()> {
     install::debian_packages()?;
     install::registry_packages()?;
-    for tool in Tool::ALL {
+    for tool in Tool::ALL.into_iter().filter(|tool| thorough || !tool.is_for_thorough_runs()) {
         tool.path().with_context(|| format!("cannot get {}", tool.name()))?;
     }
     Ok(())

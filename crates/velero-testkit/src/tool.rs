@@ -97,6 +97,11 @@ impl Tool {
         Self::MdBook,
     ];
 
+    /// Whether only tests that are begun with `--thorough` ask for it: such tools are not got for the usual run.
+    pub fn is_for_thorough_runs(self) -> bool {
+        matches!(self, Self::Prometheus | Self::Promtool)
+    }
+
     /// The name of its entry in the cache, and of its binary where it is built from Go.
     pub fn name(self) -> &'static str {
         match self {

@@ -35,7 +35,8 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     install::check_machine()?;
     // What the tests run against is mostly downloaded and linked: that goes well beside compiling.
-    let tools = thread::spawn(server::install_tools);
+    let thorough = options.thorough;
+    let tools = thread::spawn(move || server::install_tools(thorough));
     let mut failures = Vec::new();
     if !options.only_tests {
         failures.extend(check_form());
