@@ -3,13 +3,19 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
-use velero_api::v1::{Backup, BackupPhase, BackupStorageLocationSpec};
+use velero_api::annotations::CLEAN_UP_OWED;
+use velero_api::metadata::annotation;
+use velero_api::v1::{Backup, BackupPhase};
 use velero_archive::{ArchiveReader, gzjson};
-use velero_testkit::parts::{ACCESS_KEY, BUCKET, SECRET_KEY};
-use velero_testkit::{TestBox, TestCluster, cluster_test};
+use velero_store::{Credentials, StoreConfig};
+use velero_testkit::cluster_test;
+use velero_testkit::faulty_proxy::{self, Action, Request};
 
+use crate::s3_support::{s3, s3_behind, s3_keys};
 use crate::support::{Server, Workload, assert_phase, secret};
 
 fn paths(archive: &Path) -> Vec<String> {
@@ -68,8 +74,7 @@ fn a_backup_into_s3_completes_with_the_keys_of_a_secret() {
     cluster_test(|cluster| async move {
         let server = Server::start(cluster.clone()).await;
         let workload = Workload::new(&cluster, 2).await;
-        let keys = format!("[default]\naws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\n");
-        secret(&cluster, "cloud-credentials", "cloud", &keys).await;
+        secret(&cluster, "cloud-credentials", "cloud", &s3_keys()).await;
         let location = server.location("default", s3(&cluster)).await;
         assert!(location.is_available(), "{:?}", location.status);
         let backup = server.backup("first", workload.spec()).await;
@@ -108,7 +113,7 @@ fn backups_that_come_together_all_complete() {
             server.create(Backup::new(&cluster.namespace, name, workload.spec())).await;
         }
         for name in names {
-            let backup = server.until(name, |backup: &Backup| backup.status.phase().is_terminal()).await;
+            let backup = server.ended(name).await;
             assert_phase(&backup, &BackupPhase::Completed);
             assert_eq!(backup.status.queue_position, 0);
         }

@@ -11,7 +11,7 @@ use velero_controllers::server::Settings;
 use velero_rules::asked::asked_spec;
 use velero_testkit::{TestCluster, cluster_test};
 
-use crate::support::{Server, Workload, api, assert_phase, assert_says, install_definitions, settings};
+use crate::support::{Server, Workload, api, assert_phase, assert_says, has_ended, install_definitions, settings};
 
 /// A backup of a schedule, or of none, with annotations.
 fn backup(cluster: &TestCluster, workload: &Workload, name: &str, schedule: &str, notes: &[(&str, &str)]) -> Backup {
@@ -25,12 +25,8 @@ fn backup(cluster: &TestCluster, workload: &Workload, name: &str, schedule: &str
     backup
 }
 
-fn ended(backup: &Backup) -> bool {
-    backup.status.phase().is_terminal()
-}
-
 fn settled(backup: &Backup) -> bool {
-    ended(backup) && annotation(backup, RETRY_OWED).is_empty()
+    has_ended(backup) && annotation(backup, RETRY_OWED).is_empty()
 }
 
 async fn names(cluster: &TestCluster) -> Vec<String> {
@@ -85,7 +81,7 @@ fn a_killed_server_has_its_backups_taken_again_that_ask_for_it_once_each_and_at_
                 assert_phase(&server.until(name, settled).await, &BackupPhase::Failed);
             }
             for name in expected.iter().filter(|name| name.ends_with("-retry-1")) {
-                assert!(ended(&server.until(name, ended).await));
+                server.ended(name).await;
             }
             server.stop().await;
             assert_eq!(names(&cluster).await, expected);
@@ -151,7 +147,7 @@ fn a_server_that_is_told_to_end_leaves_its_backup_to_the_next_which_takes_it_aga
         let mut written = workload.spec();
         written.storage_location = "default".to_owned();
         assert_eq!(asked, written, "it is asked for what the user wrote, not for what the server had made of it");
-        let again = server.until("cut-retry-1", ended).await;
+        let again = server.ended("cut-retry-1").await;
         assert_phase(&again, &BackupPhase::Completed);
         for name in ["cut", "cut-retry-1"] {
             let over: Backup = server.until(name, settled).await;
