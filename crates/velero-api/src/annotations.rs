@@ -17,7 +17,7 @@ pub const OWED_HOOKS: &str = "velero.io/owed-hooks";
 /// On a Backup: the ConfigMap with the volume policies of the whole cluster that took part.
 pub const GLOBAL_BACKUP_VOLUME_POLICY_CONFIG_MAP: &str = "velero.io/global-backup-volume-policy-configmap";
 
-/// On a Failed Backup or Restore: what its interrupted run left behind, until that is cleaned up.
+/// On a Backup or Restore that has ended: what its run left behind, until that is cleaned up.
 pub const CLEAN_UP_OWED: &str = "velero.io/clean-up-owed";
 /// On a Backup or Restore: somebody wants it to end before it is done. The value is a time or the words of who asks;
 /// `false` asks for nothing.

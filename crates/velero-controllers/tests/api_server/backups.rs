@@ -85,20 +85,36 @@ fn a_backup_into_s3_completes_with_the_keys_of_a_secret() {
     });
 }
 
-/// A location in the box's store, below a prefix of the test's own.
-pub(crate) fn s3(cluster: &TestCluster) -> BackupStorageLocationSpec {
-    let mut spec = BackupStorageLocationSpec { provider: "aws".to_owned(), default: true, ..Default::default() };
-    let config = [
-        ("region", "us-east-1".to_owned()),
-        ("s3ForcePathStyle", "true".to_owned()),
-        ("s3Url", TestBox::store_url_for_pods()),
-    ];
-    spec.config = config.map(|(key, value)| (key.to_owned(), value)).into();
-    spec.object_storage.bucket = BUCKET.to_owned();
-    spec.object_storage.prefix.clone_from(&cluster.namespace);
-    let selector = serde_json::json!({"name": "cloud-credentials", "key": "cloud"});
-    spec.credential = Some(serde_json::from_value(selector).unwrap());
-    spec
+#[test]
+fn a_name_that_could_not_be_given_back_at_the_end_of_a_backup_is_given_back_later() {
+    cluster_test(|cluster| async move {
+        let server = Server::start(cluster.clone()).await;
+        let workload = Workload::new(&cluster, 1).await;
+        let deletes = Arc::new(AtomicBool::new(false));
+        let may = Arc::clone(&deletes);
+        let rule = move |request: &Request| {
+            let refusal = "<Error><Code>AccessDenied</Code><Message>not now</Message></Error>";
+            match request.method == "DELETE" && !may.load(Ordering::SeqCst) {
+                true => faulty_proxy::answer("403 Forbidden", "application/xml", refusal),
+                false => Action::Forward,
+            }
+        };
+        let spec = s3_behind(&cluster, rule).await;
+        server.location("default", spec.clone()).await;
+        let completed = server.backup("b", workload.spec()).await;
+        assert_phase(&completed, &BackupPhase::Completed);
+        assert!(annotation(&completed, CLEAN_UP_OWED).contains("reservation"), "{:?}", completed.metadata);
+        deletes.store(true, Ordering::SeqCst);
+        let paid = server.until("b", |backup: &Backup| annotation(backup, CLEAN_UP_OWED).is_empty()).await;
+        assert_eq!(paid.status, completed.status);
+        let config =
+            StoreConfig { credentials: Some(Credentials::Content(s3_keys())), ..StoreConfig::from_spec(&spec) };
+        let folder = format!("{}/backups/b/", cluster.namespace);
+        let files = config.open().await.unwrap().list_objects(&folder).await.unwrap();
+        assert!(files.len() > 5 && !files.iter().any(|file| file.contains("reservation")), "{files:?}");
+        workload.delete().await;
+        server.stop().await;
+    });
 }
 
 #[test]
