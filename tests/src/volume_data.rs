@@ -10,6 +10,8 @@ use velero_testkit::machine::{Machine, wait_until};
 use velero_testkit::parts::WORKLOAD_IMAGE;
 use velero_testkit::{Edition, ServerOptions, TestBox, VeleroServer, objects};
 
+use crate::restores;
+
 /// How long a backup or restore with data may take.
 pub const PATIENCE: Duration = Duration::from_secs(600);
 /// The password of the repositories that both editions share in these tests.
@@ -136,6 +138,18 @@ pub fn claimed(volume: &str, claim: &str) -> Value {
 /// A volume that lives as long as its pod.
 pub fn empty_dir(volume: &str) -> Value {
     json!({"name": volume, "emptyDir": {}})
+}
+
+/// Restores a namespace under a name that says who restored what, and waits for the end and for its pod `web`; gives the name.
+pub fn restored_beside(server: &VeleroServer, backup: &str, namespace: &str) -> Result<String> {
+    let edition = format!("{:?}", server.edition()).to_lowercase();
+    let name = format!("{edition}-of-{backup}");
+    restores::wait_for_backup(server, backup)?;
+    restores::create(server, &name, &json!({"backupName": backup, "namespaceMapping": {namespace: name}}))?;
+    let status = restores::ended(server, &name, PATIENCE)?["status"].clone();
+    ensure!(status["phase"] == "Completed", "{name}: {status}\n{}", server.agent_log());
+    wait_for_pods(server.machine(), &name, &["web"])?;
+    Ok(name)
 }
 
 /// Waits until pods have their data.

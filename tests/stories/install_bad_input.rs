@@ -100,6 +100,31 @@ fn spares_what_is_not_its_own(cli: &CommandLine<'_>) {
     assert_eq!(left, "");
 }
 
+/// What flags leave out goes if the installation before made it, and stays if somebody else did.
+fn takes_back_what_flags_leave_out(cli: &CommandLine<'_>) {
+    let install = |flags: &[&str]| {
+        cli.velero(&[&["install", "--no-default-backup-location", "--use-node-agent"], flags].concat()).unwrap()
+    };
+    let made = || {
+        let kinds = "poddisruptionbudgets,networkpolicies";
+        let listed = cli.machine.kubectl(&["-n", "velero", "get", kinds, "-o", "name"]).unwrap();
+        listed.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (budget, policies) = (
+        "poddisruptionbudget.policy/velero",
+        ["networkpolicy.networking.k8s.io/velero", "networkpolicy.networking.k8s.io/velero-node-agent"],
+    );
+    install(&["--replicas=2"]);
+    assert_eq!(made(), [budget, policies[0], policies[1]]);
+    install(&[]);
+    assert_eq!(made(), policies);
+    cli.machine.kubectl(&["-n", "velero", "label", policies[1], "component-"]).unwrap();
+    let told = install(&["--network-policy=false"]);
+    assert_eq!(made(), [policies[1]], "{told}");
+    assert!(told.contains("NetworkPolicy/velero: not wanted any more, deleted"), "{told}");
+    cli.velero(&["uninstall", "--force"]).unwrap();
+}
+
 /// A restore whose finalizer nobody removes does not hold the namespace up for ever.
 fn gets_rid_of_finalizers(cli: &CommandLine<'_>) {
     cli.velero(&["install", "--no-default-backup-location"]).unwrap();
@@ -124,6 +149,7 @@ fn an_installation_that_cannot_succeed_changes_nothing_and_an_end_spares_what_is
         refuses_bad_input(&cli);
         spares_what_is_not_its_own(&cli);
         gets_rid_of_finalizers(&cli);
+        takes_back_what_flags_leave_out(&cli);
     });
     TestBox::down("in-checks").unwrap();
 }

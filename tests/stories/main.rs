@@ -49,6 +49,7 @@ mod peer_volume_scenarios;
 mod plugin_hardships;
 mod release;
 mod repository_peer;
+mod repository_power_cut;
 mod repository_s3;
 mod repository_writers;
 mod restore_bad_input;

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use velero_testkit::{BoxKind, Edition, TestBox, VeleroServer, harness, load, objects};
-use velero_tests::volume_data::{self, PATIENCE, claimed, empty_dir, movers, picture};
-use velero_tests::{backups, restores};
+use velero_tests::backups;
+use velero_tests::volume_data::{self, PATIENCE, claimed, empty_dir, movers, picture, restored_beside};
 
 const NAME: &str = "peer-copies";
 const SHOP: &str = "shop";
@@ -36,14 +36,7 @@ fn back_up(server: &VeleroServer, name: &str) -> Vec<(String, i64, i64)> {
 }
 
 fn restore(server: &VeleroServer, backup: &str) -> [String; 2] {
-    let edition = format!("{:?}", server.edition()).to_lowercase();
-    let namespace = format!("{edition}-of-{backup}");
-    restores::wait_for_backup(server, backup).unwrap();
-    let spec = json!({"backupName": backup, "namespaceMapping": {SHOP: namespace}});
-    restores::create(server, &namespace, &spec).unwrap();
-    let restore = restores::ended(server, &namespace, PATIENCE).unwrap();
-    assert_eq!(restore["status"]["phase"], "Completed", "{namespace}: {}\n{}", restore["status"], server.agent_log());
-    volume_data::wait_for_pods(server.machine(), &namespace, &["web"]).unwrap();
+    let namespace = restored_beside(server, backup, SHOP).unwrap();
     ["claim", "scratch"].map(|volume| picture(server.machine(), &namespace, "web", volume).unwrap())
 }
 

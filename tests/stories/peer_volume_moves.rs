@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 use velero_testkit::{BoxKind, Edition, TestBox, VeleroServer, harness, load, objects};
-use velero_tests::volume_data::{self, PATIENCE, claimed, movers, picture};
-use velero_tests::{backups, restores};
+use velero_tests::backups;
+use velero_tests::volume_data::{self, PATIENCE, claimed, movers, picture, restored_beside};
 
 const SOURCE: &str = "moves-source";
 const TARGET: &str = "moves-target";
@@ -30,14 +30,7 @@ fn back_up(server: &VeleroServer, name: &str) -> i64 {
 }
 
 fn restore(server: &VeleroServer, backup: &str) -> String {
-    let edition = format!("{:?}", server.edition()).to_lowercase();
-    let namespace = format!("{edition}-of-{backup}");
-    restores::wait_for_backup(server, backup).unwrap();
-    let spec = json!({"backupName": backup, "namespaceMapping": {SHOP: namespace}});
-    restores::create(server, &namespace, &spec).unwrap();
-    let restore = restores::ended(server, &namespace, PATIENCE).unwrap();
-    assert_eq!(restore["status"]["phase"], "Completed", "{namespace}: {}\n{}", restore["status"], server.agent_log());
-    volume_data::wait_for_pods(server.machine(), &namespace, &["web"]).unwrap();
+    let namespace = restored_beside(server, backup, SHOP).unwrap();
     picture(server.machine(), &namespace, "web", "claim").unwrap()
 }
 

@@ -17,7 +17,7 @@ pub const OWED_HOOKS: &str = "velero.io/owed-hooks";
 /// On a Backup: the ConfigMap with the volume policies of the whole cluster that took part.
 pub const GLOBAL_BACKUP_VOLUME_POLICY_CONFIG_MAP: &str = "velero.io/global-backup-volume-policy-configmap";
 
-/// On a Failed Backup or Restore: what its interrupted run left behind, until that is cleaned up.
+/// On a Backup or Restore that has ended: what its run left behind, until that is cleaned up.
 pub const CLEAN_UP_OWED: &str = "velero.io/clean-up-owed";
 /// On a Backup or Restore: somebody wants it to end before it is done. The value is a time or the words of who asks;
 /// `false` asks for nothing.
@@ -27,8 +27,8 @@ pub const CANCEL_REQUESTED: &str = "velero.io/cancel-requested";
 pub const RETRY_INTERRUPTED: &str = "velero.io/retry-interrupted";
 /// On a Failed Backup whose server was interrupted: the name under which it is to be taken again, until it is.
 pub const RETRY_OWED: &str = "velero.io/retry-owed";
-/// On a Backup that runs and would be taken again, and on such a Backup: its spec as it was written, before the server
-/// completed it.
+/// On a Backup that runs and would be taken again, and on such a Backup, as older servers wrote it: its whole spec as it was
+/// written, before the server completed it. Now it is `velero.io/asked-fields`.
 pub const ASKED_SPEC: &str = "velero.io/asked-spec";
 /// On such a Backup: the Backup that was made in its place.
 pub const RETRIED_AS: &str = "velero.io/retried-as";
@@ -38,8 +38,9 @@ pub const RETRY_OF: &str = "velero.io/retry-of";
 pub const RETRY_NUMBER: &str = "velero.io/retry-number";
 /// On a Restore: the name of the Restore it goes on with, which was interrupted or ended with errors.
 pub const RESUME_OF: &str = "velero.io/resume-of";
-/// On a Restore that is not Completed: the fields of its spec that the server completed, as they were asked for, as a JSON
-/// object; `null` is a field that was not given.
+/// On a Restore that is not Completed, and on a Backup that runs and would be taken again: the fields of its spec that the
+/// server completed, as they were asked for, as a JSON object; `null` is a field that was not given, a number how many
+/// entries of a list were.
 pub const ASKED_FIELDS: &str = "velero.io/asked-fields";
 /// On a Restore whose own work is done: what it still waits for, `hooks` and `volumes`.
 pub const AWAITED: &str = "velero.io/awaited";

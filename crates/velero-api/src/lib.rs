@@ -1,7 +1,8 @@
 //! What Velero puts on the wire and at rest: the custom resources of `velero.io`, the JSON records
 //! beside a backup, and the names of labels, annotations and finalizers.
 //!
-//! This crate is the bottom of the workspace. It only describes data: no I/O, no clock, no client.
+//! This crate is the bottom of the workspace. It only describes data: no I/O, no clock, no client. What is no data but has to
+//! be known on several floors lies here too: [`WriteGuard`], by which all who write ask whether they may.
 //! Three promises hold for every type:
 //!
 //! - what Velero's Go types wrote is written again unchanged, zero values included;
@@ -28,12 +29,14 @@ pub mod shared;
 pub mod v1;
 pub mod v2alpha1;
 mod wire;
+mod write_guard;
 
 pub use causes::with_causes;
 pub use duration::GoDuration;
 pub use features::FeatureFlags;
 pub use shared::{DataMoveOperationProgress, DataMovePhase};
 pub use wire::UnknownFields;
+pub use write_guard::{Settling, WriteGuard};
 
 /// The API group of every custom resource.
 pub const GROUP: &str = "velero.io";

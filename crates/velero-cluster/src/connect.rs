@@ -13,6 +13,7 @@ use tower::buffer::BufferLayer;
 use tower::retry::RetryLayer;
 use tower::service_fn;
 use tower::timeout::TimeoutLayer;
+use velero_api::WriteGuard;
 
 use crate::error::{Error, Result};
 use crate::rate_limit::{RateLimitLayer, TokenBucket};
@@ -20,7 +21,7 @@ use crate::repeated::{Repeated, RetryCause};
 use crate::request::LONGEST_SILENCE;
 use crate::retry::RetryPolicy;
 use crate::unanswered::Memory;
-use crate::write_guard::{CheckLayer, WaitLayer, WriteGuard};
+use crate::write_guard::{CheckLayer, WaitLayer};
 
 /// How many requests may queue between two layers of the client.
 const QUEUE: usize = 1024;

@@ -59,4 +59,3 @@ pub use repeated::RetryCause;
 pub use resource_type::ResourceType;
 pub use unanswered::{Loss, UnansweredGroup};
 pub use watch::Seen;
-pub use write_guard::WriteGuard;

@@ -3,39 +3,15 @@
 //! It is asked twice. In front of the queue a write waits for as long as nobody knows; right in front of the connection one
 //! that came too late is not sent.
 
-use std::fmt;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::future::{BoxFuture, Either, Ready, ready};
 use http::Request;
 use kube::client::Body;
 use tower::{BoxError, Layer, Service};
+use velero_api::WriteGuard;
 
 use crate::retry::is_read;
-
-/// Whether this process may write.
-#[derive(Clone)]
-pub struct WriteGuard {
-    is_open: Arc<dyn Fn() -> bool + Send + Sync>,
-    settled: Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>,
-}
-
-impl WriteGuard {
-    /// A guard that knows whether this process may write now, and waits until it may again, or never more and why.
-    pub fn new(
-        is_open: impl Fn() -> bool + Send + Sync + 'static,
-        settled: impl Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync + 'static,
-    ) -> Self {
-        Self { is_open: Arc::new(is_open), settled: Arc::new(settled) }
-    }
-}
-
-impl fmt::Debug for WriteGuard {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("WriteGuard(…)")
-    }
-}
 
 /// A write that was not sent, and why.
 #[derive(Debug, thiserror::Error)]
@@ -81,10 +57,10 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Some(guard) = self.guard.as_ref().filter(|guard| !is_read(&request) && !(guard.is_open)()) else {
+        let Some(guard) = self.guard.as_ref().filter(|guard| !is_read(&request) && !guard.is_open()) else {
             return Either::Left(self.inner.call(request));
         };
-        let settled = (guard.settled)();
+        let settled = guard.settled();
         // The service that was polled ready must be the one that is called.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
@@ -127,7 +103,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        match self.guard.as_ref().is_some_and(|guard| !is_read(&request) && !(guard.is_open)()) {
+        match self.guard.as_ref().is_some_and(|guard| !is_read(&request) && !guard.is_open()) {
             true => Either::Right(ready(Err(NotSent::TooLate.into()))),
             false => Either::Left(self.inner.call(request)),
         }

@@ -5,6 +5,7 @@
 //! engine and controllers, which act on the decisions.
 
 pub mod api_versions;
+pub mod asked;
 pub mod backup_sync;
 pub mod cancellation;
 pub mod causes;

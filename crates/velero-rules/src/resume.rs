@@ -2,20 +2,17 @@
 //! what becomes of what the earlier one left half done.
 //!
 //! ```text
-//! asked ── what somebody asked for, before the server completed it
 //! family ── which restores belong together: those that resume each other
 //! obstacle ── why one cannot be resumed
 //! wish ── the restore that resumes another, and its name
 //! left ── pods and claims that an earlier restore made, and whether their data came
 //! ```
 
-mod asked;
 mod family;
 mod left;
 mod obstacle;
 mod wish;
 
-pub use asked::{asked_fields, asked_spec};
 pub use family::{Relative, family};
 pub use left::{Download, LeftClaim, LeftPod, Snapshot, awaited_snapshot, left_claim, left_pod, waits_for_download};
 pub use obstacle::{Resumed, backup_obstacle, restore_obstacle};

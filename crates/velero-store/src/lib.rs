@@ -33,4 +33,4 @@ pub use recorder::{Answer, Exchange, Recorder, Response};
 pub use store::{ByteStream, ObjectInfo, ObjectStore, ObjectStoreHandle, SETTLING, read_all};
 pub use transfer::TransferSettings;
 pub use troubles::{Trouble, Troubles};
-pub use write_guard::WriteGuard;
+pub use write_guard::guarded;

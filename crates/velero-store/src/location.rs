@@ -5,13 +5,14 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use velero_api::WriteGuard;
 use velero_api::v1::BackupStorageLocationSpec;
 
 use crate::bucket::{Backend, BucketStore};
 use crate::flaws;
 use crate::providers::{aws, azure, fs, gcp};
 use crate::transfer::SMALLEST_PART;
-use crate::{Error, ObjectStoreHandle, Recorder, Result, TransferSettings, WriteGuard};
+use crate::{Error, ObjectStoreHandle, Recorder, Result, TransferSettings, guarded};
 
 /// The providers that are built in, by their short names; each also goes by `velero.io/<name>`.
 pub const PROVIDERS: [&str; 4] = ["aws", "azure", "fs", "gcp"];
@@ -109,7 +110,7 @@ impl StoreConfig {
         }
         let store = Self::handle(self.backend().await?, transfer);
         Ok(match &self.write_guard {
-            Some(guard) => guard.clone().before(store),
+            Some(guard) => guarded(store, guard.clone()),
             None => store,
         })
     }

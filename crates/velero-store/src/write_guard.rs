@@ -3,7 +3,6 @@
 //! It is asked at each step: an upload that was on its way when the answer became no sends nothing more, is not completed and
 //! not tried again. As long as nobody knows, it waits.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,39 +11,29 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use velero_api::WriteGuard;
 
 use crate::{ByteStream, Error, ObjectInfo, ObjectStore, ObjectStoreHandle, Result};
 
-/// Whether this process may write.
-#[derive(Clone)]
-pub struct WriteGuard {
-    is_open: Arc<dyn Fn() -> bool + Send + Sync>,
-    settled: Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>,
+/// A store that is changed only while a guard says that it may be.
+pub fn guarded(store: ObjectStoreHandle, guard: WriteGuard) -> ObjectStoreHandle {
+    Arc::new(Guarded { store, guard })
 }
 
-impl WriteGuard {
-    /// A guard that knows whether this process may write now, and waits until it may again, or never more and why.
-    pub fn new(
-        is_open: impl Fn() -> bool + Send + Sync + 'static,
-        settled: impl Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync + 'static,
-    ) -> Self {
-        Self { is_open: Arc::new(is_open), settled: Arc::new(settled) }
-    }
+struct Guarded {
+    store: ObjectStoreHandle,
+    guard: WriteGuard,
+}
 
-    /// Stands before a store.
-    pub fn before(self, store: ObjectStoreHandle) -> ObjectStoreHandle {
-        Arc::new(Guarded { store, guard: self })
-    }
-
+impl Guarded {
     /// Goes on with a change of the store as long as it may.
     async fn watch<T>(&self, action: &'static str, key: &str, change: impl Future<Output = Result<T>>) -> Result<T> {
         let mut change = pin!(change);
         let mut settling = None;
         poll_fn(|context| {
-            while !(self.is_open)() {
-                let settled = ready!(settling.get_or_insert_with(|| (self.settled)()).as_mut().poll(context));
+            while !self.guard.is_open() {
+                let settled = ready!(settling.get_or_insert_with(|| self.guard.settled()).as_mut().poll(context));
                 settling = None;
                 if let Err(reason) = settled {
                     return Poll::Ready(Err(Error::Request { action, key: key.to_owned(), source: reason.into() }));
@@ -56,33 +45,22 @@ impl WriteGuard {
     }
 }
 
-impl fmt::Debug for WriteGuard {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("WriteGuard(…)")
-    }
-}
-
-struct Guarded {
-    store: ObjectStoreHandle,
-    guard: WriteGuard,
-}
-
 #[async_trait]
 impl ObjectStore for Guarded {
     async fn put_stream(&self, key: &str, content: ByteStream) -> Result<()> {
-        self.guard.watch("upload", key, self.store.put_stream(key, content)).await
+        self.watch("upload", key, self.store.put_stream(key, content)).await
     }
 
     async fn put(&self, key: &str, content: Bytes) -> Result<()> {
-        self.guard.watch("upload", key, self.store.put(key, content)).await
+        self.watch("upload", key, self.store.put(key, content)).await
     }
 
     async fn put_self_proving(&self, key: &str, content: Bytes) -> Result<()> {
-        self.guard.watch("upload", key, self.store.put_self_proving(key, content)).await
+        self.watch("upload", key, self.store.put_self_proving(key, content)).await
     }
 
     async fn put_if_absent(&self, key: &str, content: Bytes) -> Result<bool> {
-        self.guard.watch("create", key, self.store.put_if_absent(key, content)).await
+        self.watch("create", key, self.store.put_if_absent(key, content)).await
     }
 
     async fn get_stream(&self, key: &str) -> Result<ByteStream> {
@@ -110,12 +88,12 @@ impl ObjectStore for Guarded {
     }
 
     async fn delete_object(&self, key: &str) -> Result<()> {
-        self.guard.watch("delete", key, self.store.delete_object(key)).await
+        self.watch("delete", key, self.store.delete_object(key)).await
     }
 
     async fn delete_objects(&self, keys: &[String]) -> Result<()> {
         let first = keys.first().map_or("", String::as_str);
-        self.guard.watch("delete", first, self.store.delete_objects(keys)).await
+        self.watch("delete", first, self.store.delete_objects(keys)).await
     }
 
     async fn signed_url(&self, key: &str, lifetime: Duration) -> Result<String> {

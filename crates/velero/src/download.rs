@@ -58,6 +58,22 @@ pub(crate) enum DownloadError {
     Failed(Error),
 }
 
+impl DownloadError {
+    /// The same for who asked for the log of a backup or restore, whose phase and reason say why there is none.
+    pub(crate) fn of_log(self, what: &str, phase: &str, reason: &str) -> Error {
+        match self {
+            Self::NotFound => {
+                let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+                anyhow!(
+                    "{what} has no log in its location: it is {phase}{reason}. One that failed before its first file could be \
+                     stored has none; the log of the server says more: kubectl logs deployment/velero"
+                )
+            }
+            Self::Failed(error) => error,
+        }
+    }
+}
+
 impl From<Error> for DownloadError {
     fn from(error: Error) -> Self {
         Self::Failed(error)
@@ -294,4 +310,22 @@ async fn body_of(response: reqwest::Response) -> Result<Body, DownloadError> {
     Ok(Box::pin(
         pieces.map(|piece| Ok(piece.map_err(|error| error.without_url()).context("the download broke off")?.to_vec())),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_for_a_log_that_is_not_there_is_told_how_the_backup_ended() {
+        let said = DownloadError::NotFound.of_log("backup \"b\"", "Failed", "the server was stopped").to_string();
+        assert!(
+            said.starts_with("backup \"b\" has no log in its location: it is Failed (the server was stopped)."),
+            "{said}"
+        );
+        let said = DownloadError::NotFound.of_log("restore \"r\"", "Completed", "").to_string();
+        assert!(said.contains("it is Completed. "), "{said}");
+        let failed = DownloadError::Failed(anyhow!("no way to the store"));
+        assert_eq!(failed.of_log("backup \"b\"", "Failed", "x").to_string(), "no way to the store");
+    }
 }

@@ -4,12 +4,13 @@
 //! that replaces it; its name says whether that was done already.
 
 use velero_api::annotations::{
-    ASKED_SPEC, CANCEL_REQUESTED, CLEAN_UP_OWED, HOLDER_IDENTITY, OWED_HOOKS, RETRIED_AS, RETRY_INTERRUPTED,
-    RETRY_NUMBER, RETRY_OF, RETRY_OWED,
+    ASKED_FIELDS, ASKED_SPEC, CANCEL_REQUESTED, CLEAN_UP_OWED, HOLDER_IDENTITY, OWED_HOOKS, RETRIED_AS,
+    RETRY_INTERRUPTED, RETRY_NUMBER, RETRY_OF, RETRY_OWED,
 };
 use velero_api::labels;
 use velero_api::metadata::{annotation, label, name, namespace};
 use velero_api::v1::{Backup, BackupPhase, BackupSpec};
+use velero_rules::asked::{asked_fields, asked_spec};
 use velero_rules::interrupted::{Interrupted, Retry};
 
 use crate::lifecycle::cancellation::requested;
@@ -17,27 +18,28 @@ use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result};
 
 /// What an annotation says of one run and not of the next.
-const OF_THE_RUN: [&str; 9] = [
+const OF_THE_RUN: [&str; 10] = [
     HOLDER_IDENTITY,
     OWED_HOOKS,
     CLEAN_UP_OWED,
     CANCEL_REQUESTED,
+    ASKED_FIELDS,
     ASKED_SPEC,
     RETRY_OWED,
     RETRIED_AS,
     RETRY_OF,
     RETRY_NUMBER,
 ];
-/// A spec that is longer is not kept beside the completed one: all annotations of an object together may have 256 KiB.
-const LONGEST_KEPT: usize = 64 << 10;
+/// How it is noted what was asked for: as it is done now, and as older servers did.
+const ASKED: [&str; 2] = [ASKED_FIELDS, ASKED_SPEC];
 
 /// Notes on a backup that begins what its spec said before the server completed it, if it would be taken again.
 pub(super) fn keep_asked(begins: &mut Backup, asked: &BackupSpec) {
     if retry(begins).is_none() {
         return;
     }
-    if let Some(spec) = serde_json::to_string(asked).ok().filter(|spec| spec.len() <= LONGEST_KEPT) {
-        begins.metadata.annotations.get_or_insert_default().insert(ASKED_SPEC.to_owned(), spec);
+    if let Some(asked) = asked_fields(asked, &begins.spec) {
+        begins.metadata.annotations.get_or_insert_default().insert(ASKED_FIELDS.to_owned(), asked);
     }
 }
 
@@ -46,10 +48,8 @@ pub(crate) fn owe_retry(interrupted: &mut Backup, ran: &Backup) {
     let Some(Retry { name, .. }) = retry(interrupted) else { return };
     let annotations = interrupted.metadata.annotations.get_or_insert_default();
     annotations.insert(RETRY_OWED.to_owned(), name);
-    let asked = annotation(ran, ASKED_SPEC);
-    if !asked.is_empty() {
-        annotations.insert(ASKED_SPEC.to_owned(), asked.to_owned());
-    }
+    let asked = ASKED.map(|key| (key.to_owned(), annotation(ran, key).to_owned()));
+    annotations.extend(asked.into_iter().filter(|(_, asked)| !asked.is_empty()));
 }
 
 /// Whether a backup is to be taken again.
@@ -61,8 +61,7 @@ pub(super) fn owes_retry(backup: &Backup) -> bool {
 pub(super) async fn take_again(context: &Context, backup: &Backup) -> Result<()> {
     let mut settled = backup.clone();
     let annotations = settled.metadata.annotations.get_or_insert_default();
-    annotations.remove(RETRY_OWED);
-    annotations.remove(ASKED_SPEC);
+    annotations.retain(|key, _| key != RETRY_OWED && !ASKED.contains(&key.as_str()));
     if let Some(retry) = retry(backup) {
         let is_taken = match context.objects.create(&replacement(backup, &retry)).await {
             // An earlier server was interrupted between making it and noting that; or the name is somebody else's.
@@ -102,7 +101,10 @@ fn retry(backup: &Backup) -> Option<Retry> {
 /// The backup that replaces an interrupted one: it is asked for the same, and says whom it replaces. What the server had
 /// made of the spec would count as the user's choice.
 fn replacement(backup: &Backup, retry: &Retry) -> Backup {
-    let asked = serde_json::from_str(annotation(backup, ASKED_SPEC)).unwrap_or_else(|_| backup.spec.clone());
+    let asked = asked(backup).unwrap_or_else(|error| {
+        tracing::warn!(backup = name(backup), %error, "What was asked for cannot be read; it is taken again as it ran");
+        backup.spec.clone()
+    });
     let mut replacement = Backup::new(namespace(backup), &retry.name, asked);
     let metadata = &mut replacement.metadata;
     metadata.labels.clone_from(&backup.metadata.labels);
@@ -113,6 +115,13 @@ fn replacement(backup: &Backup, retry: &Retry) -> Backup {
     annotations.insert(RETRY_NUMBER.to_owned(), retry.number.to_string());
     metadata.annotations = Some(annotations);
     replacement
+}
+
+fn asked(backup: &Backup) -> serde_json::Result<BackupSpec> {
+    match annotation(backup, ASKED_SPEC) {
+        "" => asked_spec(annotation(backup, ASKED_FIELDS), &backup.spec),
+        whole => serde_json::from_str(whole),
+    }
 }
 
 #[cfg(test)]
@@ -134,8 +143,8 @@ mod tests {
     fn what_replaces_an_interrupted_backup_takes_the_same_and_says_whom_it_replaces() {
         let mut ran = scheduled();
         let asked = ran.spec.clone();
-        keep_asked(&mut ran, &asked);
         ran.spec.excluded_namespaces = vec!["labelled-out".to_owned()];
+        keep_asked(&mut ran, &asked);
         let mut backup = scheduled();
         backup.spec = ran.spec.clone();
         owe_retry(&mut backup, &ran);
@@ -153,6 +162,20 @@ mod tests {
         let second = retry(&again).unwrap();
         assert_eq!(second.name, "daily-1-retry-2");
         assert_eq!(retry(&replacement(&again, &second)), None, "twice is enough");
+    }
+
+    #[test]
+    fn what_an_older_server_noted_of_a_backup_is_understood() {
+        let mut ran = scheduled();
+        let asked = ran.spec.clone();
+        ran.spec.excluded_namespaces = vec!["labelled-out".to_owned()];
+        let mut backup = ran.clone();
+        let note = (ASKED_SPEC.to_owned(), serde_json::to_string(&asked).unwrap());
+        ran.metadata.annotations.as_mut().unwrap().extend([note]);
+        owe_retry(&mut backup, &ran);
+        let again = replacement(&backup, &retry(&backup).unwrap());
+        assert_eq!(again.spec, asked);
+        assert_eq!(annotation(&again, ASKED_SPEC), "");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Pays what an interrupted backup owes: see [`crate::lifecycle::debts`].
+//! Pays what an interrupted backup owes, and one whose name could not be given back at its end: see [`crate::lifecycle::debts`].
 
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ async fn discard_volumes(context: &Context, backup: &Backup) -> Result<()> {
     Err(Error::unmet("Backup", name(backup), left.join("; ")))
 }
 
-/// Pays what a failed backup owes.
+/// Pays what a backup owes that has ended.
 pub(crate) async fn pay(context: &Context, backup: &Backup) -> Result<Next> {
     let Some(_hold) = context.backups.busy.enter(name(backup)) else { return Ok(Next::After(WHILE_HELD)) };
     // Somebody may have had it until now.
@@ -109,7 +109,7 @@ pub(crate) async fn pay(context: &Context, backup: &Backup) -> Result<Next> {
         }
         Remains::Removed => tracing::info!(backup = name(&backup), "What the interrupted backup left is removed"),
         Remains::Ended(stored) => {
-            tracing::info!(backup = name(&backup), "The backup had ended when its server was stopped");
+            tracing::info!(backup = name(&backup), "The backup had ended, and its name in the bucket is given back");
             paid.status = stored.status;
         }
     }

@@ -7,7 +7,9 @@ use velero_archive::BackupFile;
 use velero_engine::journal::Counts;
 use velero_store::{BackupStore, Error as StoreError};
 
+use crate::backup::reservation::RESERVATION_LEFT;
 use crate::backup::volumes;
+use crate::lifecycle::debts::owe;
 use crate::lifecycle::ending::partially_failed;
 use crate::lifecycle::kind::Kind;
 use crate::runtime::context::Context;
@@ -47,18 +49,22 @@ pub(super) async fn end_partially_failed(
         let saved = volumes::settle(store, name(backup), &[], Vec::new()).await?;
         ended.status.volume_snapshots_completed = saved.native_snapshots().1;
         volumes::release(context, backup).await?;
-        put_metadata(store, &ended).await?;
+        put_metadata(store, &mut ended).await?;
     }
     close(context, backup, &ended).await
 }
 
-/// Stores the metadata of a backup at its end, in place of those that Velero stores before.
-pub(super) async fn put_metadata(store: &BackupStore, ended: &Backup) -> Result<()> {
+/// Stores the metadata of a backup at its end, in place of those that Velero stores before. A name that could not be given
+/// back is noted as owed.
+pub(super) async fn put_metadata(store: &BackupStore, ended: &mut Backup) -> Result<()> {
     if stored(store, ended).await?.is_some() {
         let key = store.keys().backup_file(name(ended), BackupFile::Metadata).map_err(StoreError::from)?;
         store.object_store().delete_object(&key).await?;
     }
-    Ok(store.put_metadata(ended).await?)
+    if !store.put_metadata(ended).await? {
+        owe(ended, RESERVATION_LEFT);
+    }
+    Ok(())
 }
 
 /// The metadata of a backup that are stored already.

@@ -89,7 +89,7 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
     if let Some(reason) = requested_by_now(context, backup).await? {
         return cancellation::end(context, backup, &reason).await;
     }
-    put_metadata(&store, &ended).await?;
+    put_metadata(&store, &mut ended).await?;
     close(context, backup, &ended).await
 }
 

@@ -65,7 +65,9 @@ impl Reconciler for BackupsReconciler {
             phase if Backup::is_finalizing(phase) && settings.is_enabled(Controller::BackupFinalizer) => {
                 return finalizer::finish(context, &backup).await;
             }
-            BackupPhase::Failed if owes(&backup) => return debts::pay(context, &backup).await,
+            BackupPhase::Failed | BackupPhase::Completed | BackupPhase::PartiallyFailed if owes(&backup) => {
+                return debts::pay(context, &backup).await;
+            }
             BackupPhase::New | BackupPhase::Queued | BackupPhase::ReadyToStart | BackupPhase::InProgress => {}
             BackupPhase::WaitingForPluginOperations | BackupPhase::WaitingForPluginOperationsPartiallyFailed => {}
             BackupPhase::Finalizing | BackupPhase::FinalizingPartiallyFailed => {}

@@ -130,7 +130,7 @@ async fn leave_explanation(store: &BackupStore, failed: &Backup, journal: &Journ
         stored = store.put_json(backup, BackupFile::VolumeSnapshots, &failure.snapshots_left).await;
     }
     if stored.is_ok() && !failure.is_of_store {
-        stored = store.put_metadata(failed).await;
+        stored = store.put_metadata(failed).await.map(drop);
     }
     let released = store.release(backup, uid(failed)).await;
     let is_reserved = released.is_err();

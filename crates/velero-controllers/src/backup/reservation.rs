@@ -15,6 +15,9 @@ use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
 use crate::runtime::store_message::explain;
 
+/// What a backup that has ended owes whose store did not take the last request.
+pub(super) const RESERVATION_LEFT: &str = "the reservation of its name in the bucket";
+
 /// How long a name that was not used may take to be given back.
 const PATIENCE: Duration = Duration::from_secs(10);
 

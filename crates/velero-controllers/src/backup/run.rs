@@ -21,9 +21,11 @@ use crate::backup::again::keep_asked;
 use crate::backup::ending::report as report_end;
 use crate::backup::failure::Failure;
 use crate::backup::queue::Queue;
+use crate::backup::reservation::RESERVATION_LEFT;
 use crate::backup::{facts, owed_hooks, prepare, report, reservation, transfer};
 use crate::lifecycle::cancel::cancel_unfinished;
 use crate::lifecycle::cancellation::{requested_by_now, until_requested};
+use crate::lifecycle::debts::owe;
 use crate::lifecycle::ending::{LostTrack, lose_track};
 use crate::lifecycle::follow::pause;
 use crate::lifecycle::kind::Kind;
@@ -208,10 +210,12 @@ async fn store_files(
     transfer::side_files(store, backup, journal, &outcome).await.map_err(failed)?;
     let tally = tally(&outcome.operations);
     let ended = report::after_run(backup, journal, &outcome, tally, clock::now());
-    let ended = ended.map_err(|error| Failure::after_start(describe(&error), store, false))?;
+    let mut ended = ended.map_err(|error| Failure::after_start(describe(&error), store, false))?;
     still_ours(context, backup, store).await?;
     if ended.status.phase().is_terminal() {
-        store.put_metadata(&ended).await.map_err(failed)?;
+        if !store.put_metadata(&ended).await.map_err(failed)? {
+            owe(&mut ended, RESERVATION_LEFT);
+        }
     } else if tally.running() > 0 {
         let kept = &context.backups.operations;
         kept.keep(name(backup), uid(backup), outcome.operations, true, pause(context));

@@ -27,6 +27,8 @@ pub(crate) trait Kind: VeleroResource {
 
     /// Which of the two it is.
     const WORK: Work;
+    /// Whether one that ended with errors can be gone on with.
+    const IS_RESUMED: bool;
     /// The phase of one that never began.
     const FAILED_VALIDATION: Self::Phase;
     /// The phase in which somebody works on it.
@@ -175,6 +177,7 @@ impl Kind for Backup {
         backup_item_operations_failed
     );
     const WORK: Work = Work::Backup;
+    const IS_RESUMED: bool = false;
 
     fn in_hand(context: &Context) -> &InHand<BackupOperation> {
         &context.backups
@@ -196,6 +199,7 @@ impl Kind for Restore {
         restore_item_operations_failed
     );
     const WORK: Work = Work::Restore;
+    const IS_RESUMED: bool = true;
 
     fn in_hand(context: &Context) -> &InHand<RestoreOperation> {
         &context.restores

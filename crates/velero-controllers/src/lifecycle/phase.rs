@@ -8,7 +8,7 @@ use velero_api::annotations::{ASKED_FIELDS, ASKED_SPEC};
 use velero_api::metadata::name;
 
 /// Moves a backup or restore to a phase if the table of moves has it, and its conditions with it. Nobody holds one that is
-/// not InProgress, and what it was asked for is not needed beside it any more.
+/// not InProgress, and what it was asked for is needed beside its spec only while it runs or may be gone on with.
 pub(crate) fn move_to<K: Kind>(object: &mut K, phase: K::Phase) -> Result<()> {
     let current = object.phase();
     if !K::can_become(current, &phase) {
@@ -17,15 +17,10 @@ pub(crate) fn move_to<K: Kind>(object: &mut K, phase: K::Phase) -> Result<()> {
     }
     if phase != K::IN_PROGRESS {
         unsign(object);
-        if let Some(annotations) = &mut object.meta_mut().annotations {
-            annotations.remove(ASKED_SPEC);
-        }
     }
-    if phase == K::COMPLETED
-        && let Some(annotations) = &mut object.meta_mut().annotations
-    {
-        // Only what is not Completed is ever resumed.
-        annotations.remove(ASKED_FIELDS);
+    let is_asked_needed = phase == K::IN_PROGRESS || (K::IS_RESUMED && phase != K::COMPLETED);
+    if !is_asked_needed && let Some(annotations) = &mut object.meta_mut().annotations {
+        annotations.retain(|key, _| ![ASKED_FIELDS, ASKED_SPEC].contains(&key.as_str()));
     }
     object.put_phase(phase);
     object.put_conditions(clock::now());
@@ -53,5 +48,21 @@ mod tests {
         assert!(error.contains("Completed") && error.contains("Failed"), "{error}");
         assert_eq!(*restore.status.phase(), RestorePhase::Completed);
         assert!(restore.metadata.annotations.unwrap().is_empty(), "nobody resumes it");
+    }
+
+    #[test]
+    fn what_was_asked_for_is_known_of_a_failed_restore_and_not_of_a_failed_backup() {
+        let notes =
+            || Some([(ASKED_FIELDS.to_owned(), "{}".to_owned()), (ASKED_SPEC.to_owned(), "{}".to_owned())].into());
+        let mut backup = Backup::new("velero", "b", Default::default());
+        backup.metadata.annotations = notes();
+        backup.status.phase = Some(BackupPhase::InProgress);
+        move_to(&mut backup, BackupPhase::Failed).unwrap();
+        assert!(backup.metadata.annotations.unwrap().is_empty(), "whoever takes it again notes it anew");
+        let mut restore = Restore::new("velero", "r", Default::default());
+        restore.metadata.annotations = notes();
+        restore.status.phase = Some(RestorePhase::InProgress);
+        move_to(&mut restore, RestorePhase::Failed).unwrap();
+        assert!(restore.metadata.annotations.unwrap().contains_key(ASKED_FIELDS));
     }
 }

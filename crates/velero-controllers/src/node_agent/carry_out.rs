@@ -17,6 +17,8 @@ use crate::runtime::error::{Error, Result, describe};
 
 /// How soon one that found no room to be prepared is looked at again.
 const QUEUE_PERIOD: Duration = Duration::from_secs(2);
+/// How soon one that is not at the front of those is looked at again, should nobody wake it.
+const FURTHER_BACK: Duration = Duration::from_secs(60);
 /// How soon one that found no slot is looked at again, should nobody wake it.
 const SLOT_PERIOD: Duration = Duration::from_secs(5);
 
@@ -42,6 +44,9 @@ impl<K: Transfer> TransferReconciler<K> {
 
     async fn accept(&self, object: K) -> Result<Outcome<K>> {
         let _one_at_a_time = self.agent.accepting.lock().await;
+        if !self.agent.preparing.queue(K::KIND, name(&object), || self.triggers.trigger(name(&object))) {
+            return Ok(Outcome::Rest(Next::After(FURTHER_BACK)));
+        }
         if !self.has_room().await? {
             return Ok(Outcome::Rest(Next::After(QUEUE_PERIOD)));
         }
@@ -57,6 +62,7 @@ impl<K: Transfer> TransferReconciler<K> {
         // One that another agent was quicker to take is not prepared by this one.
         if let Outcome::Changed(object) = &accepted {
             self.agent.preparing.add(uid(&**object));
+            self.agent.preparing.leave(K::KIND, name(&**object));
         }
         Ok(accepted)
     }

@@ -1,10 +1,14 @@
 //! How many transfers this agent prepares ahead of those that move data. Each of them is a pod on a node, and a node holds
 //! only so many: those that a kubelet has no room for would fail.
+//!
+//! The others wait in a queue. Only those at its front look whether there is room: a thousand that all look every other second
+//! would keep the API server busy with nothing else.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use crate::node_agent::triggers::Trigger;
 use crate::runtime::lock::lock;
 
 /// How many more than can move data at a time.
@@ -22,7 +26,12 @@ pub(crate) struct Preparing {
 struct State {
     uids: HashSet<String>,
     looked: Option<Instant>,
+    /// Those that wait, by kind and name, first come first served.
+    queue: VecDeque<(Queued, Trigger)>,
 }
+
+/// Kind and name of a transfer that waits.
+type Queued = (&'static str, String);
 
 /// Whether one more may be prepared.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,19 +64,53 @@ impl Preparing {
         lock(&self.state).uids.insert(uid.to_owned());
     }
 
+    /// One is not prepared any more; those who may come next are woken.
     pub(crate) fn remove(&self, uid: &str) {
-        lock(&self.state).uids.remove(uid);
+        let mut state = lock(&self.state);
+        if state.uids.remove(uid) {
+            let free = self.limit.saturating_sub(state.uids.len());
+            state.queue.iter().take(free).for_each(|(_, trigger)| trigger.pull());
+        }
     }
 
     /// Only these are still being prepared.
     pub(crate) fn keep(&self, still: &HashSet<String>) {
         lock(&self.state).uids.retain(|uid| still.contains(uid));
     }
+
+    /// Whether one that wants to be prepared is to look for room; else it is woken when it has come to the front.
+    pub(crate) fn queue(&self, kind: &'static str, name: &str, trigger: impl FnOnce() -> Trigger) -> bool {
+        let mut state = lock(&self.state);
+        let place = state.place(kind, name).unwrap_or_else(|| {
+            state.queue.push_back(((kind, name.to_owned()), trigger()));
+            state.queue.len() - 1
+        });
+        place < self.limit
+    }
+
+    /// One does not wait any more; who comes to the front by that is woken.
+    pub(crate) fn leave(&self, kind: &'static str, name: &str) {
+        let mut state = lock(&self.state);
+        let Some(place) = state.place(kind, name) else { return };
+        state.queue.remove(place);
+        if place < self.limit
+            && let Some((_, next)) = state.queue.get(self.limit - 1)
+        {
+            next.pull();
+        }
+    }
+}
+
+impl State {
+    fn place(&self, kind: &str, name: &str) -> Option<usize> {
+        self.queue.iter().position(|((other, queued), _)| *other == kind && queued == name)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node_agent::triggers;
 
     #[test]
     fn there_is_room_for_a_few_more_than_move_data_and_who_is_gone_makes_room() {
@@ -84,5 +127,27 @@ mod tests {
         assert_eq!(preparing.room(now + LOOK_EVERY), Room::Look);
         preparing.remove("b");
         assert_eq!(preparing.room(now), Room::Free);
+    }
+
+    #[test]
+    fn of_a_thousand_that_wait_only_those_at_the_front_look_and_who_comes_there_is_woken() {
+        let preparing = Preparing::ahead_of(1);
+        let (source, mut woken) = triggers::channel();
+        let queue = |name: &str| preparing.queue("PodVolumeRestore", name, || source.trigger(name));
+        let names: Vec<String> = (0..1000).map(|number| format!("r-{number}")).collect();
+        let looking: Vec<&String> = names.iter().filter(|name| queue(name)).collect();
+        assert_eq!(looking, ["r-0", "r-1", "r-2"]);
+        assert!(queue("r-1") && !queue("r-3"), "whoever asks again keeps the place");
+        preparing.leave("PodVolumeRestore", "r-1");
+        assert_eq!(woken.try_recv().unwrap(), "r-3");
+        preparing.leave("PodVolumeRestore", "r-7");
+        preparing.leave("DataDownload", "r-0");
+        assert!(woken.try_recv().is_err(), "nobody came to the front");
+        assert!(queue("r-3") && !queue("r-4") && !queue("r-1"), "who comes back is the last");
+        ["a", "b", "c"].into_iter().for_each(|uid| preparing.add(uid));
+        preparing.remove("x");
+        assert!(woken.try_recv().is_err(), "nobody was woken for nothing");
+        preparing.remove("a");
+        assert_eq!((woken.try_recv().unwrap().as_str(), woken.try_recv().is_err()), ("r-0", true));
     }
 }

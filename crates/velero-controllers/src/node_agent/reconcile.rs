@@ -111,6 +111,9 @@ impl<K: Transfer> TransferReconciler<K> {
             Wanted::Yes | Wanted::Never(_) => true,
             Wanted::No => false,
         };
+        if !is_wanted {
+            self.agent.preparing.leave(K::KIND, name(&object));
+        }
         let Some(facts) = self.facts(&object, is_wanted).await? else {
             return Ok(Outcome::Rest(Next::After(OTHERS_PERIOD)));
         };
@@ -142,6 +145,7 @@ impl<K: Transfer> Reconciler for TransferReconciler<K> {
 
     fn forget(&self, name: &str) {
         self.notes.forget(name);
+        self.agent.preparing.leave(K::KIND, name);
         K::forget(&self.agent, name);
         K::gone(&self.agent, name);
     }

@@ -14,12 +14,13 @@ use velero_engine::recorder::Recorded;
 use velero_engine::restore::RestoreRequest;
 use velero_engine::volumes::CopyMeans;
 use velero_plugin::Actions;
+use velero_rules::asked::asked_fields;
 use velero_rules::resource_modifiers::ResourceModifiers;
 use velero_rules::resource_policies::ResourcePolicies;
 use velero_rules::restore_validation::{
     RestoreFacts, RestoreSource, complete_and_validate_restore, newest_completed_backup,
 };
-use velero_rules::resume::{Relative, asked_fields};
+use velero_rules::resume::Relative;
 use velero_rules::validation::StorageLocationFacts;
 
 use crate::lifecycle::phase::move_to;

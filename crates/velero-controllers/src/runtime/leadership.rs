@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use velero_cluster::WriteGuard as ClusterGuard;
-use velero_store::WriteGuard as StoreGuard;
+use velero_api::WriteGuard;
 
 /// Why nothing is written any more.
 const NOT_LEADING: &str = "this server does not hold its Lease any more, so it writes nothing";
@@ -101,16 +100,10 @@ impl Leadership {
         self.begun.clone()
     }
 
-    /// What stands before the API server.
-    pub(crate) fn cluster_guard(&self) -> ClusterGuard {
+    /// What stands before the API server and stores.
+    pub(crate) fn guard(&self) -> WriteGuard {
         let (asked, own) = (self.clone(), self.clone());
-        ClusterGuard::new(move || asked.may_write(), move || own.clone().settled().boxed())
-    }
-
-    /// What stands before stores.
-    pub(crate) fn store_guard(&self) -> StoreGuard {
-        let (asked, own) = (self.clone(), self.clone());
-        StoreGuard::new(move || asked.may_write(), move || own.clone().settled().boxed())
+        WriteGuard::new(move || asked.may_write(), move || own.clone().settled().boxed())
     }
 }
 

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::SecretKeySelector;
+use velero_api::WriteGuard;
 use velero_api::metadata::name;
 use velero_api::v1::BackupStorageLocation;
 use velero_plugin::host::PluginManager;
 use velero_store::{
     BackupStore, Credentials, CustomerKey, ObjectStoreHandle, Recorder, Space, StoreConfig, TransferSettings, Troubles,
-    WriteGuard, is_built_in,
+    guarded, is_built_in,
 };
 
 use crate::runtime::credential_files::CredentialFiles;
@@ -115,7 +116,7 @@ impl Locations {
         if self.stores.has_object_store(&spec.provider) {
             let store = self.open_plugin(location).await?;
             let store = match &self.write_guard {
-                Some(guard) => guard.clone().before(store),
+                Some(guard) => guarded(store, guard.clone()),
                 None => store,
             };
             return Ok(BackupStore::new(store, &spec.object_storage.prefix));

@@ -170,7 +170,7 @@ async fn connect(settings: &Settings, leadership: &Leadership) -> Result<Cluster
         user_agent: Some(format!("velero-server/{}", settings.server_version)),
         qps: settings.client_qps,
         burst: settings.client_burst,
-        write_guard: Some(leadership.cluster_guard()),
+        write_guard: Some(leadership.guard()),
         ..ConnectOptions::default()
     };
     Ok(Cluster::connect(&options).await?)
@@ -186,7 +186,7 @@ async fn context(
     let plugins = Plugins::find(&settings, &cluster, further).await?;
     let objects = Objects::new(cluster, &settings.namespace);
     let locations = Locations::new(objects.clone(), settings.resource_timeout.to_std(), plugins.stores());
-    let locations = locations.guarded(leadership.store_guard());
+    let locations = locations.guarded(leadership.guard());
     Ok(Arc::new(Context {
         repositories: Repositories::new(objects.clone(), locations.clone()),
         locations,

@@ -3,13 +3,19 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
-use velero_api::v1::{Backup, BackupPhase, BackupStorageLocationSpec};
+use velero_api::annotations::CLEAN_UP_OWED;
+use velero_api::metadata::annotation;
+use velero_api::v1::{Backup, BackupPhase};
 use velero_archive::{ArchiveReader, gzjson};
-use velero_testkit::parts::{ACCESS_KEY, BUCKET, SECRET_KEY};
-use velero_testkit::{TestBox, TestCluster, cluster_test};
+use velero_store::{Credentials, StoreConfig};
+use velero_testkit::cluster_test;
+use velero_testkit::faulty_proxy::{self, Action, Request};
 
+use crate::s3_support::{s3, s3_behind, s3_keys};
 use crate::support::{Server, Workload, assert_phase, secret};
 
 fn paths(archive: &Path) -> Vec<String> {
@@ -68,8 +74,7 @@ fn a_backup_into_s3_completes_with_the_keys_of_a_secret() {
     cluster_test(|cluster| async move {
         let server = Server::start(cluster.clone()).await;
         let workload = Workload::new(&cluster, 2).await;
-        let keys = format!("[default]\naws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\n");
-        secret(&cluster, "cloud-credentials", "cloud", &keys).await;
+        secret(&cluster, "cloud-credentials", "cloud", &s3_keys()).await;
         let location = server.location("default", s3(&cluster)).await;
         assert!(location.is_available(), "{:?}", location.status);
         let backup = server.backup("first", workload.spec()).await;
@@ -80,20 +85,36 @@ fn a_backup_into_s3_completes_with_the_keys_of_a_secret() {
     });
 }
 
-/// A location in the box's store, below a prefix of the test's own.
-pub(crate) fn s3(cluster: &TestCluster) -> BackupStorageLocationSpec {
-    let mut spec = BackupStorageLocationSpec { provider: "aws".to_owned(), default: true, ..Default::default() };
-    let config = [
-        ("region", "us-east-1".to_owned()),
-        ("s3ForcePathStyle", "true".to_owned()),
-        ("s3Url", TestBox::store_url_for_pods()),
-    ];
-    spec.config = config.map(|(key, value)| (key.to_owned(), value)).into();
-    spec.object_storage.bucket = BUCKET.to_owned();
-    spec.object_storage.prefix.clone_from(&cluster.namespace);
-    let selector = serde_json::json!({"name": "cloud-credentials", "key": "cloud"});
-    spec.credential = Some(serde_json::from_value(selector).unwrap());
-    spec
+#[test]
+fn a_name_that_could_not_be_given_back_at_the_end_of_a_backup_is_given_back_later() {
+    cluster_test(|cluster| async move {
+        let server = Server::start(cluster.clone()).await;
+        let workload = Workload::new(&cluster, 1).await;
+        let deletes = Arc::new(AtomicBool::new(false));
+        let may = Arc::clone(&deletes);
+        let rule = move |request: &Request| {
+            let refusal = "<Error><Code>AccessDenied</Code><Message>not now</Message></Error>";
+            match request.method == "DELETE" && !may.load(Ordering::SeqCst) {
+                true => faulty_proxy::answer("403 Forbidden", "application/xml", refusal),
+                false => Action::Forward,
+            }
+        };
+        let spec = s3_behind(&cluster, rule).await;
+        server.location("default", spec.clone()).await;
+        let completed = server.backup("b", workload.spec()).await;
+        assert_phase(&completed, &BackupPhase::Completed);
+        assert!(annotation(&completed, CLEAN_UP_OWED).contains("reservation"), "{:?}", completed.metadata);
+        deletes.store(true, Ordering::SeqCst);
+        let paid = server.until("b", |backup: &Backup| annotation(backup, CLEAN_UP_OWED).is_empty()).await;
+        assert_eq!(paid.status, completed.status);
+        let config =
+            StoreConfig { credentials: Some(Credentials::Content(s3_keys())), ..StoreConfig::from_spec(&spec) };
+        let folder = format!("{}/backups/b/", cluster.namespace);
+        let files = config.open().await.unwrap().list_objects(&folder).await.unwrap();
+        assert!(files.len() > 5 && !files.iter().any(|file| file.contains("reservation")), "{files:?}");
+        workload.delete().await;
+        server.stop().await;
+    });
 }
 
 #[test]
@@ -108,7 +129,7 @@ fn backups_that_come_together_all_complete() {
             server.create(Backup::new(&cluster.namespace, name, workload.spec())).await;
         }
         for name in names {
-            let backup = server.until(name, |backup: &Backup| backup.status.phase().is_terminal()).await;
+            let backup = server.ended(name).await;
             assert_phase(&backup, &BackupPhase::Completed);
             assert_eq!(backup.status.queue_position, 0);
         }

@@ -258,7 +258,7 @@ fn a_secret_that_is_missing_for_a_moment_holds_nothing_up() {
         tokio::time::sleep(Duration::from_millis(2500)).await;
         assert!(server.api::<Backup>().get_opt("unwanted").await.unwrap().is_some());
         secret(&cluster, "cloud", "key", "x").await;
-        let ended = server.until("waiting", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        let ended = server.ended("waiting").await;
         assert_phase(&ended, &BackupPhase::Completed);
         server.until_gone::<Backup>("unwanted").await;
         quick.delete().await;

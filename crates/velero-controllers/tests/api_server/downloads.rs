@@ -7,9 +7,8 @@ use velero_api::v1::{
 use velero_archive::gzjson;
 use velero_controllers::{DOWNLOAD_TOKEN_ANNOTATION, SERVER_URL_SCHEME};
 use velero_testkit::cluster_test;
-use velero_testkit::parts::{ACCESS_KEY, SECRET_KEY};
 
-use crate::backups::s3;
+use crate::s3_support::{s3, s3_keys};
 use crate::support::{Server, Workload, assert_phase, assert_says, get, secret};
 
 /// Asks for a file.
@@ -80,8 +79,7 @@ fn s3_hands_its_files_out_by_signed_url_and_the_server_does_too() {
     cluster_test(|cluster| async move {
         let server = Server::start(cluster.clone()).await;
         let workload = Workload::new(&cluster, 1).await;
-        let keys = format!("[default]\naws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\n");
-        secret(&cluster, "cloud-credentials", "cloud", &keys).await;
+        secret(&cluster, "cloud-credentials", "cloud", &s3_keys()).await;
         server.location("default", s3(&cluster)).await;
         assert_phase(&server.backup("first", workload.spec()).await, &BackupPhase::Completed);
 

@@ -75,7 +75,7 @@ async fn ask(server: &Server, wanted: &Restore) -> Restore {
     let request = dry_run::ask(wanted, &unique_name("dry-run"));
     let name = request.metadata.name.clone().unwrap();
     server.create(request).await;
-    server.until(&name, |request: &Restore| request.status.phase().is_terminal()).await
+    server.restore_ended(&name).await
 }
 
 #[test]

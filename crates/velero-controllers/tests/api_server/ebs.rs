@@ -177,7 +177,7 @@ fn twenty_volumes_are_followed_to_their_end_and_one_that_fails_is_named() {
         }
         course.set_all(SnapshotState::Complete);
         course.set(disks.id(3), SnapshotState::Failed("the key is disabled".to_owned()));
-        let backup = server.until("b", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        let backup = server.ended("b").await;
         assert_phase(&backup, &BackupPhase::PartiallyFailed);
         let status = &backup.status;
         let counters = (status.volume_snapshots_attempted, status.volume_snapshots_completed, status.errors);

@@ -130,7 +130,7 @@ fn the_next_server_lets_the_pods_go_on_that_a_killed_one_has_stopped() {
         api::<Backup>(&cluster).create(&PostParams::default(), &killed).await.unwrap();
         for _ in 0..2 {
             let server = Server::start(cluster.clone()).await;
-            let failed = server.until("killed", |backup: &Backup| backup.status.phase().is_terminal()).await;
+            let failed = server.ended("killed").await;
             assert_phase(&failed, &BackupPhase::Failed);
             assert!(!owes(&failed));
             assert_eq!(trace(&cluster, &workload.namespace).await, "goes on\n", "once is enough");

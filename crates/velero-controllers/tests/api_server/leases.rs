@@ -193,7 +193,7 @@ fn a_server_that_cannot_renew_its_lease_writes_nothing_and_stops_when_it_learns_
         assert_ne!(told, "ok", "two servers lead");
         let backup = Backup::new(&cluster.namespace, "meantime", Default::default());
         api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
-        let ended = second.until("meantime", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        let ended = second.ended("meantime").await;
         assert_phase(&ended, &BackupPhase::FailedValidation);
         is_cut.store(false, Ordering::SeqCst);
         let told = last_words(async { running.await.unwrap() }).await;
@@ -227,7 +227,7 @@ fn a_server_that_could_not_renew_its_lease_for_a_while_goes_on_if_nobody_took_it
         let waits = api::<Backup>(&cluster).get("waits").await.unwrap();
         assert_phase(&waits, &BackupPhase::New);
         is_cut.store(false, Ordering::SeqCst);
-        let ended = server.until("waits", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        let ended = server.ended("waits").await;
         assert_phase(&ended, &BackupPhase::Completed);
         assert_eq!(holder(&cluster).await, Some(leader));
         workload.delete().await;

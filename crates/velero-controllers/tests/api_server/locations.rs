@@ -6,7 +6,7 @@ use velero_api::v1::{BackupPhase, BackupSpec, BackupStorageLocation, BackupStora
 use velero_testkit::cluster_test;
 use velero_testkit::parts::ACCESS_KEY;
 
-use crate::backups::s3;
+use crate::s3_support::s3;
 use crate::support::{Server, assert_phase, assert_says, secret};
 
 #[test]

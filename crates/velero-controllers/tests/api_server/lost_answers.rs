@@ -86,12 +86,12 @@ fn what_nobody_works_on_ends_without_a_restart() {
         restore.status.phase = Some(RestorePhase::InProgress);
         server.api::<Restore>().create(&PostParams::default(), &restore).await.unwrap();
 
-        let left = server.until("left", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        let left = server.ended("left").await;
         assert_phase(&left, &BackupPhase::Failed);
         assert_says(&[left.status.failure_reason], "lost track");
-        let restore = server.until("left", |restore: &Restore| restore.status.phase().is_terminal()).await;
+        let restore = server.restore_ended("left").await;
         assert_restore_phase(&restore, &RestorePhase::Failed);
-        let held = server.until("held", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        let held = server.ended("held").await;
         assert_phase(&held, &BackupPhase::Completed);
         workload.delete().await;
         server.stop().await;

@@ -42,6 +42,7 @@ mod restore_refusals;
 mod restores;
 mod resumes;
 mod retries;
+mod s3_support;
 mod schedules;
 mod snapshot_parameters;
 mod status;

@@ -1,8 +1,6 @@
 //! A backup whose snapshots are moved, with a real CSI driver, and its restore; the test is the data mover.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim};
@@ -17,13 +15,12 @@ use velero_api::records::ResultsFile;
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{Backup, BackupSpec, Restore, RestorePhase, RestoreSpec};
 use velero_api::v2alpha1::{DataDownload, DataUpload};
-use velero_archive::gzjson;
 use velero_controllers::server::Settings;
 use velero_testkit::harness::unique_name;
 use velero_testkit::{TestCluster, load, objects};
 
 use crate::operation_table::hasty;
-use crate::support::{Server, assert_restore_phase, delete_namespace, settings};
+use crate::support::{Server, assert_restore_phase, delete_namespace, read, settings};
 
 /// How often is looked at something that takes time.
 pub(crate) const LOOKS: usize = 600;
@@ -155,7 +152,7 @@ impl Scene {
     }
 
     pub(crate) async fn ended(&self, backup: &str) -> Backup {
-        self.server.until(backup, |backup: &Backup| backup.status.phase().is_terminal()).await
+        self.server.ended(backup).await
     }
 
     pub(crate) async fn restarted(self) -> Self {
@@ -176,11 +173,6 @@ impl Scene {
 async fn start(cluster: &TestCluster, settings: Settings) -> Server {
     let settings = Settings { features: ["EnableCSI"].into_iter().collect(), ..hasty(settings) };
     Server::start_with(cluster.clone(), settings).await
-}
-
-fn read<T: DeserializeOwned>(path: &Path) -> T {
-    let content = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    gzjson::decode(&content, 1 << 20).unwrap()
 }
 
 pub(crate) fn done(snapshot: &str) -> Value {
@@ -221,7 +213,7 @@ pub(crate) async fn check_restore(scene: &Scene) -> String {
     let made = volumes.create(&PostParams::default(), &serde_json::from_value(volume).unwrap()).await.unwrap();
     assert_eq!(Some(scene.until_bound(&copy, "data").await), made.metadata.name);
     scene.write(&download, json!({"phase": "Completed", "progress": {"bytesDone": 9, "totalBytes": 9}})).await;
-    let restore = scene.server.until("r", |restore: &Restore| restore.status.phase().is_terminal()).await;
+    let restore = scene.server.restore_ended("r").await;
     assert_restore_phase(&restore, &RestorePhase::Completed);
     let volume = volumes.get(name(&made)).await.unwrap();
     let policy = volume.spec.unwrap().persistent_volume_reclaim_policy;

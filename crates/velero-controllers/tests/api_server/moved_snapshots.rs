@@ -75,7 +75,7 @@ async fn check_dry_run(scene: &Scene) {
     let request = dry_run::ask(&Restore::new(&scene.cluster().namespace, "looked", spec), &unique_name("dry-run"));
     let asked = name(&request).to_owned();
     scene.server.create(request).await;
-    let answered = scene.server.until(&asked, |request: &Restore| request.status.phase().is_terminal()).await;
+    let answered = scene.server.restore_ended(&asked).await;
     assert_restore_phase(&answered, &RestorePhase::Completed);
     let report: DryRunReport = scene.read(&format!("restores/{asked}/restore-{asked}-results.gz"));
     let claim = report.items.iter().find(|item| item.resource == "persistentvolumeclaims").unwrap();
@@ -109,7 +109,7 @@ fn uploads_that_do_not_end_well_are_errors_of_their_claims_and_leave_nothing() {
         scene.server.create(Restore::new(&cluster.namespace, "r", spec)).await;
         let downloads = scene.downloads("r", 1).await;
         scene.write(&downloads["good"], json!({"phase": "Failed", "message": "the repository is gone"})).await;
-        let restore = scene.server.until("r", |restore: &Restore| restore.status.phase().is_terminal()).await;
+        let restore = scene.server.restore_ended("r").await;
         assert_restore_phase(&restore, &RestorePhase::PartiallyFailed);
         let errors = scene.errors("restores", "r");
         for piece in ["was Failed when the backup ended (no space left)", "was Canceled", "the repository is gone"] {

@@ -28,7 +28,7 @@ use velero_store::{Credentials, StoreConfig};
 use velero_testkit::TestCluster;
 use velero_testkit::server::credentials_file;
 
-use crate::backups::s3;
+use crate::s3_support::s3;
 use crate::support::{api, install_definitions, secret};
 
 /// The namespace whose volumes are moved.

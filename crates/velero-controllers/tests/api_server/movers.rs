@@ -15,8 +15,8 @@ use velero_api::v2alpha1::{DataDownload, DataDownloadSpec, DataUpload, DataUploa
 use velero_controllers::mover::{MovedKind, Settings, VolumeMode};
 use velero_testkit::cluster_test;
 
-use crate::backups::s3;
 use crate::mover_support::{Movers, SHOP, describe, fill, pod_volume_backup, pod_volume_restore};
+use crate::s3_support::s3;
 use crate::support::{PATIENCE, api};
 
 fn reasons(events: &[(String, String)]) -> Vec<&str> {

@@ -63,7 +63,7 @@ fn what_operations_have_changed_is_in_the_final_archive() {
         courses.config_maps().patch("plain", &PatchParams::default(), &change).await.unwrap();
         courses.add("made-later", json!({})).await;
 
-        let backup = server.until("moved", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        let backup = server.ended("moved").await;
         assert_phase(&backup, &BackupPhase::Completed);
         assert_eq!((backup.status.warnings, backup.status.errors), (1, 0), "an item that is gone is a warning");
         let after = entries(&archive);

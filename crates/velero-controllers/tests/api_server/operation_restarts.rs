@@ -3,29 +3,18 @@
 use std::fs;
 use std::path::Path;
 
-use kube::api::PostParams;
 use serde_json::json;
 use velero_api::records::{BackupOperation, OperationPhase, ResultsFile};
-use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase, RestoreSpec};
+use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase};
 use velero_archive::gzjson;
-use velero_controllers::server::{Controller, Settings};
 use velero_testkit::cluster_test;
 use velero_testkit::harness::unique_name;
 
-use crate::operation_table::hasty;
 use crate::steered::{BACKUP_ACTION, Courses, PhaseWatch, RESTORE_ACTION, Steering};
-use crate::support::{Server, api, assert_phase, assert_restore_phase, assert_says, delete_namespace, settings};
+use crate::support::{api, assert_phase, assert_restore_phase, assert_says, delete_namespace, into_copy, read};
 
 fn waits(backup: &Backup) -> bool {
     *backup.status.phase() == BackupPhase::WaitingForPluginOperations
-}
-
-fn ended(backup: &Backup) -> bool {
-    backup.status.phase().is_terminal()
-}
-
-async fn start(cluster: &velero_testkit::TestCluster, steering: &Steering) -> Server {
-    Server::start_with_actions(cluster.clone(), hasty(settings(cluster)), steering.actions()).await
 }
 
 fn operations_file(directory: &Path, backup: &str) -> std::path::PathBuf {
@@ -37,7 +26,7 @@ fn a_backup_that_waits_goes_on_with_the_next_server() {
     cluster_test(|cluster| async move {
         let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
         let watch = PhaseWatch::start(&cluster, |backup: &Backup| backup.status.phase().to_string());
-        let server = start(&cluster, &steering).await;
+        let server = steering.server(&cluster).await;
         server.directory_location("default", directory.path()).await;
         let courses = Courses::new(&cluster, BACKUP_ACTION, &["takes=4", "fails=5", "takes=1"]).await;
         server.create(Backup::new(&cluster.namespace, "patient", courses.spec())).await;
@@ -46,8 +35,8 @@ fn a_backup_that_waits_goes_on_with_the_next_server() {
         assert!(waits(&api::<Backup>(&cluster).get("patient").await.unwrap()), "a stop is no failure");
         assert!(steering.cancelled("patient").is_empty());
 
-        let server = start(&cluster, &steering).await;
-        let backup = server.until("patient", ended).await;
+        let server = steering.server(&cluster).await;
+        let backup = server.ended("patient").await;
         assert_phase(&backup, &BackupPhase::PartiallyFailed);
         assert_eq!((backup.status.backup_item_operations_completed, backup.status.errors), (2, 1));
         let seen = watch.of("patient", "PartiallyFailed").await;
@@ -62,9 +51,7 @@ fn a_backup_that_waits_goes_on_with_the_next_server() {
 fn a_backup_is_finalized_by_the_next_server() {
     cluster_test(|cluster| async move {
         let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
-        let without_finalizer =
-            Settings { disable_controllers: [Controller::BackupFinalizer].into(), ..hasty(settings(&cluster)) };
-        let server = Server::start_with_actions(cluster.clone(), without_finalizer, steering.actions()).await;
+        let server = steering.server_without_finalizer(&cluster).await;
         server.directory_location("default", directory.path()).await;
         let courses = Courses::new(&cluster, BACKUP_ACTION, &["takes=1"]).await;
         server.create(Backup::new(&cluster.namespace, "left", courses.spec())).await;
@@ -72,8 +59,8 @@ fn a_backup_is_finalized_by_the_next_server() {
         server.stop().await;
         assert!(!directory.path().join("backups/left/velero-backup.json").exists());
 
-        let server = start(&cluster, &steering).await;
-        assert_phase(&server.until("left", ended).await, &BackupPhase::Completed);
+        let server = steering.server(&cluster).await;
+        assert_phase(&server.ended("left").await, &BackupPhase::Completed);
         assert!(directory.path().join("backups/left/velero-backup.json").exists());
         courses.delete().await;
         server.stop().await;
@@ -84,7 +71,7 @@ fn a_backup_is_finalized_by_the_next_server() {
 fn a_server_that_is_stopped_cancels_the_operations_of_what_it_fails() {
     cluster_test(|cluster| async move {
         let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
-        let server = start(&cluster, &steering).await;
+        let server = steering.server(&cluster).await;
         server.directory_location("default", directory.path()).await;
         let courses = Courses::new(&cluster, BACKUP_ACTION, &["never"]).await;
         courses.add_slow("slow", "never").await;
@@ -105,7 +92,7 @@ fn a_server_that_is_stopped_cancels_the_operations_of_what_it_fails() {
 fn a_new_server_cancels_what_an_interrupted_backup_had_recorded() {
     cluster_test(|cluster| async move {
         let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
-        let server = start(&cluster, &steering).await;
+        let server = steering.server(&cluster).await;
         server.directory_location("default", directory.path()).await;
         let courses = Courses::new(&cluster, BACKUP_ACTION, &["never", "takes=1"]).await;
         server.create(Backup::new(&cluster.namespace, "killed", courses.spec())).await;
@@ -114,8 +101,8 @@ fn a_new_server_cancels_what_an_interrupted_backup_had_recorded() {
         server.patch::<Backup>("killed", serde_json::json!({"status": {"phase": "InProgress"}})).await;
         server.stop().await;
 
-        let server = start(&cluster, &steering).await;
-        let backup = server.until("killed", ended).await;
+        let server = steering.server(&cluster).await;
+        let backup = server.ended("killed").await;
         assert_phase(&backup, &BackupPhase::Failed);
         let cancelled = steering.cancelled("killed");
         assert!(cancelled.len() == 1 && cancelled.iter().all(|id| id.contains("never")), "{cancelled:?}");
@@ -128,7 +115,7 @@ fn a_new_server_cancels_what_an_interrupted_backup_had_recorded() {
 fn a_backup_whose_operations_are_lost_never_completes() {
     cluster_test(|cluster| async move {
         let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
-        let server = start(&cluster, &steering).await;
+        let server = steering.server(&cluster).await;
         server.directory_location("default", directory.path()).await;
         let courses = Courses::new(&cluster, BACKUP_ACTION, &["never", "never"]).await;
         let names = ["missing", "broken", "emptied"];
@@ -145,13 +132,13 @@ fn a_backup_whose_operations_are_lost_never_completes() {
                 _ => fs::write(file, gzjson::encode(&Vec::<()>::new()).unwrap()).unwrap(),
             }
         }
-        let server = start(&cluster, &steering).await;
+        let server = steering.server(&cluster).await;
         for name in names {
-            let backup = server.until(name, ended).await;
+            let backup = server.ended(name).await;
             assert_phase(&backup, &BackupPhase::PartiallyFailed);
             assert_says(&[&backup.status.failure_reason], "the file of its operations");
             let results = directory.path().join("backups").join(name).join(format!("{name}-results.gz"));
-            let results: ResultsFile = gzjson::decode(&fs::read(results).unwrap(), 1 << 20).unwrap();
+            let results: ResultsFile = read(&results);
             assert_eq!(results.errors.len() as i64, backup.status.errors, "{name}");
             assert!(directory.path().join("backups").join(name).join("velero-backup.json").exists());
         }
@@ -164,21 +151,14 @@ fn a_backup_whose_operations_are_lost_never_completes() {
 fn a_restore_that_waits_goes_on_with_the_next_server() {
     cluster_test(|cluster| async move {
         let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
-        let server = start(&cluster, &steering).await;
+        let server = steering.server(&cluster).await;
         server.directory_location("default", directory.path()).await;
         let courses = Courses::new(&cluster, RESTORE_ACTION, &["takes=4", "takes=1"]).await;
         assert_phase(&server.backup("source", courses.spec()).await, &BackupPhase::Completed);
         let copies = [unique_name("copy"), unique_name("copy")];
         for (name, copy) in ["patient", "lost"].iter().zip(&copies) {
-            let spec = RestoreSpec {
-                backup_name: "source".to_owned(),
-                namespace_mapping: [(courses.namespace.clone(), copy.clone())].into(),
-                ..RestoreSpec::default()
-            };
-            api::<Restore>(&cluster)
-                .create(&PostParams::default(), &Restore::new(&cluster.namespace, name, spec))
-                .await
-                .unwrap();
+            let spec = into_copy("source", &courses.namespace, copy);
+            server.create(Restore::new(&cluster.namespace, name, spec)).await;
         }
         for name in ["patient", "lost"] {
             let waits = |restore: &Restore| *restore.status.phase() == RestorePhase::WaitingForPluginOperations;
@@ -187,12 +167,11 @@ fn a_restore_that_waits_goes_on_with_the_next_server() {
         server.stop().await;
         fs::remove_file(directory.path().join("restores/lost/restore-lost-itemoperations.json.gz")).unwrap();
 
-        let server = start(&cluster, &steering).await;
-        let ended = |restore: &Restore| restore.status.phase().is_terminal();
-        let patient = server.until("patient", ended).await;
+        let server = steering.server(&cluster).await;
+        let patient = server.restore_ended("patient").await;
         assert_restore_phase(&patient, &RestorePhase::Completed);
         assert_eq!(patient.status.restore_item_operations_completed, 2);
-        let lost = server.until("lost", ended).await;
+        let lost = server.restore_ended("lost").await;
         assert_restore_phase(&lost, &RestorePhase::PartiallyFailed);
         assert_says(&[&lost.status.failure_reason], "the file of its operations is not in the location");
         courses.delete().await;
@@ -207,9 +186,7 @@ fn a_restore_that_waits_goes_on_with_the_next_server() {
 fn what_a_server_stored_and_did_not_tell_any_more_is_told_by_the_next() {
     cluster_test(|cluster| async move {
         let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
-        let unfinalized =
-            Settings { disable_controllers: [Controller::BackupFinalizer].into(), ..hasty(settings(&cluster)) };
-        let server = Server::start_with_actions(cluster.clone(), unfinalized, steering.actions()).await;
+        let server = steering.server_without_finalizer(&cluster).await;
         server.directory_location("default", directory.path()).await;
         let endless = Courses::new(&cluster, BACKUP_ACTION, &["never", "never"]).await;
         let quick = Courses::new(&cluster, BACKUP_ACTION, &["takes=1"]).await;
@@ -221,7 +198,7 @@ fn what_a_server_stored_and_did_not_tell_any_more_is_told_by_the_next() {
         server.stop().await;
         // One server had noticed that both operations failed, another had written the end of its backup.
         let file = operations_file(directory.path(), "untold");
-        let mut operations: Vec<BackupOperation> = gzjson::decode(&fs::read(&file).unwrap(), 1 << 20).unwrap();
+        let mut operations: Vec<BackupOperation> = read(&file);
         for operation in &mut operations {
             operation.status.phase = Some(OperationPhase::Failed);
             operation.status.error = "lost power".to_owned();
@@ -232,15 +209,15 @@ fn what_a_server_stored_and_did_not_tell_any_more_is_told_by_the_next() {
         let metadata = directory.path().join("backups/stored/velero-backup.json");
         fs::write(&metadata, serde_json::to_vec(&stored).unwrap()).unwrap();
 
-        let server = start(&cluster, &steering).await;
-        let untold = server.until("untold", ended).await;
+        let server = steering.server(&cluster).await;
+        let untold = server.ended("untold").await;
         assert_phase(&untold, &BackupPhase::PartiallyFailed);
         assert_eq!((untold.status.errors, untold.status.backup_item_operations_failed), (2, 2));
         let results = directory.path().join("backups/untold/untold-results.gz");
-        let results: ResultsFile = gzjson::decode(&fs::read(results).unwrap(), 1 << 20).unwrap();
+        let results: ResultsFile = read(&results);
         assert_eq!(results.errors.len(), 2, "{results:?}");
         assert_says(&results.errors.namespaces[&endless.namespace], "lost power, plugin: test.velero.io/backup");
-        let stored = server.until("stored", ended).await;
+        let stored = server.ended("stored").await;
         assert_phase(&stored, &BackupPhase::PartiallyFailed);
         assert_eq!(stored.status.errors, 7, "what is stored is the truth");
         endless.delete().await;
@@ -253,7 +230,7 @@ fn what_a_server_stored_and_did_not_tell_any_more_is_told_by_the_next() {
 fn a_last_step_that_is_taken_again_says_nothing_twice() {
     cluster_test(|cluster| async move {
         let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
-        let server = start(&cluster, &steering).await;
+        let server = steering.server(&cluster).await;
         server.directory_location("default", directory.path()).await;
         let courses = Courses::new(&cluster, BACKUP_ACTION, &[]).await;
         courses.add_updating("seeker", "takes=1", "absent").await;
@@ -267,12 +244,12 @@ fn a_last_step_that_is_taken_again_says_nothing_twice() {
         let patch = kube::api::Patch::Merge(before);
         api::<Backup>(&cluster).patch("twice", &Default::default(), &patch).await.unwrap();
 
-        let server = start(&cluster, &steering).await;
-        let backup = server.until("twice", ended).await;
+        let server = steering.server(&cluster).await;
+        let backup = server.ended("twice").await;
         assert_phase(&backup, &BackupPhase::Completed);
         assert_eq!(backup.status.warnings, 1);
         let results = directory.path().join("backups/twice/twice-results.gz");
-        let results: ResultsFile = gzjson::decode(&fs::read(results).unwrap(), 1 << 20).unwrap();
+        let results: ResultsFile = read(&results);
         assert_eq!(results.warnings.len(), 1, "{results:?}");
         courses.delete().await;
         server.stop().await;

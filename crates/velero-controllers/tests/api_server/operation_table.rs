@@ -10,13 +10,12 @@ use futures::future::join_all;
 use velero_api::GoDuration;
 use velero_api::records::{BackupOperation, OperationPhase, RestoreOperation, ResultsFile};
 use velero_api::v1::{Backup, BackupPhase, BackupSpec, Restore, RestorePhase, RestoreSpec};
-use velero_archive::gzjson;
 use velero_controllers::server::Settings;
 use velero_testkit::cluster_test;
 use velero_testkit::harness::unique_name;
 
 use crate::steered::{BACKUP_ACTION, Courses, PhaseWatch, RESTORE_ACTION, Steering};
-use crate::support::{Server, assert_phase, delete_namespace, settings};
+use crate::support::{Server, assert_phase, delete_namespace, read, settings};
 
 /// One backup or restore, and what is expected of it.
 struct Row {
@@ -129,10 +128,6 @@ const RESTORES: [Row; 12] = [
 /// Settings of a server that asks often.
 pub(crate) fn hasty(settings: Settings) -> Settings {
     Settings { item_operation_sync_frequency: GoDuration::from_secs(1), concurrent_backups: 8, ..settings }
-}
-
-fn read<T: serde::de::DeserializeOwned>(path: &Path) -> T {
-    gzjson::decode(&fs::read(path).unwrap(), 1 << 20).unwrap()
 }
 
 /// Fails unless the results hold exactly the errors that a row expects.

@@ -20,10 +20,6 @@ fn runs(backup: &Backup) -> bool {
     *backup.status.phase() == BackupPhase::InProgress
 }
 
-fn ended(backup: &Backup) -> bool {
-    backup.status.phase().is_terminal()
-}
-
 fn stored(directory: &Path, name: &str) -> Option<Backup> {
     let text = fs::read(directory.join("backups").join(name).join("velero-backup.json")).ok()?;
     Some(serde_json::from_slice(&text).unwrap())
@@ -50,7 +46,7 @@ fn what_somebody_else_has_ended_is_not_completed_by_the_server() {
             "status": {"phase": "Failed", "failureReason": "its server is gone"},
         });
         first.patch::<Backup>("twice", end).await;
-        let failed = first.until("twice", ended).await;
+        let failed = first.ended("twice").await;
         // The server takes another one when it is done with this.
         assert_phase(&first.backup("after", workload.spec()).await, &BackupPhase::Completed);
         let still = api::<Backup>(&cluster).get("twice").await.unwrap();
@@ -77,7 +73,7 @@ fn a_backup_made_again_under_the_same_name_is_another_one() {
         spec.included_resources = vec!["secrets".to_owned()];
         let made = server.create(Backup::new(&cluster.namespace, "again", spec)).await;
 
-        let backup = server.until("again", ended).await;
+        let backup = server.ended("again").await;
         assert_phase(&backup, &BackupPhase::Completed);
         assert_eq!(backup.metadata.uid, made.metadata.uid);
         let stored = stored(directory.path(), "again").unwrap();
@@ -115,7 +111,7 @@ fn of_two_clusters_with_one_bucket_and_one_name_the_first_wins_and_its_files_sta
         let loser = second.backup("same", workload.spec()).await;
         assert_phase(&loser, &BackupPhase::Failed);
         assert_says(&[&loser.status.failure_reason], "another cluster is writing a backup \"same\"");
-        let winner = first.until("same", ended).await;
+        let winner = first.ended("same").await;
         assert_phase(&winner, &BackupPhase::Completed);
         assert!(!reservation.exists(), "a complete backup needs no reservation");
         assert_eq!(stored(directory.path(), "same").unwrap().metadata.uid, winner.metadata.uid);

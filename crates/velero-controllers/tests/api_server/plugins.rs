@@ -12,12 +12,11 @@ use velero_api::v1::{
 };
 use velero_controllers::server::Settings;
 use velero_testkit::harness::unique_name;
-use velero_testkit::parts::{ACCESS_KEY, SECRET_KEY};
 use velero_testkit::{TestCluster, cluster_test, install};
 
-use crate::backups::s3;
 use crate::downloads::download;
 use crate::operation_table::hasty;
+use crate::s3_support::{s3, s3_keys};
 use crate::steered::Courses;
 use crate::support::{
     Server, assert_phase, assert_restore_phase, assert_says, delete_namespace, get, secret, settings,
@@ -137,7 +136,7 @@ fn a_plugin_that_is_killed_while_backup_and_restore_wait_is_started_again() {
         let waits = |restore: &Restore| *restore.status.phase() == RestorePhase::WaitingForPluginOperations;
         server.until("robust", waits).await;
         kill(&processes(plugins.path()));
-        let restore = server.until("robust", |restore: &Restore| restore.status.phase().is_terminal()).await;
+        let restore = server.restore_ended("robust").await;
         assert_restore_phase(&restore, &RestorePhase::Completed);
         courses.delete().await;
         delete_namespace(&cluster, &copy).await;
@@ -196,8 +195,7 @@ fn veleros_own_aws_plugin_serves_as_object_store() {
         symlink(binary, plugins.path().join("velero-plugin-for-aws")).unwrap();
         let settings = Settings { plugin_dir: plugins.path().to_owned(), ..hasty(settings(&cluster)) };
         let server = Server::start_with(cluster.clone(), settings).await;
-        let keys = format!("[default]\naws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\n");
-        secret(&cluster, "cloud-credentials", "cloud", &keys).await;
+        secret(&cluster, "cloud-credentials", "cloud", &s3_keys()).await;
         let location = server.location("default", s3(&cluster)).await;
         assert!(location.is_available(), "{:?}", location.status);
         assert!(!processes(plugins.path()).is_empty(), "the plugin must serve, not what is built in");

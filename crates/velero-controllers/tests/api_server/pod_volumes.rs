@@ -169,7 +169,7 @@ fn a_copy_that_fails_vanishes_or_never_ends_is_an_error_of_its_volume_alone() {
         let mut backup = Backup::new(&cluster.namespace, "b", of_pods(&shop));
         backup.metadata.annotations = Some([(POD_VOLUME_TIMEOUT.to_owned(), "15s".to_owned())].into());
         server.create(backup).await;
-        let backup = server.until("b", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        let backup = server.ended("b").await;
         assert_phase(&backup, &BackupPhase::PartiallyFailed);
         let told = errors_of(&directory, "backups/b/b-results.gz", &shop.namespace);
         assert_eq!((told.len(), backup.status.errors), (5, 5), "{told:#?}");
@@ -246,7 +246,7 @@ fn volumes_that_cannot_be_filled_are_errors_that_name_pod_and_volume() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         assert!(bound, "the pod was never made");
-        let restore = server.until("r", |restore: &Restore| restore.status.phase().is_terminal()).await;
+        let restore = server.restore_ended("r").await;
         assert_restore_phase(&restore, &RestorePhase::PartiallyFailed);
         let told = errors_of(&directory, "restores/r/restore-r-results.gz", &target);
         assert_eq!(told.len(), 2, "{told:#?}");
@@ -284,7 +284,7 @@ fn a_backup_that_is_deleted_or_loses_its_server_cancels_its_copies() {
         let second = until_copy(&server, "stopped").await;
         server.stop().await;
         let server = Server::start(cluster.clone()).await;
-        let stopped = server.until("stopped", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        let stopped = server.ended("stopped").await;
         assert_phase(&stopped, &BackupPhase::Failed);
         until_cancelled(&server, &second).await;
         drop(agents);
@@ -319,7 +319,7 @@ fn the_copies_of_many_pods_are_all_asked_for_before_the_first_has_ended() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         may_end.store(true, Ordering::Relaxed);
-        let backup = server.until("b", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        let backup = server.ended("b").await;
         assert_phase(&backup, &BackupPhase::Completed);
         drop(agents);
         shop.remove().await;

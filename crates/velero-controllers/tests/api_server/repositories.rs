@@ -21,10 +21,9 @@ use velero_controllers::{MaintenanceSettings, run_maintenance};
 use velero_repo::clock::system_clock;
 use velero_repo::store::{BlobStore, FolderStore};
 use velero_repo::{Repository, RepositoryState, repository_state};
-use velero_testkit::parts::{ACCESS_KEY, SECRET_KEY};
 use velero_testkit::{TestCluster, cluster_test};
 
-use crate::backups::s3;
+use crate::s3_support::{s3, s3_keys};
 use crate::support::{Server, assert_says, config_map, secret, settings};
 
 /// The BackupRepository of a namespace in location `default`.
@@ -105,15 +104,14 @@ fn a_new_repository_is_made_and_the_password_with_it_once_and_told() {
 fn a_repository_in_a_bucket_lies_where_velero_looks_for_it() {
     cluster_test(|cluster| async move {
         let server = Server::start(cluster.clone()).await;
-        let keys = format!("[default]\naws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\n");
-        secret(&cluster, "cloud-credentials", "cloud", &keys).await;
+        secret(&cluster, "cloud-credentials", "cloud", &s3_keys()).await;
         let spec = s3(&cluster);
         let location = server.location("default", spec.clone()).await;
         assert!(location.is_available(), "{:?}", location.status);
         server.create(of(&cluster, "shop")).await;
         server.until("shop-default-kopia", is_ready).await;
         let mut config = velero_store::StoreConfig::from_spec(&spec);
-        config.credentials = Some(velero_store::Credentials::Content(keys));
+        config.credentials = Some(velero_store::Credentials::Content(s3_keys()));
         let store = config.open().await.unwrap();
         let folder = repository::folder(&spec.object_storage.prefix, "shop");
         for blob in ["kopia.repository", "kopia.blobcfg", "udmrepo.Repository"] {

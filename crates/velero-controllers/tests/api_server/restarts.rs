@@ -29,7 +29,7 @@ fn a_new_server_fails_what_was_running_and_goes_on_with_what_was_waiting() {
         };
         let server = Server::start_with(cluster.clone(), paused).await;
         server.directory_location("default", directory.path()).await;
-        let failed = server.until("ran", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        let failed = server.ended("ran").await;
         assert_phase(&failed, &BackupPhase::Failed);
         assert_says(
             &[failed.status.failure_reason],
@@ -39,7 +39,7 @@ fn a_new_server_fails_what_was_running_and_goes_on_with_what_was_waiting() {
 
         let server = Server::start(cluster.clone()).await;
         for name in ["waited", "ready"] {
-            let backup = server.until(name, |backup: &Backup| backup.status.phase().is_terminal()).await;
+            let backup = server.ended(name).await;
             assert_phase(&backup, &BackupPhase::Completed);
         }
         workload.delete().await;
@@ -94,10 +94,10 @@ fn a_backup_that_had_ended_when_its_server_died_keeps_its_end() {
             }
         }
         let server = Server::start(cluster.clone()).await;
-        let ended = server.until("ended", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        let ended = server.ended("ended").await;
         assert_phase(&ended, &BackupPhase::PartiallyFailed);
         assert_eq!(ended.status.errors, 3);
-        let half = server.until("half", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        let half = server.ended("half").await;
         assert_phase(&half, &BackupPhase::Failed);
         assert!(directory.path().join("backups/ended/velero-backup.json").exists());
         let reservation = directory.path().join("backups/ended/velero-backup-reservation.json");

@@ -98,7 +98,7 @@ async fn plan(server: &Server, wanted: &Restore, folder: &std::path::Path) -> Dr
     let request = dry_run::ask(wanted, &unique_name("dry-run"));
     let name = request.metadata.name.clone().unwrap();
     server.create(request).await;
-    let answered = server.until(&name, |request: &Restore| request.status.phase().is_terminal()).await;
+    let answered = server.restore_ended(&name).await;
     assert_restore_phase(&answered, &RestorePhase::Completed);
     let file = folder.join("restores").join(&name).join(format!("restore-{name}-results.gz"));
     serde_json::from_reader(MultiGzDecoder::new(std::fs::File::open(file).unwrap())).unwrap()

@@ -46,10 +46,10 @@ fn a_new_server_fails_what_ran_and_ends_what_was_left_to_finish() {
         server.stop().await;
 
         let server = Server::start(cluster.clone()).await;
-        let failed = server.until("ran", |restore: &Restore| restore.status.phase().is_terminal()).await;
+        let failed = server.restore_ended("ran").await;
         assert_restore_phase(&failed, &RestorePhase::Failed);
         assert_says(&[failed.status.failure_reason], "found a restore with status \"InProgress\" during the server");
-        let ended = server.until("hooked", |restore: &Restore| restore.status.phase().is_terminal()).await;
+        let ended = server.restore_ended("hooked").await;
         assert_restore_phase(&ended, &RestorePhase::PartiallyFailed);
         assert_eq!(ended.status.errors, 1);
         let file = fs::read(directory.path().join("restores/hooked/restore-hooked-results.gz")).unwrap();
@@ -64,7 +64,7 @@ fn a_new_server_fails_what_ran_and_ends_what_was_left_to_finish() {
         let patch = kube::api::Patch::Merge(before);
         api::<Restore>(&cluster).patch("hooked", &Default::default(), &patch).await.unwrap();
         let server = Server::start(cluster.clone()).await;
-        let ended = server.until("hooked", |restore: &Restore| restore.status.phase().is_terminal()).await;
+        let ended = server.restore_ended("hooked").await;
         assert_restore_phase(&ended, &RestorePhase::PartiallyFailed);
         assert_eq!(ended.status.errors, 1, "the same error is not another one");
         server.stop().await;
@@ -148,7 +148,7 @@ fn a_restore_that_waited_for_volumes_only_is_not_said_to_have_missed_hooks() {
         server.stop().await;
 
         let server = Server::start(cluster.clone()).await;
-        let ended = server.until("volumes", |restore: &Restore| restore.status.phase().is_terminal()).await;
+        let ended = server.restore_ended("volumes").await;
         assert_restore_phase(&ended, &RestorePhase::Completed);
         assert_eq!((ended.status.warnings, ended.status.errors), (1, 0));
         assert!(!ended.metadata.annotations.unwrap_or_default().contains_key(AWAITED));

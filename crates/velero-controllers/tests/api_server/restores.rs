@@ -68,7 +68,7 @@ fn a_schedule_is_restored_from_its_newest_completed_backup() {
         let mut backup = Backup::new(&cluster.namespace, "daily-1", workload.spec());
         backup.metadata.labels = Some([(labels::SCHEDULE_NAME.to_owned(), "daily".to_owned())].into());
         server.create(backup).await;
-        server.until("daily-1", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        server.ended("daily-1").await;
         let spec = RestoreSpec { schedule_name: "daily".to_owned(), ..into(&workload, "", &copy) };
         let restore = server.restore("newest", spec).await;
         assert_restore_phase(&restore, &RestorePhase::Completed);

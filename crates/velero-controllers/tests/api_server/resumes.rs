@@ -5,14 +5,17 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::Method;
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::runtime::wait::await_condition;
 use serde_json::json;
 use velero_api::annotations::{ASKED_FIELDS, RESUME_OF};
 use velero_api::finalizers::RESTORE_EXTERNAL_RESOURCES;
 use velero_api::labels;
 use velero_api::metadata::{annotation, label, uid};
+use velero_api::records::ResultsFile;
 use velero_api::v1::{Backup, BackupPhase, BackupSpec, PodVolumeRestore, Restore, RestorePhase, RestoreSpec};
 use velero_controllers::server::Settings;
 use velero_rules::resume::{resume_name, resuming};
@@ -23,17 +26,9 @@ use crate::lossy_proxy::{Fate, open_for};
 use crate::moved_scene::{LOOKS, PAUSE, Scene, done};
 use crate::played_agents::{Ending, Nodes, play, remove_namespace};
 use crate::support::{
-    Server, Workload, api, assert_phase, assert_restore_phase, assert_says, delete_namespace, settings,
+    PATIENCE, Server, Workload, api, assert_phase, assert_restore_phase, assert_says, delete_namespace, into_copy,
+    read, settings,
 };
-
-fn into(backup: &str, from: &str, to: &str) -> RestoreSpec {
-    let namespace_mapping = [(from.to_owned(), to.to_owned())].into();
-    RestoreSpec { backup_name: backup.to_owned(), namespace_mapping, ..RestoreSpec::default() }
-}
-
-fn has_ended(restore: &Restore) -> bool {
-    restore.status.phase().is_terminal()
-}
 
 /// Resumes a restore as the command does, and waits for the end.
 async fn resume(server: &Server, resumed: &str) -> Restore {
@@ -41,7 +36,7 @@ async fn resume(server: &Server, resumed: &str) -> Restore {
     let all = server.api::<Restore>().list(&ListParams::default()).await.unwrap().items;
     let name = resume_name(&resumed, |name| all.iter().any(|known| known.metadata.name.as_deref() == Some(name)));
     server.create(resuming(&resumed, &name).unwrap()).await;
-    server.until(&name, has_ended).await
+    server.restore_ended(&name).await
 }
 
 /// The ConfigMaps of a namespace: their UIDs and data.
@@ -64,7 +59,7 @@ fn a_restore_that_is_cut_off_twice_is_resumed_until_everything_is_there_once() {
         server.directory_location("default", directory.path()).await;
         assert_phase(&server.backup("many", workload.spec()).await, &BackupPhase::Completed);
         let begun = |restore: &Restore| restore.status.progress.as_ref().is_some_and(|it| it.items_restored > 10);
-        server.create(Restore::new(&cluster.namespace, "cut", into("many", &workload.namespace, &copy))).await;
+        server.create(Restore::new(&cluster.namespace, "cut", into_copy("many", &workload.namespace, &copy))).await;
         server.until("cut", begun).await;
         server.stop().await;
         let first = api::<Restore>(&cluster).get("cut").await.unwrap();
@@ -75,7 +70,7 @@ fn a_restore_that_is_cut_off_twice_is_resumed_until_everything_is_there_once() {
 
         let server = Server::start_with(cluster.clone(), slow()).await;
         let second = resuming(&first, "cut-resume-1").unwrap();
-        assert_eq!(second.spec, into("many", &workload.namespace, &copy), "nothing of what the server completed");
+        assert_eq!(second.spec, into_copy("many", &workload.namespace, &copy), "nothing of what the server completed");
         server.create(second).await;
         let further = before.len() + 20;
         while contents(&cluster, &copy).await.len() < further {
@@ -113,10 +108,10 @@ fn what_cannot_be_resumed_by_then_is_refused_with_the_reason_and_nothing_is_made
         server.directory_location("default", directory.path()).await;
         assert_phase(&server.backup("b", workload.spec()).await, &BackupPhase::Completed);
         assert_restore_phase(
-            &server.restore("done", into("b", &workload.namespace, &workload.namespace)).await,
+            &server.restore("done", into_copy("b", &workload.namespace, &workload.namespace)).await,
             &RestorePhase::Completed,
         );
-        let mut failed = Restore::new(&cluster.namespace, "failed", into("b", &workload.namespace, &copy));
+        let mut failed = Restore::new(&cluster.namespace, "failed", into_copy("b", &workload.namespace, &copy));
         failed.status.phase = Some(RestorePhase::Failed);
         let failed = server.create(failed).await;
         let resumes = |name: &str, of: &str, spec: RestoreSpec| {
@@ -131,10 +126,10 @@ fn what_cannot_be_resumed_by_then_is_refused_with_the_reason_and_nothing_is_made
         namespaces.create(&PostParams::default(), &serde_json::from_value(held).unwrap()).await.unwrap();
         namespaces.delete(&leaving, &DeleteParams::default()).await.unwrap();
         for (name, of, spec, expected) in [
-            ("r1", "done", into("b", &workload.namespace, &copy), "it is Completed"),
-            ("r2", "nobody", into("b", &workload.namespace, &copy), "it does not exist"),
-            ("r3", "failed", into("other", &workload.namespace, &copy), "can't find backup"),
-            ("r4", "failed", into("b", &workload.namespace, &leaving), "which is being deleted"),
+            ("r1", "done", into_copy("b", &workload.namespace, &copy), "it is Completed"),
+            ("r2", "nobody", into_copy("b", &workload.namespace, &copy), "it does not exist"),
+            ("r3", "failed", into_copy("other", &workload.namespace, &copy), "can't find backup"),
+            ("r4", "failed", into_copy("b", &workload.namespace, &leaving), "which is being deleted"),
         ] {
             let refused = server.restore_object(resumes(name, of, spec)).await;
             assert_restore_phase(&refused, &RestorePhase::FailedValidation);
@@ -180,7 +175,7 @@ fn a_pod_that_waits_for_data_gets_what_is_missing_and_is_made_again_only_if_nobo
         drop(agents);
 
         let agents = play(&cluster, |volume| if volume == "data" { Ending::Completed } else { Ending::Never });
-        server.create(Restore::new(&cluster.namespace, "r", into("b", &shop.namespace, &copy))).await;
+        server.create(Restore::new(&cluster.namespace, "r", into_copy("b", &shop.namespace, &copy))).await;
         let is_open = |filling: &PodVolumeRestore| filling.spec.volume == "logs";
         while !(fillings(&server, "r").await.len() == 2
             && fillings(&server, "r").await.iter().any(|it| !is_open(it) && it.status.phase().is_terminal()))
@@ -229,6 +224,72 @@ fn a_pod_that_waits_for_data_gets_what_is_missing_and_is_made_again_only_if_nobo
     });
 }
 
+/// A ReplicaSet for pods with a label `app` of that value.
+async fn replica_set(cluster: &TestCluster, namespace: &str, app: &str, replicas: i32) {
+    let sets: Api<ReplicaSet> = Api::namespaced(cluster.client.clone(), namespace);
+    let set = json!({
+        "metadata": {"name": "set"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": app}},
+            "template": {"metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "main", "image": "none"}]}}},
+    });
+    sets.create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
+}
+
+#[test]
+fn a_pod_that_was_filled_and_is_gone_since_is_an_error_unless_its_controller_is_there() {
+    cluster_test(|cluster| async move {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::start(cluster.clone()).await;
+        server.directory_location("default", directory.path()).await;
+        let nodes = Nodes::new(&cluster).await;
+        let (shop, copy) = (nodes.shop().await, unique_name("copy"));
+        for name in ["alone", "controlled"] {
+            shop.pod_with_claim(name, &nodes.with_agent).await;
+        }
+        shop.pod("late", &nodes.with_agent, &["logs"]).await;
+        replica_set(&cluster, &shop.namespace, "controlled", 1).await;
+        let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &shop.namespace);
+        let is_adopted = |pod: Option<&Pod>| pod.is_some_and(|pod| pod.metadata.owner_references.is_some());
+        let adopted = await_condition(pods, "controlled", is_adopted);
+        tokio::time::timeout(PATIENCE, adopted).await.expect("the pod is not adopted").unwrap();
+        let agents = play(&cluster, |_| Ending::Completed);
+        let mut spec = of_pods(&shop.namespace);
+        spec.included_resources.push("persistentvolumeclaims".to_owned());
+        assert_phase(&server.backup("b", spec).await, &BackupPhase::Completed);
+        drop(agents);
+
+        let agents = play(&cluster, |volume| if volume == "data" { Ending::Completed } else { Ending::Failed });
+        let first = server.restore("r", into_copy("b", &shop.namespace, &copy)).await;
+        assert_restore_phase(&first, &RestorePhase::PartiallyFailed);
+        drop(agents);
+        let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &copy);
+        let at_once = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        for name in ["alone", "controlled"] {
+            pods.delete(name, &at_once).await.unwrap();
+        }
+        replica_set(&cluster, &copy, "controlled", 0).await;
+
+        let agents = play(&cluster, |_| Ending::Completed);
+        let again = resume(&server, "r").await;
+        assert_restore_phase(&again, &RestorePhase::PartiallyFailed);
+        let results: ResultsFile = read(&directory.path().join("restores/r-resume-1/restore-r-resume-1-results.gz"));
+        let (errors, warnings) = (&results.errors.namespaces[&copy], &results.warnings.namespaces[&copy]);
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(
+            errors[0].contains("alone was made and filled") && errors[0].contains("Make the pod by hand"),
+            "{errors:?}"
+        );
+        assert_says(warnings, "controlled was made and filled by an earlier restore, and is gone since");
+        assert_says(warnings, "ReplicaSet set sees to its pods");
+        assert!(pods.get_opt("alone").await.unwrap().is_none(), "what its claim holds is not written over");
+        drop(agents);
+        remove_namespace(&cluster, &copy).await;
+        shop.remove().await;
+        nodes.remove().await;
+        server.stop().await;
+    });
+}
+
 /// With the first restore gone, nobody can give the pod its word: it is made again, though the answer to its removal is lost.
 async fn made_again_without_the_first(cluster: &TestCluster, folder: &Path) -> Server {
     let removals = AtomicUsize::new(0);
@@ -262,12 +323,12 @@ fn a_claim_whose_data_never_came_is_made_again_and_one_of_somebody_else_is_not()
         }
         assert_phase(&scene.ended("b").await, &BackupPhase::Completed);
         let copy = unique_name("copy");
-        let spec = into("b", &scene.namespace, &copy);
+        let spec = into_copy("b", &scene.namespace, &copy);
         scene.server.create(Restore::new(&cluster.namespace, "r", spec)).await;
         for (_, download) in scene.downloads("r", 2).await {
             scene.write(&download, json!({"phase": "Failed", "message": "the disk is on fire"})).await;
         }
-        let first = scene.server.until("r", has_ended).await;
+        let first = scene.server.restore_ended("r").await;
         assert_restore_phase(&first, &RestorePhase::PartiallyFailed);
         // Somebody makes one of the claims their own.
         let claims = scene.claims(&copy);
@@ -285,7 +346,7 @@ fn a_claim_whose_data_never_came_is_made_again_and_one_of_somebody_else_is_not()
             }
         }
         scene.write(&download, json!({"phase": "Completed", "progress": {"bytesDone": 9, "totalBytes": 9}})).await;
-        let last = scene.server.until("again", has_ended).await;
+        let last = scene.server.restore_ended("again").await;
         assert_eq!(claims.get("more").await.unwrap().metadata.uid, before.1.metadata.uid, "it is left as it is");
         assert_restore_phase(&last, &RestorePhase::PartiallyFailed);
         assert_says(

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use kube::api::{ListParams, PostParams};
-use velero_api::annotations::{ASKED_SPEC, RETRIED_AS, RETRY_INTERRUPTED, RETRY_NUMBER, RETRY_OF, RETRY_OWED};
+use velero_api::annotations::{ASKED_FIELDS, RETRIED_AS, RETRY_INTERRUPTED, RETRY_NUMBER, RETRY_OF, RETRY_OWED};
 use velero_api::labels;
 use velero_api::metadata::{annotation, label, name};
-use velero_api::v1::{Backup, BackupPhase, BackupSpec};
+use velero_api::v1::{Backup, BackupPhase};
 use velero_controllers::server::Settings;
+use velero_rules::asked::asked_spec;
 use velero_testkit::{TestCluster, cluster_test};
 
-use crate::support::{Server, Workload, api, assert_phase, assert_says, install_definitions, settings};
+use crate::support::{Server, Workload, api, assert_phase, assert_says, has_ended, install_definitions, settings};
 
 /// A backup of a schedule, or of none, with annotations.
 fn backup(cluster: &TestCluster, workload: &Workload, name: &str, schedule: &str, notes: &[(&str, &str)]) -> Backup {
@@ -24,12 +25,8 @@ fn backup(cluster: &TestCluster, workload: &Workload, name: &str, schedule: &str
     backup
 }
 
-fn ended(backup: &Backup) -> bool {
-    backup.status.phase().is_terminal()
-}
-
 fn settled(backup: &Backup) -> bool {
-    ended(backup) && annotation(backup, RETRY_OWED).is_empty()
+    has_ended(backup) && annotation(backup, RETRY_OWED).is_empty()
 }
 
 async fn names(cluster: &TestCluster) -> Vec<String> {
@@ -84,7 +81,7 @@ fn a_killed_server_has_its_backups_taken_again_that_ask_for_it_once_each_and_at_
                 assert_phase(&server.until(name, settled).await, &BackupPhase::Failed);
             }
             for name in expected.iter().filter(|name| name.ends_with("-retry-1")) {
-                assert!(ended(&server.until(name, ended).await));
+                server.ended(name).await;
             }
             server.stop().await;
             assert_eq!(names(&cluster).await, expected);
@@ -146,15 +143,15 @@ fn a_server_that_is_told_to_end_leaves_its_backup_to_the_next_which_takes_it_aga
         let slow = Settings { client_qps: Some(8.0), client_burst: Some(8), client_page_size: 1, ..settings(&cluster) };
         let server = Server::start_with(cluster.clone(), slow).await;
         let again: Backup = server.until("cut-retry-1", running).await;
-        let asked: BackupSpec = serde_json::from_str(annotation(&again, ASKED_SPEC)).unwrap();
+        let asked = asked_spec(annotation(&again, ASKED_FIELDS), &again.spec).unwrap();
         let mut written = workload.spec();
         written.storage_location = "default".to_owned();
         assert_eq!(asked, written, "it is asked for what the user wrote, not for what the server had made of it");
-        let again = server.until("cut-retry-1", ended).await;
+        let again = server.ended("cut-retry-1").await;
         assert_phase(&again, &BackupPhase::Completed);
         for name in ["cut", "cut-retry-1"] {
             let over: Backup = server.until(name, settled).await;
-            assert_eq!(annotation(&over, ASKED_SPEC), "", "{name}: needed while it runs only");
+            assert_eq!(annotation(&over, ASKED_FIELDS), "", "{name}: needed while it runs only");
         }
         assert!(directory.path().join("backups/cut-retry-1/cut-retry-1.tar.gz").exists());
         workload.delete().await;

@@ -27,7 +27,7 @@ fn a_schedule_makes_backups_when_due() {
         let made = server.api::<Backup>().list(&selector).await.unwrap().items;
         let name = made[0].metadata.name.clone().unwrap();
         assert!(name.starts_with("often-20") && name.len() == "often-".len() + 14, "{name}");
-        let backup = server.until(&name, |backup: &Backup| backup.status.phase().is_terminal()).await;
+        let backup = server.ended(&name).await;
         assert_phase(&backup, &BackupPhase::Completed);
         assert_eq!(annotation(&backup, "example.com/note"), "of the template");
         assert_eq!(annotation(&backup, "example.com/tracked-by"), "", "that is the schedule's own");
@@ -74,7 +74,7 @@ fn after_a_restart_the_metrics_know_how_the_last_backup_of_a_schedule_ended() {
             let mut backup = Backup::new(&cluster.namespace, name, spec);
             backup.metadata.labels = Some([(labels::SCHEDULE_NAME.to_owned(), "yearly".to_owned())].into());
             server.create(backup).await;
-            server.until(name, |backup: &Backup| backup.status.phase().is_terminal()).await;
+            server.ended(name).await;
         }
         server.stop().await;
 

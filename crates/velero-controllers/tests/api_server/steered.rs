@@ -29,6 +29,7 @@ use tokio::task::JoinHandle;
 use velero_api::records::ResourceIdentifier;
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{Backup, BackupSpec, Restore};
+use velero_controllers::server::{Controller, Settings};
 use velero_plugin::{
     ActionSource, Actions, BackupItemAction, BackupItemOutcome, Error, OperationProgress, ResourceSelector,
     RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result,
@@ -36,7 +37,8 @@ use velero_plugin::{
 use velero_testkit::TestCluster;
 use velero_testkit::harness::unique_name;
 
-use crate::support::{api, delete_namespace};
+use crate::operation_table::hasty;
+use crate::support::{Server, api, delete_namespace, settings};
 
 pub(crate) const BACKUP_ACTION: &str = "test.velero.io/backup";
 pub(crate) const RESTORE_ACTION: &str = "test.velero.io/restore";
@@ -59,6 +61,18 @@ struct State {
 }
 
 impl Steering {
+    /// A server with these actions, which asks often.
+    pub(crate) async fn server(&self, cluster: &TestCluster) -> Server {
+        Server::start_with_actions(cluster.clone(), hasty(settings(cluster)), self.actions()).await
+    }
+
+    /// The same where backups that only have to be finalized stay as they are.
+    pub(crate) async fn server_without_finalizer(&self, cluster: &TestCluster) -> Server {
+        let disable_controllers = [Controller::BackupFinalizer].into();
+        let settings = Settings { disable_controllers, ..hasty(settings(cluster)) };
+        Server::start_with_actions(cluster.clone(), settings, self.actions()).await
+    }
+
     pub(crate) fn actions(&self) -> Actions {
         let source = ActionSource {
             backup_item: vec![Arc::new(Steered { steering: self.clone() })],

@@ -106,7 +106,17 @@ impl Server {
     /// Makes a backup and waits for its end.
     pub(crate) async fn backup(&self, name: &str, spec: BackupSpec) -> Backup {
         self.create(Backup::new(&self.cluster.namespace, name, spec)).await;
-        self.until(name, |backup: &Backup| backup.status.phase().is_terminal()).await
+        self.ended(name).await
+    }
+
+    /// Waits for the end of a backup.
+    pub(crate) async fn ended(&self, backup: &str) -> Backup {
+        self.until(backup, has_ended).await
+    }
+
+    /// Waits for the end of a restore.
+    pub(crate) async fn restore_ended(&self, restore: &str) -> Restore {
+        self.until(restore, |restore: &Restore| restore.status.phase().is_terminal()).await
     }
 
     /// Makes a restore and waits for its end.
@@ -117,10 +127,7 @@ impl Server {
     /// Makes a restore with all it has and waits for its end.
     pub(crate) async fn restore_object(&self, restore: Restore) -> Restore {
         let restore = self.create(restore).await;
-        self.until(restore.metadata.name.as_deref().unwrap_or_default(), |restore: &Restore| {
-            restore.status.phase().is_terminal()
-        })
-        .await
+        self.restore_ended(restore.metadata.name.as_deref().unwrap_or_default()).await
     }
 
     /// Waits until an object is as wanted.
@@ -212,6 +219,22 @@ pub(crate) async fn get(address: &str, path: &str) -> Option<Answer> {
     let head = String::from_utf8_lossy(&answer[..head_end]).into_owned();
     let code = head.split(' ').nth(1)?.parse().ok()?;
     Some(Answer { code, body: answer[head_end + 4..].to_vec() })
+}
+
+pub(crate) fn has_ended(backup: &Backup) -> bool {
+    backup.status.phase().is_terminal()
+}
+
+/// A restore of a backup whose namespace gets another name.
+pub(crate) fn into_copy(backup: &str, namespace: &str, copy: &str) -> RestoreSpec {
+    let namespace_mapping = [(namespace.to_owned(), copy.to_owned())].into();
+    RestoreSpec { backup_name: backup.to_owned(), namespace_mapping, ..RestoreSpec::default() }
+}
+
+/// A file of a backup or restore.
+pub(crate) fn read<T: serde::de::DeserializeOwned>(file: &Path) -> T {
+    let content = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    velero_archive::gzjson::decode(&content, 1 << 20).unwrap()
 }
 
 pub(crate) fn api<K: VeleroResource>(cluster: &TestCluster) -> Api<K> {

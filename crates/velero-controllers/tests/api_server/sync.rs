@@ -10,12 +10,11 @@ use kube::api::ListParams;
 use velero_api::GoDuration;
 use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation};
 use velero_store::{Credentials, StoreConfig};
+use velero_testkit::cluster_test;
 use velero_testkit::faulty_proxy::{self, Action};
-use velero_testkit::parts::{ACCESS_KEY, SECRET_KEY};
-use velero_testkit::{TestBox, cluster_test};
 
-use crate::backups::s3;
-use crate::support::{Server, Workload, assert_phase, assert_says, secret, settings};
+use crate::s3_support::{s3, s3_behind, s3_keys};
+use crate::support::{Server, Workload, assert_phase, assert_says, settings};
 
 fn store(directory: &std::path::Path, name: &str, phase: BackupPhase) {
     let mut backup = Backup::new("elsewhere", name, Default::default());
@@ -90,11 +89,9 @@ fn a_backup_that_is_known_is_not_read_again_and_a_new_one_is_read_once() {
             seen.lock().unwrap().push(format!("{} {}", request.method, request.path));
             Action::Forward
         };
-        let url = faulty_proxy::start(&TestBox::store_url_for_pods(), rule).await.unwrap();
-        let keys = format!("[default]\naws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\n");
-        secret(&cluster, "cloud-credentials", "cloud", &keys).await;
+        let behind = s3_behind(&cluster, rule).await;
         let mut config = StoreConfig::from_spec(&s3(&cluster));
-        config.credentials = Some(Credentials::Content(keys));
+        config.credentials = Some(Credentials::Content(s3_keys()));
         let store = config.open().await.unwrap();
         let names: Vec<String> = (0..20).map(|number| format!("b{number}")).collect();
         for name in &names {
@@ -106,9 +103,7 @@ fn a_backup_that_is_known_is_not_read_again_and_a_new_one_is_read_once() {
         let settings =
             velero_controllers::server::Settings { backup_sync_period: GoDuration::from_secs(1), ..settings(&cluster) };
         let server = Server::start_with(cluster.clone(), settings).await;
-        let mut spec = s3(&cluster);
-        spec.config.insert("s3Url".to_owned(), url);
-        server.location("default", spec).await;
+        server.location("default", behind).await;
         for name in &names {
             server.until(name, |_: &Backup| true).await;
         }

@@ -34,10 +34,6 @@ fn waits(backup: &Backup) -> bool {
     *backup.status.phase() == BackupPhase::WaitingForPluginOperations
 }
 
-fn ended(backup: &Backup) -> bool {
-    backup.status.phase().is_terminal()
-}
-
 #[test]
 fn every_course_of_an_upload_ends_as_the_table_says() {
     cluster_test(|cluster| async move {
@@ -127,7 +123,7 @@ fn an_upload_goes_on_with_the_next_server() {
         server.until("b", waits).await;
         server.stop().await;
         let server = Server::start_with(cluster.clone(), folders.settings(&cluster)).await;
-        let backup = server.until("b", ended).await;
+        let backup = server.ended("b").await;
         assert_phase(&backup, &BackupPhase::PartiallyFailed);
         let phases = watch.of("b", FAILED).await;
         assert_eq!(phases.first().map(String::as_str), Some("InProgress"));
@@ -158,7 +154,7 @@ fn a_backup_that_is_stopped_leaves_no_snapshots() {
         server.stop().await;
         assert!(folders.snapshots().is_empty());
         let server = Server::start_with(cluster.clone(), folders.settings(&cluster)).await;
-        let backup = server.until("b", ended).await;
+        let backup = server.ended("b").await;
         assert_phase(&backup, &BackupPhase::Failed);
         claims.remove().await;
         server.stop().await;

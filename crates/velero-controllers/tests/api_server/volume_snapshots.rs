@@ -38,7 +38,7 @@ fn a_volume_comes_back_from_its_snapshot_beside_the_old_one_and_in_its_place() {
         let mut backup = Backup::new(&cluster.namespace, "b", claims.spec());
         backup.metadata.labels = Some([("team".to_owned(), "blue".to_owned())].into());
         server.create(backup).await;
-        let backup = server.until("b", |backup: &Backup| backup.status.phase().is_terminal()).await;
+        let backup = server.ended("b").await;
         assert_phase(&backup, &BackupPhase::Completed);
         assert_eq!(backup.spec.volume_snapshot_locations, ["folders"]);
         let status = &backup.status;

@@ -413,7 +413,7 @@ fn a_restore_is_looked_at_before_it_is_started_and_a_backup_goes_once_its_name_i
         assert_eq!(scene.viewer.fill_in("/", &place, &[]).await.code, 403);
         let started = scene.operator.fill_in(&place, &place, &[]).await;
         assert_eq!(started.header("location"), Some("/restores/back"), "{}", started.body);
-        let ended = scene.server.until("back", |restore: &Restore| restore.status.phase().is_terminal()).await;
+        let ended = scene.server.restore_ended("back").await;
         assert_eq!(*ended.status.phase(), RestorePhase::Completed, "{ended:?}");
         assert!(scene.operator.get("/restores/back").await.body.contains("Completed"));
         scene.server.until_gone::<Restore>(&question).await;

@@ -1,14 +1,16 @@
 //! A repository in a folder, with kopia's own sharding: long ids are spread over folders.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::{BlobInfo, BlobStore};
-use crate::{Error, Result, direct, hex};
+use crate::{Error, Result, direct, hex, lock};
 
 const SHARDS_FILE: &str = ".shards";
 const SUFFIX: &str = ".f";
@@ -50,6 +52,9 @@ impl Shards {
 pub struct FolderStore {
     root: PathBuf,
     shards: Shards,
+    /// The innermost folder that was there before the repository: the root, unless that is still to be made.
+    foundation: PathBuf,
+    names: Names,
 }
 
 impl FolderStore {
@@ -66,7 +71,9 @@ impl FolderStore {
             }
             Err(error) => return Err(Error::file("read", path.display().to_string(), error)),
         };
-        Ok(Self { root, shards })
+        let is_there = |folder: &&Path| folder.as_os_str().is_empty() || folder.is_dir();
+        let foundation = root.ancestors().find(is_there).unwrap_or(&root).to_owned();
+        Ok(Self { root, shards, foundation, names: Names::default() })
     }
 
     fn path(&self, id: &str) -> Result<PathBuf> {
@@ -81,7 +88,58 @@ impl FolderStore {
         if path.exists() {
             return Ok(());
         }
-        Prepared::write(&path, &serde_json::to_vec(&self.shards)?)?.show()
+        self.show(Prepared::write(&path, &serde_json::to_vec(&self.shards)?)?)
+    }
+
+    /// Gives a file its name. The folders on the way to it may be new too.
+    fn show(&self, prepared: Prepared<'_>) -> io::Result<()> {
+        let folders = prepared.path.ancestors().skip(1);
+        let changed = folders.take_while(|folder| folder.starts_with(&self.foundation)).map(Path::to_owned).collect();
+        prepared.show()?;
+        self.names.note(changed);
+        Ok(())
+    }
+}
+
+/// The folders with names that a power cut would take back. Contents are on the disk before they get their names; the names
+/// are not before their folder is written too, which takes as long for one as for many.
+#[derive(Default)]
+struct Names {
+    unsettled: Mutex<BTreeSet<PathBuf>>,
+    /// Whoever comes while others write folders waits for them: theirs may be among those.
+    settling: Mutex<()>,
+}
+
+impl Names {
+    fn note(&self, mut folders: BTreeSet<PathBuf>) {
+        lock(&self.unsettled).append(&mut folders);
+    }
+
+    fn settle(&self) -> io::Result<()> {
+        let _settling = lock(&self.settling);
+        let mut folders = std::mem::take(&mut *lock(&self.unsettled));
+        while let Some(folder) = folders.first() {
+            if let Err(error) = write_names(folder) {
+                self.note(folders);
+                return Err(error);
+            }
+            folders.pop_first();
+        }
+        Ok(())
+    }
+}
+
+/// Has the disk take over which names a folder has, where that can be asked for.
+fn write_names(folder: &Path) -> io::Result<()> {
+    use io::ErrorKind::{InvalidInput, Unsupported};
+
+    if !cfg!(unix) {
+        return Ok(());
+    }
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    match fs::File::open(folder)?.sync_all() {
+        Err(error) if matches!(error.kind(), InvalidInput | Unsupported) => Ok(()),
+        outcome => outcome,
     }
 }
 
@@ -145,7 +203,8 @@ impl BlobStore for FolderStore {
     }
 
     fn put(&self, id: &str, content: Bytes) -> Result<()> {
-        self.put_after(id, content, &mut || Ok(()))
+        self.put_after(id, content, &mut || Ok(()))?;
+        self.settle()
     }
 
     /// To wait for the disk takes longest, and can be done for several files at once.
@@ -154,7 +213,12 @@ impl BlobStore for FolderStore {
         let failed = |error: io::Error| Error::Store { action: "write", blob: id.to_owned(), source: Box::new(error) };
         let prepared = Prepared::write(&path, &content).map_err(failed)?;
         before()?;
-        prepared.show().and_then(|()| self.write_shards()).map_err(failed)
+        self.show(prepared).and_then(|()| self.write_shards()).map_err(failed)
+    }
+
+    fn settle(&self) -> Result<()> {
+        let folder = || self.root.display().to_string();
+        self.names.settle().map_err(|error| Error::file("sync", folder(), error))
     }
 
     fn delete(&self, id: &str) -> Result<()> {
@@ -249,5 +313,25 @@ mod tests {
             })
             .unwrap();
         assert_eq!(ids(), ["first", long, "second"]);
+    }
+
+    #[test]
+    fn a_blob_is_stored_with_its_names_on_the_disk_unless_somebody_else_sees_to_that() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("new/repository");
+        let store = FolderStore::open(&root).unwrap();
+        let unsettled = || lock(&store.names.unsettled).iter().cloned().collect::<Vec<_>>();
+        let (long, content) = ("p0123456789abcdef0123456789abcdef-s1", Bytes::from_static(b"0123456789"));
+        store.put_after(long, content.clone(), &mut || Ok(())).unwrap();
+        let made = [folder.path().into(), folder.path().join("new"), root.clone(), root.join("p"), root.join("p/012")];
+        assert_eq!(unsettled(), made, "the folders on the way are new too");
+        store.settle().unwrap();
+        assert!(unsettled().is_empty());
+        store.put("first", content.clone()).unwrap();
+        assert!(unsettled().is_empty());
+        store.put_after(long, content, &mut || Ok(())).unwrap();
+        fs::remove_dir_all(&root).unwrap();
+        store.settle().unwrap_err();
+        assert!(unsettled().contains(&root), "what could not be written is tried again");
     }
 }

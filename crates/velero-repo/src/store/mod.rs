@@ -47,13 +47,19 @@ pub trait BlobStore: Send + Sync {
     /// Reads a part of a blob: fewer bytes than asked for only where the blob ends.
     fn get_range(&self, id: &str, offset: u64, length: usize) -> Result<Bytes>;
 
-    /// Stores a blob and replaces one that exists. Either all of it is stored or nothing.
+    /// Stores a blob and replaces one that exists. Either all of it is stored or nothing, and a power cut takes nothing back.
     fn put(&self, id: &str, content: Bytes) -> Result<()>;
 
-    /// Stores a blob that nobody may see before `before` has succeeded. A store that can makes it ready meanwhile.
+    /// Stores a blob that nobody may see before `before` has succeeded. A store that can makes it ready meanwhile. A power cut
+    /// may take it back until [`settle`](Self::settle) has succeeded.
     fn put_after(&self, id: &str, content: Bytes, before: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         before()?;
         self.put(id, content)
+    }
+
+    /// Sees to it that no power cut takes back what was stored before. Nothing to do where a store answers only then.
+    fn settle(&self) -> Result<()> {
+        Ok(())
     }
 
     /// Removes a blob; one that does not exist is no error.

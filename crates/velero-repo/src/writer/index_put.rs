@@ -82,6 +82,7 @@ pub(crate) fn put_index(
             break (epoch, name);
         }
     };
+    store.settle().inspect_err(|_| withdraw(store, &name))?;
     let listed = list(store, clock).inspect_err(|_| withdraw(store, &name))?;
     let current = listed.epochs.write_epoch;
     if listed.epochs.is_settled(epoch) {

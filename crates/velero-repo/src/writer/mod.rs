@@ -420,11 +420,11 @@ impl<'a> ContentWriter<'a> {
         Ok(())
     }
 
-    /// Waits for the packs and gives their memory back.
+    /// Waits for the packs, which no power cut takes back then, and gives their memory back.
     fn wait_for_packs(&self) -> Result<()> {
         self.puts.wait()?;
         self.puts.release_buffers();
-        Ok(())
+        self.repository.store().settle()
     }
 
     fn batch(&self) -> MutexGuard<'_, Batch> {

@@ -29,15 +29,20 @@ pub(crate) fn new_repository() -> (tempfile::TempDir, Repository) {
 /// One with small pieces, so that small files have several.
 pub(crate) fn small_repository() -> (tempfile::TempDir, Repository) {
     let place = tempfile::tempdir().unwrap();
-    let store = Arc::new(FolderStore::open(place.path()).unwrap());
+    let repository = small_repository_in(place.path());
+    (place, repository)
+}
+
+/// The same in a certain folder.
+pub(crate) fn small_repository_in(place: &Path) -> Repository {
+    let store = Arc::new(FolderStore::open(place).unwrap());
     let unique_id = [7; 32];
     let keys = FormatKeys::derive(PASSWORD, &unique_id).unwrap();
     let splitter = "DYNAMIC-128K-BUZHASH".to_owned();
     let parameters = Parameters { splitter, max_pack_size: 1 << 20, ..Parameters::new_of_velero() };
     let blob = serde_json::to_vec(&FormatBlob::seal(&unique_id, &keys, &parameters)).unwrap();
     store.put(REPOSITORY_BLOB, blob.into()).unwrap();
-    let repository = Repository::create(store, PASSWORD, DAY, &system_clock()).unwrap();
-    (place, repository)
+    Repository::create(store, PASSWORD, DAY, &system_clock()).unwrap()
 }
 
 /// Numbers that look random and are always the same.

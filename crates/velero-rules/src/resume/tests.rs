@@ -2,7 +2,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use velero_api::annotations::{ASKED_FIELDS, CANCEL_REQUESTED, HOLDER_IDENTITY, POD_VOLUME_TIMEOUT, RESUME_OF};
 use velero_api::v1::{Backup, BackupPhase, HookStatus, Restore, RestorePhase, RestoreSpec};
-use velero_api::{GoDuration, dry_run, metadata};
+use velero_api::{dry_run, metadata};
 
 use super::*;
 
@@ -18,32 +18,6 @@ fn restore(name: &str, resume_of: &str, phase: RestorePhase) -> Restore {
 
 fn relatives(all: &[(&str, &str, RestorePhase)]) -> Vec<Relative> {
     all.iter().map(|(name, resume_of, phase)| Relative::from(&restore(name, resume_of, phase.clone()))).collect()
-}
-
-#[test]
-fn what_the_server_completed_is_taken_back_and_what_somebody_wrote_stays() {
-    let asked = RestoreSpec {
-        schedule_name: "daily".to_owned(),
-        excluded_resources: vec!["secrets".to_owned()],
-        restore_pvs: Some(true),
-        ..RestoreSpec::default()
-    };
-    let mut completed = asked.clone();
-    completed.backup_name = "daily-1".to_owned();
-    completed.excluded_resources.push("nodes".to_owned());
-    completed.item_operation_timeout = GoDuration::from_hours(4);
-    let note = asked_fields(&asked, &completed).unwrap();
-    assert!(note.len() < 100 && !note.contains("restorePVs"), "only what differs: {note}");
-    let mut restore = Restore::new("velero", "r", completed.clone());
-    assert_eq!(asked_spec(&restore).unwrap(), completed, "without the note the spec counts");
-    restore.metadata.annotations = Some([(ASKED_FIELDS.to_owned(), note)].into());
-    assert_eq!(asked_spec(&restore).unwrap(), asked);
-    assert_eq!(asked_fields(&asked, &asked), None);
-    for broken in ["{", "[]", "{\"excludedResources\":7}"] {
-        restore.metadata.annotations = Some([(ASKED_FIELDS.to_owned(), broken.to_owned())].into());
-        let problem = asked_spec(&restore).unwrap_err().to_string();
-        assert!(problem.contains(ASKED_FIELDS) && problem.contains("kubectl annotate"), "{problem}");
-    }
 }
 
 #[test]
@@ -65,6 +39,11 @@ fn what_resumes_a_restore_asks_for_the_same_of_the_same_backup_and_says_whom_it_
     assert_eq!(next.metadata.annotations, Some(expected.into()));
     assert_eq!((metadata::name(&next), metadata::label(&next, "team")), ("r-resume-1", "a"));
     assert_eq!(next.status, Default::default());
+    for broken in ["{", "[]", "{\"excludedResources\":7}"] {
+        first.metadata.annotations = Some([(ASKED_FIELDS.to_owned(), broken.to_owned())].into());
+        let problem = resuming(&first, "r-resume-1").unwrap_err().to_string();
+        assert!(problem.contains(ASKED_FIELDS) && problem.contains("kubectl annotate"), "{problem}");
+    }
 }
 
 #[test]

@@ -6,8 +6,8 @@ use velero_api::annotations::{
 use velero_api::metadata::{annotation, name, namespace};
 use velero_api::v1::{Restore, RestoreSpec};
 
-use super::asked::asked_spec;
 use crate::Unusable;
+use crate::asked::asked_spec;
 
 /// What an annotation says of one restore and not of the next.
 const OF_THE_RUN: [&str; 9] = [
@@ -32,7 +32,7 @@ pub fn resuming(resumed: &Restore, own_name: &str) -> Result<Restore, Unusable> 
         // The newest backup of a schedule may be another one by now.
         backup_name: resumed.spec.backup_name.clone(),
         schedule_name: String::new(),
-        ..asked_spec(resumed)?
+        ..asked(resumed)?
     };
     let mut resuming = Restore::new(namespace(resumed), own_name, spec);
     resuming.metadata.labels.clone_from(&resumed.metadata.labels);
@@ -41,6 +41,16 @@ pub fn resuming(resumed: &Restore, own_name: &str) -> Result<Restore, Unusable> 
     annotations.insert(RESUME_OF.to_owned(), name(resumed).to_owned());
     resuming.metadata.annotations = Some(annotations);
     Ok(resuming)
+}
+
+fn asked(resumed: &Restore) -> Result<RestoreSpec, Unusable> {
+    asked_spec(annotation(resumed, ASKED_FIELDS), &resumed.spec).map_err(|error| {
+        let restore = name(resumed);
+        Unusable(format!(
+            "its annotation {ASKED_FIELDS} cannot be read ({error}); take it off to resume what its spec says: kubectl annotate \
+             restores.velero.io {restore} {ASKED_FIELDS}-"
+        ))
+    })
 }
 
 /// The name of the restore that resumes another, the first that is free: it follows from the name of the first restore and

@@ -103,8 +103,9 @@ impl BackupStore {
     }
 
     /// Writes the metadata, which makes the backup exist; to be called last, and refused a second time. The
-    /// reservation has served its purpose then; that of another backup is respected.
-    pub async fn put_metadata(&self, backup: &Backup) -> Result<()> {
+    /// reservation has served its purpose then; that of another backup is respected. Tells whether the name was given back: if
+    /// not, that is owed ([`release`](Self::release)).
+    pub async fn put_metadata(&self, backup: &Backup) -> Result<bool> {
         let name = metadata::name(backup);
         let uid = metadata::uid(backup);
         let key = self.keys.backup_file(name, BackupFile::Metadata)?;
@@ -119,10 +120,11 @@ impl BackupStore {
             self.store.delete_object(&key).await?;
         }
         written?;
-        if let Err(error) = self.release(name, uid).await {
-            tracing::warn!(backup = name, %error, "The reservation of a complete backup is left in its folder");
+        let released = self.release(name, uid).await;
+        if let Err(error) = &released {
+            tracing::warn!(backup = name, %error, "The reservation of a complete backup is left in its folder for now");
         }
-        Ok(())
+        Ok(released.is_ok())
     }
 
     /// Reads the metadata of a backup.

@@ -9,32 +9,20 @@ use std::sync::OnceLock;
 use object_store::ClientOptions;
 use object_store::aws::{AwsAuthorizer, AwsCredential};
 use object_store::client::{HttpConnector, HttpRequestBody, ReqwestConnector};
+use velero_store::StoreConfig;
 use velero_store::check::{Cause, Finding, Mode, Observation, Outcome, Severity, diagnose, observe};
-use velero_store::{Credentials, StoreConfig};
+use velero_testkit::TestBox;
 use velero_testkit::faulty_proxy::{self, Action};
 use velero_testkit::harness::{SHARED_BOX, unique_name};
 use velero_testkit::parts::{ACCESS_KEY, Moto};
 use velero_testkit::server::credentials_file;
-use velero_testkit::{BoxKind, TestBox};
+
+use crate::shared_store::{self, location};
 
 const BUCKET: &str = "check-tests";
 
 fn endpoint() -> String {
-    static READY: OnceLock<()> = OnceLock::new();
-    READY.get_or_init(|| {
-        TestBox::up(SHARED_BOX, BoxKind::ControlPlane).unwrap();
-        TestBox::make_bucket(BUCKET).unwrap();
-    });
-    TestBox::store_url()
-}
-
-fn location(url: &str, bucket: &str, credentials: &str) -> StoreConfig {
-    let mut config = StoreConfig::new("velero.io/aws", bucket)
-        .with("region", "us-east-1")
-        .with("s3ForcePathStyle", "true")
-        .with("s3Url", url);
-    config.credentials = Some(Credentials::Content(credentials.to_owned()));
-    config
+    shared_store::endpoint(SHARED_BOX, BUCKET)
 }
 
 async fn findings(config: &StoreConfig) -> (Observation, Vec<Finding>) {

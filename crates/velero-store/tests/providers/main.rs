@@ -7,3 +7,4 @@ mod check;
 mod fs;
 mod gcs;
 mod s3;
+mod shared_store;

@@ -2,8 +2,8 @@
 //!
 //! The server is the store of the shared box, reached through its door on loopback.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -13,18 +13,13 @@ use velero_store::{ByteStream, Credentials, ObjectStoreHandle, StoreConfig, conf
 use velero_testkit::faulty_proxy::{self, Action, Request, first_uploads};
 use velero_testkit::harness::SHARED_BOX;
 use velero_testkit::server::credentials_file;
-use velero_testkit::{BoxKind, TestBox};
 
-/// A bucket of these tests' own: a location would refuse their folders.
+use crate::shared_store::{self, location};
+
 const BUCKET: &str = "store-tests";
 
 fn endpoint() -> String {
-    static READY: OnceLock<()> = OnceLock::new();
-    READY.get_or_init(|| {
-        TestBox::up(SHARED_BOX, BoxKind::ControlPlane).unwrap();
-        TestBox::make_bucket(BUCKET).unwrap();
-    });
-    TestBox::store_url()
+    shared_store::endpoint(SHARED_BOX, BUCKET)
 }
 
 async fn open(endpoint: &str) -> ObjectStoreHandle {
@@ -32,12 +27,7 @@ async fn open(endpoint: &str) -> ObjectStoreHandle {
 }
 
 async fn open_with_checksum(endpoint: &str, algorithm: &str) -> ObjectStoreHandle {
-    let mut config = StoreConfig::new("velero.io/aws", BUCKET)
-        .with("region", "us-east-1")
-        .with("s3ForcePathStyle", "true")
-        .with("checksumAlgorithm", algorithm)
-        .with("s3Url", endpoint);
-    config.credentials = Some(Credentials::Content(credentials_file()));
+    let mut config = location(endpoint, BUCKET, &credentials_file()).with("checksumAlgorithm", algorithm);
     config.transfer.part_size = 5 << 20;
     config.transfer.retries = 6;
     config.open().await.unwrap()

@@ -149,12 +149,10 @@ mod tests {
     fn ten_thousand_backups_make_a_small_page() {
         let rows: Vec<_> =
             (0..10_000).map(|number| row(&format!("daily-{number:05}"), "Completed", number, "daily")).collect();
-        let begin = std::time::Instant::now();
         let rows = select(rows, &Wanted::default());
         let text = table(&rows, &Wanted::default(), Timestamp::UNIX_EPOCH).into_string();
         assert!(text.len() < 50 << 10, "{} bytes", text.len());
         assert!(text.contains("daily-09999") && !text.contains("daily-09949") && text.contains("?page=1"));
-        assert!(begin.elapsed() < std::time::Duration::from_secs(1), "{:?}", begin.elapsed());
         let last = Wanted { page: 199, ..Wanted::default() };
         let text = table(&rows, &last, Timestamp::UNIX_EPOCH).into_string();
         assert!(text.contains("daily-00000") && !text.contains("rel=\"next\""));

@@ -34,10 +34,9 @@ pub(super) fn deployment(installation: &Installation<'_>) -> Value {
             },
         },
     });
-    let replicas = installation.arguments.pod.replicas;
-    if replicas > 1 {
+    if has_several(installation) {
         let spec = &mut deployment["spec"];
-        spec["replicas"] = json!(replicas);
+        spec["replicas"] = json!(installation.arguments.pod.replicas);
         spec["strategy"] = json!({ "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 1, "maxSurge": 1 } });
         spec["template"]["spec"]["topologySpreadConstraints"] = json!([{
             "maxSkew": 1,
@@ -49,15 +48,19 @@ pub(super) fn deployment(installation: &Installation<'_>) -> Value {
     deployment
 }
 
+/// Whether there is more than one server.
+pub(super) fn has_several(installation: &Installation<'_>) -> bool {
+    installation.arguments.pod.replicas > 1
+}
+
 /// What keeps those who empty nodes from ending several servers at once; one server alone must not keep them from it.
-pub(super) fn disruption_budget(installation: &Installation<'_>) -> Option<Value> {
-    let budget = json!({
+pub(super) fn disruption_budget(installation: &Installation<'_>) -> Value {
+    json!({
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": metadata(Some(installation.namespace), SERVER),
         "spec": { "maxUnavailable": 1, "selector": { "matchLabels": { SELECTOR.0: SELECTOR.1 } } },
-    });
-    (installation.arguments.pod.replicas > 1).then_some(budget)
+    })
 }
 
 fn pod_spec(installation: &Installation<'_>) -> Value {

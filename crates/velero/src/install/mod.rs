@@ -128,7 +128,9 @@ pub(crate) fn resources(installation: &Installation<'_>) -> Vec<Resource> {
     resources.extend(network::policies(installation));
     resources.extend(locations::resources(installation));
     resources.push(Resource::applied(deployment::deployment(installation)));
-    resources.extend(deployment::disruption_budget(installation).map(Resource::applied));
+    if deployment::has_several(installation) {
+        resources.push(Resource::applied(deployment::disruption_budget(installation)));
+    }
     let agents = &installation.arguments.node_agent;
     if agents.use_node_agent {
         resources.push(Resource::applied(daemonset::daemonset(installation, daemonset::System::Linux)));
@@ -137,6 +139,15 @@ pub(crate) fn resources(installation: &Installation<'_>) -> Vec<Resource> {
         resources.push(Resource::applied(daemonset::daemonset(installation, daemonset::System::Windows)));
     }
     resources
+}
+
+/// What other flags would have made and these leave out: where an earlier installation made it, it is to go.
+pub(crate) fn left_out(installation: &Installation<'_>) -> Vec<Resource> {
+    let mut left_out = network::left_out(installation);
+    if !deployment::has_several(installation) {
+        left_out.push(Resource::applied(deployment::disruption_budget(installation)));
+    }
+    left_out
 }
 
 /// The image unless another one is chosen; `VELERO_IMAGE_REGISTRY` names another registry for the compiler.

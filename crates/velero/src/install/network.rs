@@ -19,7 +19,7 @@ const ROLE: (&str, &str) = ("role", "node-agent");
 
 /// The policies of the pods; none where flags leave them out.
 pub(super) fn policies(installation: &Installation<'_>) -> Vec<Resource> {
-    if installation.arguments.run.network_policy.0 == Some(false) {
+    if are_left_out(installation) {
         return Vec::new();
     }
     let agents = installation.arguments.node_agent.use_node_agent;
@@ -27,6 +27,20 @@ pub(super) fn policies(installation: &Installation<'_>) -> Vec<Resource> {
     let ports: &[u16] = if installation.arguments.server.web { &[PORT, WEB_PORT] } else { &[PORT] };
     let of_server = policy(installation.namespace, SERVER, deployment::SELECTOR, ports);
     [of_server].into_iter().chain(of_agents).map(Resource::applied).collect()
+}
+
+/// The policies that flags leave out; none unless they do.
+pub(super) fn left_out(installation: &Installation<'_>) -> Vec<Resource> {
+    if !are_left_out(installation) {
+        return Vec::new();
+    }
+    let of_server = policy(installation.namespace, SERVER, deployment::SELECTOR, &[PORT]);
+    let of_agents = policy(installation.namespace, NODE_AGENT, ROLE, &[PORT]);
+    [of_server, of_agents].map(Resource::applied).into()
+}
+
+fn are_left_out(installation: &Installation<'_>) -> bool {
+    installation.arguments.run.network_policy.0 == Some(false)
 }
 
 fn policy(namespace: &str, name: &str, label: (&str, &str), ports: &[u16]) -> Value {

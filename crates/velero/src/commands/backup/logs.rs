@@ -22,6 +22,8 @@ pub(crate) async fn logs(session: &Session, arguments: &LogsArguments) -> Result
         );
     }
     let downloader = Downloader::new(session, &arguments.download, &backup.spec.storage_location).await?;
-    downloader.stream(DownloadTargetKind::BackupLog, name, arguments.timeout.to_std(), &mut io::stdout()).await?;
-    Ok(())
+    let patience = arguments.timeout.to_std();
+    let sent = downloader.stream(DownloadTargetKind::BackupLog, name, patience, &mut io::stdout()).await;
+    let status = &backup.status;
+    sent.map_err(|error| error.of_log(&format!("backup {name:?}"), status.phase().as_str(), &status.failure_reason))
 }

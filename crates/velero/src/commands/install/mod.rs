@@ -43,13 +43,15 @@ pub(super) async fn install(arguments: &InstallArguments, settings: &Settings, p
         return print(printer, &resources(&installation), format);
     }
     let session = Session::connect(settings, printer).await?;
-    preflight::check_rights(&session, &resources(&installation)).await?;
+    preflight::check_rights(&session, &resources(&installation), &["create", "get", "patch"]).await?;
     let mut found = preflight::Found::default();
     if !arguments.run.crds_only {
         found = preflight::look(&session).await?;
         preflight::check_foreign(&session, &found, arguments.run.force)?;
         preflight::check_pod_security(session.namespace(), &found, arguments)?;
         preflight::check_config_maps(&session, arguments).await?;
+        found.superfluous = preflight::superfluous(&session, install::left_out(&installation)).await?;
+        preflight::check_rights(&session, &found.superfluous, &["delete"]).await?;
     }
     installation.existing = found.existing;
     check_existing(&installation)?;
@@ -57,6 +59,7 @@ pub(super) async fn install(arguments: &InstallArguments, settings: &Settings, p
     preflight::try_out(&session, &resources, &found).await?;
     print(printer, &resources, format)?;
     send::send_all(&session, &resources, &found).await?;
+    send::remove_all(&session, &found.superfluous).await?;
     if arguments.run.crds_only { Ok(()) } else { finish(&session, arguments).await }
 }
 

@@ -9,6 +9,7 @@ use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessR
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Secret};
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, PostParams};
+use velero_api::metadata::label;
 use velero_api::v1::BackupStorageLocation;
 use velero_api::{GROUP, labels};
 
@@ -33,16 +34,18 @@ pub(super) struct Found {
     pub(super) existing: Existing,
     /// The Deployments of another Velero: their names and images.
     pub(super) foreign: Vec<(String, String)>,
+    /// What an earlier installation made and this one does without.
+    pub(super) superfluous: Vec<Resource>,
 }
 
-/// Asks whether everything may be written, and names all that may not.
-pub(super) async fn check_rights(session: &Session, resources: &[Resource]) -> Result<()> {
+/// Asks whether that may be done with everything, and names all that may not.
+pub(super) async fn check_rights(session: &Session, resources: &[Resource], verbs: &[&str]) -> Result<()> {
     let mut wanted = BTreeSet::new();
     for resource in resources {
         let kind = kind_of(resource)?;
-        for verb in ["create", "get", "patch"] {
+        for verb in verbs {
             let namespace = resource.namespace().map(str::to_owned);
-            wanted.insert((kind.group.clone(), kind.plural.clone(), namespace, verb));
+            wanted.insert((kind.group.clone(), kind.plural.clone(), namespace, *verb));
         }
     }
     let answers = wanted.iter().map(async |(group, plural, namespace, verb)| {
@@ -96,7 +99,24 @@ pub(super) async fn look(session: &Session) -> Result<Found> {
         claim: claims.get_metadata_opt(CLAIM).await.map_err(api_error)?.is_some(),
         secret: secrets.get_metadata_opt(SECRET).await.map_err(api_error)?.is_some(),
     };
-    Ok(Found { namespace: true, pod_security, existing, foreign: foreign_servers(session).await? })
+    let foreign = foreign_servers(session).await?;
+    Ok(Found { namespace: true, pod_security, existing, foreign, superfluous: Vec::new() })
+}
+
+/// What an earlier installation made of what this one leaves out. What others made under those names is theirs.
+pub(super) async fn superfluous(session: &Session, left_out: Vec<Resource>) -> Result<Vec<Resource>> {
+    let mut superfluous = Vec::new();
+    for resource in left_out {
+        let found = match api_of(session, &resource, session.namespace())?.get_metadata_opt(resource.name()).await {
+            // Who may not look has not made it.
+            Err(kube::Error::Api(status)) if status.code == 403 => None,
+            found => found.map_err(api_error)?,
+        };
+        if found.is_some_and(|found| label(&found, labels::COMPONENT) == labels::COMPONENT_VELERO) {
+            superfluous.push(resource);
+        }
+    }
+    Ok(superfluous)
 }
 
 async fn has_default_location(session: &Session) -> Result<bool> {

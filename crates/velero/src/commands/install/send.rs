@@ -62,6 +62,19 @@ async fn send(session: &Session, resource: &Resource) -> Result<()> {
     }
 }
 
+/// Takes away what an earlier installation made and this one does without.
+pub(super) async fn remove_all(session: &Session, superfluous: &[Resource]) -> Result<()> {
+    for resource in superfluous {
+        let (kind, name) = (resource.kind(), resource.name());
+        match api_of(session, resource, session.namespace())?.delete(name, &DeleteParams::default()).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            deleted => drop(deleted.map_err(api_error).with_context(|| format!("cannot delete {kind}/{name}"))?),
+        }
+        session.printer.line(format_args!("{kind}/{name}: not wanted any more, deleted"))?;
+    }
+    Ok(())
+}
+
 /// The role of a binding cannot be changed, so a binding to another one makes way.
 async fn remove_if_of_another_role(api: &Api<DynamicObject>, resource: &Resource) -> Result<()> {
     let found = api.get_opt(resource.name()).await.map_err(api_error)?;

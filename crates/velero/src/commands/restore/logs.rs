@@ -23,6 +23,8 @@ pub(crate) async fn logs(session: &Session, arguments: &LogsArguments) -> Result
     }
     let location = location_of_restore(session, &restore).await?;
     let downloader = Downloader::new(session, &arguments.download, &location).await?;
-    downloader.stream(DownloadTargetKind::RestoreLog, name, arguments.timeout.to_std(), &mut io::stdout()).await?;
-    Ok(())
+    let patience = arguments.timeout.to_std();
+    let sent = downloader.stream(DownloadTargetKind::RestoreLog, name, patience, &mut io::stdout()).await;
+    let status = &restore.status;
+    sent.map_err(|error| error.of_log(&format!("restore {name:?}"), status.phase().as_str(), &status.failure_reason))
 }

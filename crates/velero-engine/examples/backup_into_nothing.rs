@@ -1,6 +1,6 @@
 //! Backs up the cluster of `$KUBECONFIG` into nothing and tells how long it took and how much memory it needed.
 //!
-//! `cargo run --release -p velero-engine --example measure [namespace…]`
+//! `cargo run --release -p velero-engine --example backup_into_nothing [namespace…]`
 
 use std::io::Write;
 use std::sync::Arc;

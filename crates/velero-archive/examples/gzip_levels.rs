@@ -1,6 +1,6 @@
 //! Measures writing and reading a tarball of Kubernetes-like JSON at each gzip level.
 //!
-//! `cargo run --release -p velero-archive --example measure`
+//! `cargo run --release -p velero-archive --example gzip_levels`
 
 use std::time::Instant;
 use velero_archive::{ArchiveReader, ArchiveWriter, Error};
