@@ -9,7 +9,7 @@ use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessR
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Secret};
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, PostParams};
-use velero_api::metadata::label;
+use velero_api::metadata::{label, uid};
 use velero_api::v1::BackupStorageLocation;
 use velero_api::{GROUP, labels};
 
@@ -103,16 +103,17 @@ pub(super) async fn look(session: &Session) -> Result<Found> {
     Ok(Found { namespace: true, pod_security, existing, foreign, superfluous: Vec::new() })
 }
 
-/// What an earlier installation made of what this one leaves out. What others made under those names is theirs.
+/// What an earlier installation made of what this one leaves out, with its UID. What others made under those names is theirs.
 pub(super) async fn superfluous(session: &Session, left_out: Vec<Resource>) -> Result<Vec<Resource>> {
     let mut superfluous = Vec::new();
-    for resource in left_out {
+    for mut resource in left_out {
         let found = match api_of(session, &resource, session.namespace())?.get_metadata_opt(resource.name()).await {
             // Who may not look has not made it.
             Err(kube::Error::Api(status)) if status.code == 403 => None,
             found => found.map_err(api_error)?,
         };
-        if found.is_some_and(|found| label(&found, labels::COMPONENT) == labels::COMPONENT_VELERO) {
+        if let Some(found) = found.filter(|found| label(found, labels::COMPONENT) == labels::COMPONENT_VELERO) {
+            resource.object["metadata"]["uid"] = uid(&found).into();
             superfluous.push(resource);
         }
     }

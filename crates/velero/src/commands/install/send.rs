@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::wait::{await_condition, conditions};
 
 use super::api_of;
@@ -66,7 +66,12 @@ async fn send(session: &Session, resource: &Resource) -> Result<()> {
 pub(super) async fn remove_all(session: &Session, superfluous: &[Resource]) -> Result<()> {
     for resource in superfluous {
         let (kind, name) = (resource.kind(), resource.name());
-        match api_of(session, resource, session.namespace())?.delete(name, &DeleteParams::default()).await {
+        let looked_at = Preconditions {
+            uid: resource.object["metadata"]["uid"].as_str().map(str::to_owned),
+            resource_version: None,
+        };
+        let parameters = DeleteParams::default().preconditions(looked_at);
+        match api_of(session, resource, session.namespace())?.delete(name, &parameters).await {
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             deleted => drop(deleted.map_err(api_error).with_context(|| format!("cannot delete {kind}/{name}"))?),
         }
