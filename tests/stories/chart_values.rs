@@ -268,6 +268,9 @@ fn impossible() -> Vec<(Value, &'static str)> {
         (json!({"replicas": 0}), "use 1, 2 or 3"),
         (json!({"replicas": 5}), "use 1, 2 or 3"),
         (json!({"replicas": 2}), "backups go to a volume"),
+        (in_configuration("webTLSSecret", &json!("page")), "set configuration.webAddress too"),
+        (in_configuration("webTrustedUserHeader", &json!("X-User")), "needs configuration.webTLSSecret"),
+        (in_configuration("webTrustedGroupsHeader", &json!("X-Groups")), "needs configuration.webTrustedUserHeader"),
         (with_location(&json!({"provider": "aws"})), "bucket is required"),
         (in_configuration("backupStorageLocation", &twice), "two entries named default"),
         // What `--reuse-values` hands over after Velero's chart: its defaults instead of ours.

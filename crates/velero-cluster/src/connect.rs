@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::header::{AUTHORIZATION, USER_AGENT};
-use http::{HeaderValue, Request};
+use http::{HeaderName, HeaderValue, Request};
 use kube::client::{Body, ClientBuilder};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -23,6 +23,9 @@ use crate::retry::RetryPolicy;
 use crate::unanswered::Memory;
 use crate::write_guard::{CheckLayer, WaitLayer};
 
+/// Who is acted for.
+const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
+const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 /// How many requests may queue between two layers of the client.
 const QUEUE: usize = 1024;
 
@@ -111,19 +114,40 @@ impl Cluster {
 
     /// The same connections, used as somebody else: whoever this bearer token belongs to.
     pub fn with_token(&self, token: &str) -> Result<Self> {
-        let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| Error::Configuration {
-            message: "the token holds characters that a header cannot carry".to_owned(),
-        })?;
+        let mut value = header_value("the token", &format!("Bearer {token}"))?;
         value.set_sensitive(true);
-        let client = self.client.clone();
+        Ok(self.with_headers(vec![(AUTHORIZATION, value)]))
+    }
+
+    /// The same connections, used for somebody else, who is named: the owner of the connections must have the right to impersonate
+    /// that user and these groups.
+    pub fn with_impersonation(&self, user: &str, groups: &[String]) -> Result<Self> {
+        if user.is_empty() {
+            // Without the header the owner of the connections would act for itself.
+            return Err(Error::Configuration { message: "nobody is named to act for".to_owned() });
+        }
+        let mut headers = vec![(IMPERSONATE_USER, header_value("the user", user)?)];
+        for group in groups {
+            headers.push((IMPERSONATE_GROUP, header_value("a group", group)?));
+        }
+        Ok(self.with_headers(headers))
+    }
+
+    fn with_headers(&self, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
+        let (client, headers) = (self.client.clone(), Arc::new(headers));
         let service = service_fn(move |mut request: Request<Body>| {
-            request.headers_mut().insert(AUTHORIZATION, value.clone());
+            for (name, _) in headers.iter() {
+                request.headers_mut().remove(name);
+            }
+            for (name, value) in headers.iter() {
+                request.headers_mut().append(name.clone(), value.clone());
+            }
             let client = client.clone();
             async move { client.send(request).await }
         });
         let client = Client::new(service, self.client.default_namespace());
         let (refusals_for_load, repeated) = (Arc::clone(&self.refusals_for_load), Arc::clone(&self.repeated));
-        Ok(Self { client, refusals_for_load, repeated, memory: Arc::default() })
+        Self { client, refusals_for_load, repeated, memory: Arc::default() }
     }
 
     /// The client, for typed access and controllers.
@@ -174,6 +198,11 @@ pub struct ServerVersion {
 pub fn install_crypto_provider() {
     // The only failure is that a provider is installed already, which is as good.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+}
+
+fn header_value(what: &str, text: &str) -> Result<HeaderValue> {
+    let unfit = |_| Error::Configuration { message: format!("{what} holds characters that a header cannot carry") };
+    HeaderValue::from_str(text).map_err(unfit)
 }
 
 async fn load_config(options: &ConnectOptions) -> Result<Config> {

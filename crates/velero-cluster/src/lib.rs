@@ -53,7 +53,7 @@ pub use item_ref::ItemRef;
 pub use merge_patch::{holds_merge_patch, merge_patch_diff};
 pub use objects::PatchableObject;
 pub use page::Page;
-pub use pages::{list_all, list_all_metadata, list_kept};
+pub use pages::{list_all, list_all_metadata, list_kept, list_metadata_kept};
 pub use proxy::ProxyTarget;
 pub use repeated::RetryCause;
 pub use resource_type::ResourceType;

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use kube::api::{Api, ListParams, ObjectList, PartialObjectMeta};
+use kube::api::{Api, ListParams, ObjectList, ObjectMeta, PartialObjectMeta};
 use serde::de::DeserializeOwned;
 
 /// How many objects a page has, unless the parameters say so.
@@ -53,6 +53,25 @@ where
     loop {
         if let Some(whole) = pages.take(api.list_metadata(&pages.next).await, |item| item)? {
             return Ok(whole);
+        }
+    }
+}
+
+/// What is kept of the metadata of all objects that a list names: of the metadata themselves a page is in memory at a time.
+pub async fn list_metadata_kept<K, F>(
+    api: &Api<K>,
+    parameters: &ListParams,
+    keep: impl Fn(ObjectMeta) -> F,
+) -> Result<Vec<F>, kube::Error>
+where
+    K: Clone + DeserializeOwned + Debug,
+    F: Clone,
+{
+    let mut pages = Pages::new(parameters);
+    loop {
+        let kept = |item: PartialObjectMeta<K>| keep(item.metadata);
+        if let Some(whole) = pages.take(api.list_metadata(&pages.next).await, kept)? {
+            return Ok(whole.items);
         }
     }
 }

@@ -12,7 +12,7 @@ const CLAIMS: &str = "persistentvolumeclaims";
 const ALSO_CLAIMS: [&str; 4] = ["pvc", "pvcs", "persistentvolumeclaim", "persistentvolumeclaims."];
 
 /// What one schedule covers.
-pub(crate) struct Cover<'a> {
+pub struct Cover<'a> {
     pub(crate) name: &'a str,
     namespaces: NamespaceFilter,
     pub(crate) in_part: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Cover<'a> {
 
 impl<'a> Cover<'a> {
     /// What a schedule covers; nothing if it makes no backups.
-    pub(crate) fn of(name: &'a str, schedule: &Schedule, existing: &[NamespaceFact]) -> Option<Self> {
+    pub fn of(name: &'a str, schedule: &Schedule, existing: &[NamespaceFact]) -> Option<Self> {
         if problem(schedule).is_some() || schedule.spec.paused {
             return None;
         }

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use velero_api::labels::{self, SCHEDULE_NAME};
 use velero_api::metadata::{label, name};
 use velero_api::v1::{Backup, BackupStorageLocation, Ending, PodVolumeBackup, Restore, Schedule};
 use velero_api::v2alpha1::DataUpload;
 use velero_api::{DataMoveOperationProgress, DataMovePhase};
+
+use crate::protection::{Scope, Taken};
 
 /// What is known when a report is made.
 #[derive(Clone, Debug, Default)]
@@ -63,10 +65,8 @@ pub struct BackupFact {
     pub counts: (i64, i64),
     /// Why it failed, if it did.
     pub reason: String,
-    /// The namespaces it was to take and to leave out.
-    pub namespaces: (Vec<String>, Vec<String>),
-    /// Whether selectors or lists of resources leave out part of a namespace.
-    pub is_partial: bool,
+    /// What it was to take.
+    pub scope: Scope,
 }
 
 /// A restore.
@@ -119,6 +119,13 @@ pub struct NamespaceFact {
     pub is_left_out: bool,
 }
 
+impl From<ObjectMeta> for NamespaceFact {
+    fn from(metadata: ObjectMeta) -> Self {
+        let label = metadata.labels.as_ref().and_then(|labels| labels.get(labels::EXCLUDE_FROM_BACKUP));
+        Self { is_left_out: label.is_some_and(|value| value == "true"), name: metadata.name.unwrap_or_default() }
+    }
+}
+
 /// A claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimFact {
@@ -163,9 +170,16 @@ impl From<Backup> for BackupFact {
             items: status.progress.as_ref().map_or(0, |progress| progress.items_backed_up),
             counts: (status.errors, status.warnings),
             reason: reason(&status.validation_errors, &status.failure_reason),
-            is_partial: crate::coverage::is_partial(spec),
-            namespaces: (spec.included_namespaces.clone(), spec.excluded_namespaces.clone()),
+            scope: Scope::of(spec),
         }
+    }
+}
+
+impl BackupFact {
+    /// The backup as one that protects namespaces, once it has ended.
+    pub(crate) fn taken(&self) -> Option<Taken<'_>> {
+        let is_good = self.ending == Some(Ending::Completed);
+        Some(Taken { backup: &self.name, phase: &self.phase, at: self.ended?, is_good, scope: &self.scope })
     }
 }
 

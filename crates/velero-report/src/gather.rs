@@ -8,7 +8,6 @@ use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use kube::api::{Api, ListParams, ObjectMeta, PartialObjectMeta};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
-use velero_api::labels::EXCLUDE_FROM_BACKUP;
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{Backup, BackupStorageLocation, PodVolumeBackup, Restore, Schedule};
 use velero_api::v2alpha1::DataUpload;
@@ -47,15 +46,10 @@ pub async fn gather(
     let listed = in_time(list_all(&schedules, &ListParams::default())).await;
     reader.facts.schedules = reader.seen("schedules.velero.io", listed.map(|list| list.items))?;
     let namespaces = reader.metadata::<Namespace>("namespaces").await?;
-    reader.facts.namespaces = namespaces.map(|all| all.into_iter().map(namespace_fact).collect());
+    reader.facts.namespaces = namespaces.map(|all| all.into_iter().map(NamespaceFact::from).collect());
     let claims = reader.metadata::<PersistentVolumeClaim>("persistentvolumeclaims").await?;
     reader.facts.claims = claims.map(|all| all.into_iter().map(claim_fact).collect());
     Ok(reader.facts)
-}
-
-fn namespace_fact(metadata: ObjectMeta) -> NamespaceFact {
-    let label = metadata.labels.as_ref().and_then(|labels| labels.get(EXCLUDE_FROM_BACKUP));
-    NamespaceFact { is_left_out: label.is_some_and(|value| value == "true"), name: metadata.name.unwrap_or_default() }
 }
 
 fn claim_fact(metadata: ObjectMeta) -> ClaimFact {

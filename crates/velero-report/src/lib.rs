@@ -4,6 +4,7 @@
 //! gather ── lists what a cluster holds, page by page; what may not be seen is noted, not guessed
 //!   └─ facts ── the little of each object that counts
 //!        └─ reckon ── facts → report: runs of schedules, coverage, days
+//!             ├─ protection, coverage ── what backups and schedules make of namespaces and objects; the page asks here too
 //!             └─ html, JSON ── how it is shown
 //! ```
 //!
@@ -17,14 +18,17 @@ mod facts;
 mod gather;
 mod html;
 mod period;
+mod protection;
 mod reckon;
 mod report;
 mod runs;
 
+pub use coverage::Cover;
 pub use facts::{BackupFact, ClaimFact, Facts, LocationFact, NamespaceFact, RestoreFact, VolumeFact};
 pub use gather::gather;
 pub use html::html;
 pub use period::{InvalidPeriod, Period};
+pub use protection::{Gap, ObjectGap, Protection, Scope, Taken, object_gap, protection};
 pub use reckon::reckon;
 pub use report::{
     ClaimRow, Day, FailureRow, LocationRow, NamespaceRow, Point, Report, ScheduleRow, Summary, bytes_text, time_text,

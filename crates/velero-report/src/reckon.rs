@@ -1,18 +1,18 @@
 //! From facts to the report.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use velero_api::labels::valid_value;
 use velero_api::metadata::name;
 use velero_api::v1::{Ending, Schedule};
-use velero_rules::includes_excludes::NamespaceFilter;
 use velero_rules::schedule::{ScheduleHistory, validate};
 
-use crate::coverage::{Cover, filter, problem, why_not_covered};
+use crate::coverage::{Cover, problem, why_not_covered};
 use crate::facts::{BackupFact, Facts, NamespaceFact};
+use crate::protection::protection;
 use crate::report::{ClaimRow, Day, FailureRow, LocationRow, NamespaceRow, Point, Report, ScheduleRow, Summary};
 use crate::runs::{History, Runs, count};
 
@@ -189,58 +189,25 @@ fn failures(facts: &Facts) -> Vec<FailureRow> {
     all
 }
 
-fn namespace_rows(facts: &Facts, namespaces: &[NamespaceFact], covers: &[Cover<'_>]) -> Vec<NamespaceRow> {
-    let mut good: Vec<&BackupFact> = facts.backups.iter().filter(is_good).filter(|backup| !backup.is_partial).collect();
-    good.sort_by_key(|backup| Reverse(backup.ended));
-    let mut last = LastGood::default();
-    let mut rows: Vec<NamespaceRow> = Vec::new();
-    let wanted: BTreeSet<&str> = namespaces.iter().map(|namespace| namespace.name.as_str()).collect();
-    last.find(&good, namespaces, wanted);
-    for namespace in namespaces {
-        let own: Vec<&Cover<'_>> = covers.iter().filter(|cover| cover.takes(namespace)).collect();
-        let backup = last.by_namespace.get(namespace.name.as_str());
-        rows.push(NamespaceRow {
-            name: namespace.name.clone(),
-            schedules: own.iter().map(|cover| cover.name.to_owned()).collect(),
-            in_part: !own.is_empty() && own.iter().all(|cover| cover.in_part),
-            system: OF_KUBERNETES.contains(&namespace.name.as_str()) || namespace.name == facts.namespace,
-            left_out: namespace.is_left_out,
-            last_backup: backup.map(|backup| backup.name.clone()),
-            last_good: backup.and_then(|backup| backup.ended),
-        });
-    }
+fn namespace_rows<'a>(facts: &'a Facts, namespaces: &'a [NamespaceFact], covers: &[Cover<'a>]) -> Vec<NamespaceRow> {
+    let taken = facts.backups.iter().filter_map(BackupFact::taken);
+    let mut rows: Vec<NamespaceRow> = protection(namespaces, taken, covers)
+        .into_iter()
+        .map(|found| NamespaceRow {
+            name: found.namespace.to_owned(),
+            schedules: found.schedules.iter().map(|name| (*name).to_owned()).collect(),
+            in_part: found.in_part,
+            system: OF_KUBERNETES.contains(&found.namespace) || found.namespace == facts.namespace,
+            left_out: found.is_left_out,
+            last_backup: found.last_good.map(|good| good.backup.to_owned()),
+            last_good: found.last_good.map(|good| good.at),
+        })
+        .collect();
     rows.sort_by(|one, other| {
         let rank = |row: &NamespaceRow| (row.system, !row.schedules.is_empty(), row.in_part);
         (rank(one), &one.name).cmp(&(rank(other), &other.name))
     });
     rows
-}
-
-/// The newest good backup of each namespace.
-#[derive(Default)]
-struct LastGood<'a> {
-    by_namespace: BTreeMap<&'a str, &'a BackupFact>,
-}
-
-impl<'a> LastGood<'a> {
-    /// Looks through backups, newest first, until every namespace has one. Backups of one schedule ask for the same, so that
-    /// each list of namespaces is read once.
-    fn find(&mut self, good: &[&'a BackupFact], namespaces: &'a [NamespaceFact], mut wanted: BTreeSet<&'a str>) {
-        let mut filters: BTreeMap<&(Vec<String>, Vec<String>), Option<NamespaceFilter>> = BTreeMap::new();
-        for backup in good {
-            if wanted.is_empty() {
-                return;
-            }
-            let (included, excluded) = &backup.namespaces;
-            let entry = filters.entry(&backup.namespaces);
-            let Some(filter) = entry.or_insert_with(|| filter(included, excluded, namespaces)) else { continue };
-            let taken: Vec<&str> = wanted.iter().copied().filter(|name| filter.should_include(name)).collect();
-            for name in taken {
-                wanted.remove(name);
-                self.by_namespace.insert(name, backup);
-            }
-        }
-    }
 }
 
 fn claim_rows(facts: &Facts, namespaces: &[NamespaceFact], covers: &[Cover<'_>]) -> Vec<ClaimRow> {

@@ -13,6 +13,7 @@ pub mod conditions;
 pub mod cron;
 pub mod data_move;
 pub mod deletion;
+pub mod difference;
 pub mod download;
 pub mod events;
 pub mod hooks;

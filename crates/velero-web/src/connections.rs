@@ -1,4 +1,4 @@
-//! The connections to the page: so many at once, and none on which nothing moves.
+//! The connections to the page: so many at once, none on which nothing moves, and encrypted where there is a certificate.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -12,7 +12,12 @@ use axum::serve::{IncomingStream, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::tls::Tls;
 
 /// How many connections there may be. Others wait until one ends.
 const MOST: usize = 512;
@@ -21,29 +26,31 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 /// How soon it is tried again when the system gives no connection.
 const AFTER_FAILURE: Duration = Duration::from_millis(200);
 
+/// How long both sides may take to agree on a key.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
 /// Accepts a bounded number of connections.
 pub(crate) struct Connections {
     listener: TcpListener,
     places: Arc<Semaphore>,
+    tls: Option<Tls>,
+    /// Those that agree on a key; who is slow keeps nobody waiting.
+    beginning: JoinSet<Option<(Connection, SocketAddr)>>,
 }
 
 impl Connections {
-    pub(crate) fn new(listener: TcpListener) -> Self {
-        Self { listener, places: Arc::new(Semaphore::new(MOST)) }
+    pub(crate) fn new(listener: TcpListener, tls: Option<Tls>) -> Self {
+        Self { listener, places: Arc::new(Semaphore::new(MOST)), tls, beginning: JoinSet::new() }
     }
-}
 
-impl Listener for Connections {
-    type Io = Connection;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+    /// The next connection as the system gives it.
+    async fn next(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
         loop {
-            let place = Arc::clone(&self.places).acquire_owned().await;
-            match (place, self.listener.accept().await) {
+            let place = Arc::clone(places).acquire_owned().await;
+            match (place, listener.accept().await) {
                 (Ok(place), Ok((stream, address))) => {
                     let _ = stream.set_nodelay(true);
-                    return (Connection::new(stream, place), address);
+                    return (stream, address, place);
                 }
                 (_, Err(error)) => {
                     tracing::debug!(%error, "A connection to the page could not be accepted");
@@ -53,31 +60,102 @@ impl Listener for Connections {
             }
         }
     }
+}
+
+impl Listener for Connections {
+    type Io = Connection;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            tokio::select! {
+                Some(begun) = self.beginning.join_next(), if !self.beginning.is_empty() => {
+                    if let Ok(Some(connection)) = begun {
+                        return connection;
+                    }
+                }
+                (stream, address, place) = Self::next(&self.listener, &self.places) => match &mut self.tls {
+                    None => return (Connection::new(Stream::Plain(stream), place), address),
+                    Some(tls) => {
+                        let acceptor = tls.acceptor(std::time::Instant::now());
+                        self.beginning.spawn(begin(acceptor, stream, address, place));
+                    }
+                }
+            }
+        }
+    }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {
         self.listener.local_addr()
     }
 }
 
-/// Where a request comes from.
+async fn begin(
+    acceptor: TlsAcceptor,
+    stream: TcpStream,
+    address: SocketAddr,
+    place: OwnedSemaphorePermit,
+) -> Option<(Connection, SocketAddr)> {
+    match timeout(HANDSHAKE, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => Some((Connection::new(Stream::Encrypted(Box::new(stream)), place), address)),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, %address, "A connection to the page could not be encrypted");
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+/// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub(crate) IpAddr);
+pub(crate) struct Peer {
+    /// Where requests come from.
+    pub(crate) address: IpAddr,
+    /// Whether it has shown a certificate of the authority of proxies.
+    pub(crate) is_proxy: bool,
+}
 
 impl Connected<IncomingStream<'_, Connections>> for Peer {
     fn connect_info(stream: IncomingStream<'_, Connections>) -> Self {
-        Self(stream.remote_addr().ip())
+        Self { address: stream.remote_addr().ip(), is_proxy: stream.io().stream.is_proxy() }
     }
+}
+
+/// A connection, encrypted or not.
+enum Stream {
+    Plain(TcpStream),
+    Encrypted(Box<TlsStream<TcpStream>>),
+}
+
+impl Stream {
+    /// A certificate that was shown has been verified, else there would be no connection.
+    fn is_proxy(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Encrypted(stream) => stream.get_ref().1.peer_certificates().is_some_and(|chain| !chain.is_empty()),
+        }
+    }
+}
+
+/// Asks whichever stream it is.
+macro_rules! of_stream {
+    ($connection:expr, $call:ident ( $($argument:expr),* )) => {
+        match &mut $connection.stream {
+            Stream::Plain(stream) => Pin::new(stream).$call($($argument),*),
+            Stream::Encrypted(stream) => Pin::new(&mut **stream).$call($($argument),*),
+        }
+    };
 }
 
 /// A connection that ends when nothing moves on it.
 pub(crate) struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     silence: Pin<Box<Sleep>>,
     _place: OwnedSemaphorePermit,
 }
 
 impl Connection {
-    fn new(stream: TcpStream, place: OwnedSemaphorePermit) -> Self {
+    fn new(stream: Stream, place: OwnedSemaphorePermit) -> Self {
         Self { stream, silence: Box::pin(sleep(LONGEST_SILENCE)), _place: place }
     }
 
@@ -100,22 +178,22 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let polled = of_stream!(self, poll_read(context, buffer));
         self.moved(polled, context)
     }
 }
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
+        let polled = of_stream!(self, poll_write(context, bytes));
         self.moved(polled, context)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        of_stream!(self, poll_flush(context))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        of_stream!(self, poll_shutdown(context))
     }
 }

@@ -47,8 +47,8 @@ impl FromRequest<Shared> for Fields {
     type Rejection = Problem;
 
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Problem> {
-        let session = shared.session(request.headers()).ok_or(Problem::SignedOut)?;
+        let id = shared.identity(request.extensions(), request.headers())?.form_id();
         let fields = unchecked(request).await?;
-        if shared.keys.is_form_token(&session, fields.get("form-token")) { Ok(fields) } else { Err(Problem::OldForm) }
+        if shared.keys.is_form_token(&id, fields.get("form-token")) { Ok(fields) } else { Err(Problem::OldForm) }
     }
 }

@@ -18,7 +18,7 @@ use velero_api::resource::VeleroResource;
 use velero_cluster::Cluster;
 
 use crate::problem::Problem;
-use crate::rows::{BackupRow, LocationRow, RestoreRow, Row, ScheduleRow};
+use crate::rows::{BackupRow, CopyRow, LocationRow, RestoreRow, Row, ScheduleRow, UploadRow};
 
 /// How many objects a page of the first list holds.
 const PAGE: u32 = 200;
@@ -32,6 +32,8 @@ pub(crate) struct Index {
     pub(crate) restores: Table<RestoreRow>,
     pub(crate) schedules: Table<ScheduleRow>,
     pub(crate) locations: Table<LocationRow>,
+    pub(crate) copies: Table<CopyRow>,
+    pub(crate) uploads: Table<UploadRow>,
 }
 
 impl Index {
@@ -48,8 +50,26 @@ impl Index {
         follow!(restores);
         follow!(schedules);
         follow!(locations);
+        follow!(copies);
+        follow!(uploads);
         stop.cancelled().await;
         tasks.abort_all();
+    }
+}
+
+/// How many bytes of volumes each backup has saved, by the value of the label that names it.
+pub(crate) type Bytes = BTreeMap<String, u64>;
+
+impl Index {
+    /// How many bytes of volumes backups have saved, copied and moved.
+    pub(crate) async fn bytes(&self) -> Result<Bytes, Problem> {
+        let (copies, uploads) = (self.copies.rows().await?, self.uploads.rows().await?);
+        let all = copies.iter().map(|row| &row.0).chain(uploads.iter().map(|row| &row.0));
+        let mut bytes = Bytes::new();
+        for volume in all.filter(|volume| volume.is_complete) {
+            *bytes.entry(volume.backup.clone()).or_default() += volume.bytes;
+        }
+        Ok(bytes)
     }
 }
 

@@ -146,10 +146,18 @@ impl IntoResponse for Problem {
     }
 }
 
+/// What the API server says to who acts for others and may not.
+const CANNOT_IMPERSONATE: &str = "cannot impersonate resource";
+
 /// The name the API server has for who asks is told by who asks it.
 pub(crate) fn from_cluster(user: &str, error: &ClusterError) -> Problem {
     match error.refusal() {
         Some(refusal) if refusal.code == 401 => Problem::BadToken,
+        Some(refusal) if refusal.code == 403 && refusal.message.contains(CANNOT_IMPERSONATE) => Problem::Away(format!(
+            "the server may not act for {user}, whom the proxy names: {}; its ServiceAccount needs the verb impersonate for \
+                 users and groups",
+            refusal.message
+        )),
         Some(refusal) if refusal.code == 403 => Problem::Refused(format!("{user}: {}", refusal.message)),
         Some(_) if error.is_conflict() => Problem::Changed(error.to_string()),
         Some(_) if error.is_not_found() => Problem::NotFound(error.to_string()),

@@ -1,9 +1,14 @@
 //! What lists show of an object: a few words and figures, so that ten thousand of them are small.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use velero_api::metadata::{label, name};
-use velero_api::v1::{Backup, BackupSpec, BackupStorageLocation, Restore, Schedule, Stage};
+use velero_api::resource::VeleroResource;
+use velero_api::v1::{Backup, BackupStorageLocation, PodVolumeBackup, Restore, Schedule, Stage};
+use velero_api::v2alpha1::DataUpload;
 use velero_api::{dry_run, labels};
+use velero_report::{Scope, Taken, VolumeFact};
 
 use crate::text::moment;
 
@@ -27,6 +32,17 @@ pub(crate) struct BackupRow {
     pub(crate) schedule: Box<str>,
     pub(crate) expires: Option<Timestamp>,
     pub(crate) scope: Scope,
+    /// Whether there may be a log, a list and an archive of it.
+    pub(crate) has_files: bool,
+}
+
+impl BackupRow {
+    /// The backup as one that protects namespaces, once it has ended.
+    pub(crate) fn taken(&self) -> Option<Taken<'_>> {
+        let at = self.run.ended.or(self.run.started).filter(|_| !self.run.is_under_way)?;
+        let is_good = &*self.phase == "Completed";
+        Some(Taken { backup: &self.name, phase: &self.phase, at, is_good, scope: &self.scope })
+    }
 }
 
 /// What backups and restores tell of their run.
@@ -40,31 +56,6 @@ pub(crate) struct Run {
     pub(crate) done: i64,
     pub(crate) total: i64,
     pub(crate) is_under_way: bool,
-}
-
-/// What a backup takes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Scope {
-    pub(crate) included: Box<[String]>,
-    pub(crate) excluded: Box<[String]>,
-    /// It leaves objects of the namespaces out: by labels or by types.
-    pub(crate) is_partial: bool,
-}
-
-impl Scope {
-    pub(crate) fn of(spec: &BackupSpec) -> Self {
-        let by_label = spec.label_selector.is_some() || !spec.or_label_selectors.is_empty();
-        let all = |included: &[String]| included.is_empty() || included.iter().any(|entry| entry == "*");
-        let by_type = !all(&spec.included_resources)
-            || !all(&spec.included_namespace_scoped_resources)
-            || !spec.excluded_resources.is_empty()
-            || !spec.excluded_namespace_scoped_resources.is_empty();
-        Self {
-            included: spec.included_namespaces.clone().into(),
-            excluded: spec.excluded_namespaces.clone().into(),
-            is_partial: by_label || by_type,
-        }
-    }
 }
 
 impl Row for BackupRow {
@@ -91,6 +82,7 @@ impl Row for BackupRow {
             schedule: label(backup, labels::SCHEDULE_NAME).into(),
             expires: moment(status.expiration.as_ref()),
             scope: Scope::of(&backup.spec),
+            has_files: stage.has_log(),
         })
     }
 }
@@ -143,8 +135,8 @@ pub(crate) struct ScheduleRow {
     pub(crate) cron: Box<str>,
     pub(crate) paused: bool,
     pub(crate) last: Option<Timestamp>,
-    pub(crate) created: Option<Timestamp>,
-    pub(crate) scope: Scope,
+    /// The schedule itself, without what only the API server wants to know: there are not many.
+    pub(crate) whole: Arc<Schedule>,
 }
 
 impl Row for ScheduleRow {
@@ -157,9 +149,39 @@ impl Row for ScheduleRow {
             cron: schedule.spec.schedule.as_str().into(),
             paused: schedule.spec.paused,
             last: moment(schedule.status.last_backup.as_ref()),
-            created: moment(schedule.metadata.creation_timestamp.as_ref()),
-            scope: Scope::of(&schedule.spec.template),
+            whole: Arc::new(without_noise(schedule)),
         })
+    }
+}
+
+/// An object without what only the API server wants to know.
+pub(crate) fn without_noise<K: VeleroResource>(object: &K) -> K {
+    let mut object = object.clone();
+    object.meta_mut().managed_fields = None;
+    object
+}
+
+/// The data of a volume that was copied through the file system of a pod.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct CopyRow(pub(crate) VolumeFact);
+
+impl Row for CopyRow {
+    type Kind = PodVolumeBackup;
+
+    fn of(copy: &PodVolumeBackup) -> Option<Self> {
+        Some(Self(VolumeFact::from(copy.clone())))
+    }
+}
+
+/// The data of a snapshot that was moved.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct UploadRow(pub(crate) VolumeFact);
+
+impl Row for UploadRow {
+    type Kind = DataUpload;
+
+    fn of(upload: &DataUpload) -> Option<Self> {
+        Some(Self(VolumeFact::from(upload.clone())))
     }
 }
 
@@ -198,7 +220,7 @@ impl Row for LocationRow {
 
 #[cfg(test)]
 mod tests {
-    use velero_api::v1::{BackupPhase, RestoreSpec};
+    use velero_api::v1::{BackupPhase, BackupSpec, RestoreSpec};
 
     use super::*;
 
@@ -207,27 +229,14 @@ mod tests {
         let mut backup = Backup::new("velero", "daily-1", BackupSpec::default());
         let fresh = BackupRow::of(&backup).unwrap();
         assert_eq!((&*fresh.phase, fresh.run.is_under_way), ("New", true));
-        assert!(!fresh.scope.is_partial);
+        assert!(!fresh.scope.is_partial && fresh.taken().is_none(), "what runs still makes nothing safe");
         backup.status.phase = Some(BackupPhase::PartiallyFailed);
         backup.status.errors = 3;
         backup.spec.included_namespaces = vec!["shop".to_owned()];
         let ended = BackupRow::of(&backup).unwrap();
         assert_eq!((&*ended.phase, ended.run.is_under_way, ended.run.errors), ("PartiallyFailed", false, 3));
         assert_eq!(&*ended.scope.included, ["shop"]);
-    }
-
-    #[test]
-    fn a_backup_that_leaves_types_or_labels_out_is_partial() {
-        let text = |entries: &[&str]| entries.iter().map(|entry| (*entry).to_owned()).collect::<Vec<_>>();
-        for (spec, is_partial) in [
-            (BackupSpec { included_resources: text(&["*"]), ..BackupSpec::default() }, false),
-            (BackupSpec { included_resources: text(&["pods"]), ..BackupSpec::default() }, true),
-            (BackupSpec { excluded_resources: text(&["secrets"]), ..BackupSpec::default() }, true),
-            (BackupSpec { label_selector: Some(Default::default()), ..BackupSpec::default() }, true),
-            (BackupSpec { excluded_cluster_scoped_resources: text(&["*"]), ..BackupSpec::default() }, false),
-        ] {
-            assert_eq!(Scope::of(&spec).is_partial, is_partial, "{spec:?}");
-        }
+        assert!(!fresh.has_files && ended.has_files);
     }
 
     #[test]

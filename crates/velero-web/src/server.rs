@@ -8,8 +8,6 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
-use http::HeaderMap;
-use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -18,8 +16,10 @@ use velero_cluster::Cluster;
 use crate::attempts::Attempts;
 use crate::connections::{Connections, Peer};
 use crate::files::Files;
+use crate::identity::TrustedProxy;
 use crate::index::Index;
-use crate::session::{Keys, Session};
+use crate::session::Keys;
+use crate::tls::Tls;
 use crate::{actions, guard, pages};
 
 /// How long an answer may take.
@@ -45,6 +45,8 @@ pub struct Means {
     pub version: String,
     /// The files of backups and restores.
     pub files: Arc<dyn Files>,
+    /// Who says who asks, beside the people themselves.
+    pub proxy: Option<TrustedProxy>,
     /// Cancelled when the server is to end.
     pub stop: CancellationToken,
 }
@@ -58,6 +60,7 @@ pub(crate) struct State {
     pub(crate) requests: Semaphore,
     pub(crate) live: Arc<Semaphore>,
     pub(crate) file_places: Semaphore,
+    pub(crate) comparisons: Semaphore,
 }
 
 /// What all requests share.
@@ -72,15 +75,8 @@ impl Deref for Shared {
     }
 }
 
-impl Shared {
-    /// Who has signed in, by the cookies of a request.
-    pub(crate) fn session(&self, headers: &HeaderMap) -> Option<Session> {
-        self.keys.open(headers, Timestamp::now().as_second())
-    }
-}
-
-/// Serves the page until told to stop.
-pub async fn serve(listener: TcpListener, means: Means) {
+/// Serves the page until told to stop, encrypted where there is a certificate.
+pub async fn serve(listener: TcpListener, tls: Option<Tls>, means: Means) {
     let keys = match Keys::new() {
         Ok(keys) => keys,
         Err(error) => {
@@ -89,7 +85,7 @@ pub async fn serve(listener: TcpListener, means: Means) {
         }
     };
     let address = listener.local_addr().ok().map(|address| address.to_string());
-    tracing::info!(address, "Serving the page");
+    tracing::info!(address, encrypted = tls.is_some(), "Serving the page");
     let (stop, index) = (means.stop.clone(), Arc::<Index>::default());
     let (cluster, namespace) = (means.own.clone(), means.namespace.clone());
     let following = Arc::clone(&index).follow(cluster, namespace, stop.clone());
@@ -101,10 +97,11 @@ pub async fn serve(listener: TcpListener, means: Means) {
         requests: Semaphore::new(MOST_REQUESTS),
         live: Arc::new(Semaphore::new(MOST_LIVE)),
         file_places: Semaphore::new(MOST_FILES),
+        comparisons: Semaphore::new(1),
     }));
     let service = router(shared).into_make_service_with_connect_info::<Peer>();
     tokio::select! {
-        served = axum::serve(Connections::new(listener), service) => {
+        served = axum::serve(Connections::new(listener, tls), service) => {
             if let Err(error) = served {
                 tracing::error!(%error, "The page is not served any more");
             }
@@ -122,12 +119,18 @@ fn router(shared: Shared) -> Router {
         .route("/backups/{name}/log", get(pages::log::of_backup))
         .route("/backups/{name}/objects", get(pages::objects::of_backup))
         .route("/backups/{name}/object", get(pages::objects::one))
+        .route("/backups/{name}/compare", get(pages::compare::with_backup))
+        .route("/backups/{name}/compare-cluster", get(pages::compare::with_cluster))
+        .route("/backups/{name}/compare-object", get(pages::object_difference::show))
         .route("/restores", get(pages::restores::show))
         .route("/restores/{name}", get(pages::restore::show))
         .route("/restores/{name}/log", get(pages::log::of_restore))
         .route("/restores/{name}/objects", get(pages::objects::of_restore))
         .route("/schedules", get(pages::schedules::show))
+        .route("/schedules/{name}", get(pages::schedule::show))
         .route("/locations", get(pages::locations::show))
+        .route("/locations/{name}", get(pages::location::show))
+        .route("/search", get(pages::search::show))
         .route("/live", get(pages::live::stream))
         .route("/style.css", get(pages::assets::style))
         .route("/script.js", get(pages::assets::script));

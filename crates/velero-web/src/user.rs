@@ -1,4 +1,5 @@
-//! Who asks. Everything is asked of the API server with the token of that person.
+//! The person who asks. Everything is asked of the API server with the token of that person, or in the name of the person that
+//! a trusted proxy names.
 
 use std::fmt::Debug;
 
@@ -15,9 +16,9 @@ use velero_api::metadata;
 use velero_api::resource::VeleroResource;
 use velero_cluster::{Cluster, Error as ClusterError};
 
+use crate::identity::{Identity, Person};
 use crate::problem::{Problem, from_cluster};
 use crate::server::Shared;
-use crate::session::Session;
 use crate::text;
 
 /// The namespaces that a right counts in.
@@ -49,6 +50,11 @@ impl Right {
         Self { verb, group: "", resource, place: Place::Cluster }
     }
 
+    /// A right to objects of a group, in all namespaces.
+    pub(crate) const fn in_group(verb: &'static str, group: &'static str, resource: &'static str) -> Self {
+        Self { verb, group, resource, place: Place::Cluster }
+    }
+
     /// Reading files of backups and restores: whoever may ask for their download.
     pub(crate) const FILES: Self = Self::to("create", "downloadrequests");
 }
@@ -59,6 +65,8 @@ pub(crate) struct User {
     pub(crate) name: String,
     /// What forms carry.
     pub(crate) form_token: String,
+    /// Whether it is the proxy that says who it is: then there is nothing to sign out of.
+    pub(crate) is_proxied: bool,
     cluster: Cluster,
     namespace: String,
 }
@@ -77,11 +85,16 @@ impl User {
         }
     }
 
-    fn new(shared: &Shared, session: &Session) -> Result<Self, Problem> {
+    fn new(shared: &Shared, identity: &Identity) -> Result<Self, Problem> {
+        let (name, cluster) = match identity {
+            Identity::Token(session) => (session.name.clone(), as_owner(shared, &session.token)?),
+            Identity::Proxied(person) => (person.name.clone(), as_person(shared, person)?),
+        };
         Ok(Self {
-            name: session.name.clone(),
-            form_token: shared.keys.form_token(session),
-            cluster: as_owner(shared, &session.token)?,
+            name,
+            form_token: shared.keys.form_token(&identity.form_id()),
+            is_proxied: matches!(identity, Identity::Proxied(_)),
+            cluster,
             namespace: shared.means.namespace.clone(),
         })
     }
@@ -189,11 +202,17 @@ fn as_owner(shared: &Shared, token: &str) -> Result<Cluster, Problem> {
     shared.means.anonymous.with_token(token).map_err(|_| Problem::BadToken)
 }
 
+/// The cluster as a person sees it whom the proxy names.
+fn as_person(shared: &Shared, person: &Person) -> Result<Cluster, Problem> {
+    let proxy = shared.means.proxy.as_ref().ok_or(Problem::SignedOut)?;
+    let cluster = proxy.cluster.with_impersonation(&person.name, &person.groups);
+    cluster.map_err(|error| Problem::Refused(error.to_string()))
+}
+
 impl FromRequestParts<Shared> for User {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Problem> {
-        let session = shared.session(&parts.headers).ok_or(Problem::SignedOut)?;
-        Self::new(shared, &session)
+        Self::new(shared, &shared.identity(&parts.extensions, &parts.headers)?)
     }
 }

@@ -42,3 +42,4 @@ pub(crate) mod settings;
 pub(crate) mod signals;
 pub(crate) mod snapshot_locations;
 pub(crate) mod store_message;
+pub(crate) mod web_settings;

@@ -22,6 +22,7 @@ use crate::runtime::controller::Controller;
 use crate::runtime::error::{Error, Result};
 use crate::runtime::log_format::{self, LogFormat};
 use crate::runtime::repository_settings::RepositorySettings;
+use crate::runtime::web_settings::WebSettings;
 
 /// The flags that `velero install` takes too and hands on, in the order in which Velero writes them into the Deployment.
 pub const INSTALL_FLAGS: [&str; 19] = [
@@ -217,6 +218,10 @@ pub struct Settings {
     #[arg(long, default_value = "7d")]
     pub report_period: Period,
 
+    /// How the page is encrypted, and which proxy is believed.
+    #[command(flatten)]
+    pub web: WebSettings,
+
     /// How repositories are made and maintained.
     #[command(flatten)]
     pub repositories: RepositorySettings,
@@ -285,6 +290,7 @@ impl Settings {
         if self.concurrent_backups == 0 {
             return Err(setting("concurrent-backups", "it must be at least 1".to_owned()));
         }
+        self.web.validate(&self.web_address)?;
         self.lease_terms()?;
         self.report_cron()?;
         self.priorities()?;

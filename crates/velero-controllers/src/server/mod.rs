@@ -24,4 +24,5 @@ pub use crate::runtime::controller::{Controller, UnknownController};
 pub use crate::runtime::log_format::{LogFormat, UnknownLogFormat};
 pub use crate::runtime::repository_settings::RepositorySettings;
 pub use crate::runtime::settings::{FlagsWithoutEffect, INSTALL_FLAGS, Settings};
+pub use crate::runtime::web_settings::WebSettings;
 pub use wiring::{run, run_until, run_until_with};

@@ -76,7 +76,7 @@ pub async fn run_until_with(settings: Settings, further: Actions, stop: Cancella
     };
     let web_listener = match settings.web_address.as_str() {
         "" => None,
-        address => Some(http::listen(address).await?),
+        address => Some((http::listen(address).await?, web::tls(&settings)?)),
     };
     let context = context(settings, cluster, further, leadership, stop).await?;
     check_settings(&context).await?;
@@ -87,8 +87,8 @@ pub async fn run_until_with(settings: Settings, further: Actions, stop: Cancella
     if let Some(listener) = listener {
         tasks.spawn(http::serve(listener, context.clone(), ready.clone()));
     }
-    if let Some(listener) = web_listener {
-        tasks.spawn(web::serve(listener, web::means(&context).await?));
+    if let Some((listener, tls)) = web_listener {
+        tasks.spawn(web::serve(listener, tls, web::means(&context).await?));
     }
     // They watch from now on and reconcile once this server leads: so a takeover finds them ready.
     start_controllers(&context, &mut tasks);

@@ -54,3 +54,6 @@ mod volume_operations;
 mod volume_snapshots;
 mod volumes;
 mod web;
+mod web_compare;
+mod web_proxy;
+mod web_support;

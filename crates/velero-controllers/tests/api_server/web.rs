@@ -1,170 +1,15 @@
 //! The page, asked over HTTP by people of different rights.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use velero_api::metadata;
 use velero_api::v1::{
     Backup, BackupPhase, BackupSpec, DeleteBackupRequest, Restore, RestorePhase, Schedule, ScheduleSpec,
 };
-use velero_controllers::server::Settings;
-use velero_testkit::{TestCluster, cluster_test};
+use velero_testkit::cluster_test;
 
-use crate::support::{Server, Workload, assert_phase, delete_namespace, settings};
-
-const EVIL: &str = "<script>alert(1)</script>";
-
-/// A browser without scripts: it keeps cookies and fills forms in.
-struct Browser {
-    address: String,
-    cookies: BTreeMap<String, String>,
-}
-
-/// What a browser gets.
-struct Page {
-    code: u16,
-    head: String,
-    body: String,
-}
-
-impl Page {
-    fn header(&self, wanted: &str) -> Option<&str> {
-        let pairs = self.head.lines().filter_map(|line| line.split_once(": "));
-        pairs.filter(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value).next()
-    }
-
-    fn form_token(&self) -> String {
-        let (_, rest) = self.body.split_once("name=\"form-token\" value=\"").expect("a form");
-        rest.split_once('"').unwrap().0.to_owned()
-    }
-}
-
-fn encoded(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
-}
-
-impl Browser {
-    fn new(address: &str) -> Self {
-        Self { address: address.to_owned(), cookies: BTreeMap::new() }
-    }
-
-    async fn signed_in(address: &str, token: &str) -> Self {
-        let mut browser = Self::new(address);
-        let answer = browser.post("/sign-in", &[("token", token)]).await;
-        assert_eq!((answer.code, answer.header("location")), (303, Some("/")), "{}", answer.body);
-        browser
-    }
-
-    async fn send(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Page {
-        let mut stream = tokio::net::TcpStream::connect(&self.address).await.unwrap();
-        let cookies: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let mut request = format!("{method} {path} HTTP/1.0\r\nHost: {}\r\n", self.address);
-        if !cookies.is_empty() {
-            request += &format!("Cookie: {}\r\n", cookies.join("; "));
-        }
-        for (name, value) in headers {
-            request += &format!("{name}: {value}\r\n");
-        }
-        request += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = Vec::new();
-        let read = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut answer)).await;
-        read.expect("an answer").unwrap();
-        let text = String::from_utf8(answer).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        let code = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let page = Page { code, head: head.to_owned(), body: body.to_owned() };
-        self.take_cookies(&page);
-        page
-    }
-
-    fn take_cookies(&mut self, page: &Page) {
-        let set = page.head.lines().filter_map(|line| line.strip_prefix("set-cookie: "));
-        for (name, value) in set.filter_map(|cookie| cookie.split(';').next()?.split_once('=')) {
-            match value {
-                "" => self.cookies.remove(name),
-                value => self.cookies.insert(name.to_owned(), value.to_owned()),
-            };
-        }
-    }
-
-    async fn get(&mut self, path: &str) -> Page {
-        self.send("GET", path, &[], "").await
-    }
-
-    /// Sends a form, as a browser would from one of our pages.
-    async fn post(&mut self, path: &str, fields: &[(&str, &str)]) -> Page {
-        let origin = format!("http://{}", self.address);
-        let body: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-        let headers = [("Origin", origin.as_str()), ("Content-Type", "application/x-www-form-urlencoded")];
-        self.send("POST", path, &headers, &body.join("&")).await
-    }
-
-    /// Fills in the form of a page and sends it.
-    async fn fill_in(&mut self, page: &str, action: &str, fields: &[(&str, &str)]) -> Page {
-        let token = self.get(page).await.form_token();
-        let fields: Vec<(&str, &str)> =
-            [("form-token", token.as_str())].into_iter().chain(fields.iter().copied()).collect();
-        self.post(action, &fields).await
-    }
-}
-
-/// Makes people of different rights; gives their tokens.
-struct People {
-    cluster: TestCluster,
-    role: String,
-}
-
-impl People {
-    fn make(cluster: &TestCluster) -> Self {
-        let people = Self { cluster: cluster.clone(), role: format!("page-{}", cluster.namespace) };
-        let role = people.role.clone();
-        for account in ["nobody", "viewer", "operator"] {
-            people.kubectl(&format!("create serviceaccount {account}"));
-        }
-        people.kubectl(
-            "create role viewer --verb=get,list --resource=backups.velero.io,restores.velero.io,schedules.velero.io,\
-             backupstoragelocations.velero.io",
-        );
-        let all =
-            ["backups", "restores", "schedules", "backupstoragelocations", "downloadrequests", "deletebackuprequests"];
-        let all = all.map(|resource| format!("{resource}.velero.io")).join(",");
-        people.kubectl(&format!("create role operator --verb=get,list,create,patch,delete --resource={all}"));
-        for account in ["viewer", "operator"] {
-            let user = format!("{}:{account}", cluster.namespace);
-            people.kubectl(&format!("create rolebinding {account} --role={account} --serviceaccount={user}"));
-        }
-        people.kubectl(&format!("create clusterrole {role} --verb=list --resource=namespaces,persistentvolumeclaims"));
-        let user = format!("{}:operator", cluster.namespace);
-        people.kubectl(&format!("create clusterrolebinding {role} --clusterrole={role} --serviceaccount={user}"));
-        people
-    }
-
-    fn kubectl(&self, line: &str) -> String {
-        let words: Vec<&str> = ["-n", &self.cluster.namespace].into_iter().chain(line.split(' ')).collect();
-        self.cluster.test_box.machine().kubectl(&words).unwrap()
-    }
-
-    fn token(&self, account: &str) -> String {
-        self.kubectl(&format!("create token {account}")).trim().to_owned()
-    }
-
-    fn remove(self) {
-        let role = &self.role;
-        self.kubectl(&format!("delete clusterrolebinding {role}"));
-        self.kubectl(&format!("delete clusterrole {role}"));
-    }
-}
-
-/// A server with a page, and where that is.
-async fn with_page(cluster: &TestCluster) -> (Server, String) {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let address = format!("127.0.0.1:{port}");
-    let settings = Settings { web_address: address.clone(), ..settings(cluster) };
-    (Server::start_with(cluster.clone(), settings).await, address)
-}
+use crate::support::{Workload, assert_phase, delete_namespace};
+use crate::web_support::{Browser, EVIL, People, Scene, encoded, with_page};
 
 /// Asks for pages as each person, prints what each saw, and holds it against the codes and words that are expected.
 async fn assert_table(people: &People, address: &str, rows: &[(&str, [u16; 3], &str)]) {
@@ -207,7 +52,7 @@ fn pages_show_each_person_what_that_person_may_see_and_say_what_is_missing() {
         let people = People::make(&cluster);
 
         let object = format!("/backups/first/object?kind=v1%2FNamespace&name={}", workload.namespace);
-        let rows: [(&str, [u16; 3], &str); 14] = [
+        let rows: [(&str, [u16; 3], &str); 18] = [
             ("/", [200, 200, 200], "Overview"),
             ("/coverage", [403, 403, 200], &workload.namespace),
             ("/backups", [403, 200, 200], "first"),
@@ -221,6 +66,10 @@ fn pages_show_each_person_what_that_person_may_see_and_say_what_is_missing() {
             ("/restores", [403, 200, 200], "Restores"),
             ("/schedules", [403, 200, 200], "There is no schedule"),
             ("/locations", [403, 200, 200], "Available"),
+            ("/locations/default", [403, 200, 200], "velero backup-location create default"),
+            ("/schedules/absent", [403, 404, 404], ""),
+            ("/search?name=settings", [403, 403, 200], "1 of 2 backups hold it"),
+            ("/backups/first/compare", [403, 403, 200], "Compare with the cluster"),
             ("/new-backup", [403, 403, 200], "Back up now"),
         ];
         assert_table(&people, &address, &rows).await;
@@ -319,37 +168,6 @@ fn nothing_is_done_for_other_sites_nor_with_the_forms_of_other_sessions() {
         people.remove();
         server.stop().await;
     });
-}
-
-/// What the tests of actions share: a server with a page, a namespace to save, and two people.
-struct Scene {
-    server: Server,
-    workload: Workload,
-    people: People,
-    operator: Browser,
-    viewer: Browser,
-}
-
-impl Scene {
-    async fn begin(cluster: &TestCluster, directory: &Path) -> Self {
-        let (server, address) = with_page(cluster).await;
-        let workload = Workload::new(cluster, 1).await;
-        server.directory_location("default", directory).await;
-        let people = People::make(cluster);
-        let operator = Browser::signed_in(&address, &people.token("operator")).await;
-        let viewer = Browser::signed_in(&address, &people.token("viewer")).await;
-        Self { server, workload, people, operator, viewer }
-    }
-
-    async fn end(self) {
-        self.people.remove();
-        self.workload.delete().await;
-        self.server.stop().await;
-    }
-
-    async fn until_backed_up(&self, name: &str) {
-        self.server.until(name, |backup: &Backup| *backup.status.phase() == BackupPhase::Completed).await;
-    }
 }
 
 #[test]

@@ -53,8 +53,9 @@ use velero_api::v1::RestoreProgress;
 
 pub use chunks::ScratchError;
 pub use error::RestoreError;
-pub use outcome::{Change, HIDDEN, ItemPreview, Preview, PreviewAction, RestoreOutcome, RunningHooks};
+pub use outcome::{ItemPreview, Preview, PreviewAction, RestoreOutcome, RunningHooks};
 pub use request::RestoreRequest;
+pub use velero_rules::difference::{Change, HIDDEN};
 
 pub(crate) use item::{Item, Target};
 pub(crate) use pace::Pace;

@@ -3,39 +3,12 @@
 use serde_json::Value;
 use velero_api::{annotations, labels};
 use velero_plugin::item::{annotation, object_mut, remove, remove_annotation, set_label, text};
+pub(super) use velero_rules::difference::{strip, take_managed_fields};
 use velero_rules::includes_excludes::IncludesExcludes;
 
-/// What the old cluster gave an object. Finalizers, labels, annotations and the owners of fields stay.
-const GIVEN_BY_CLUSTER: [&str; 9] = [
-    "generateName",
-    "selfLink",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "ownerReferences",
-];
 const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-
-/// Takes off what belongs to one cluster; gives the status.
-pub(super) fn strip(object: &mut Value) -> Option<Value> {
-    if let Some(metadata) = object_mut(object, "/metadata") {
-        metadata.retain(|key, _| !GIVEN_BY_CLUSTER.contains(&key.as_str()));
-    }
-    object.as_object_mut()?.remove("status")
-}
-
-/// Takes off the owners of fields.
-pub(super) fn take_managed_fields(object: &mut Value) -> Vec<Value> {
-    match object_mut(object, "/metadata").and_then(|metadata| metadata.remove("managedFields")) {
-        Some(Value::Array(entries)) => entries,
-        _ => Vec::new(),
-    }
-}
 
 /// Marks an object with the restore and the backup it comes from.
 pub(super) fn add_labels(object: &mut Value, restore: &str, backup: &str) {
@@ -101,24 +74,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn what_the_old_cluster_gave_goes_and_the_rest_stays() {
-        let mut object = json!({
-            "metadata": {
-                "name": "a", "namespace": "shop", "uid": "1", "resourceVersion": "2", "generation": 3, "selfLink": "/a",
-                "generateName": "a-", "creationTimestamp": "x", "deletionTimestamp": "y",
-                "deletionGracePeriodSeconds": 1, "ownerReferences": [{}], "finalizers": ["f"], "labels": {"a": "b"},
-                "annotations": {"c": "d"}, "managedFields": [{"manager": "m"}]
-            },
-            "spec": {"x": 1},
-            "status": {"y": 2}
-        });
-        assert_eq!(strip(&mut object), Some(json!({"y": 2})));
-        assert_eq!(take_managed_fields(&mut object), [json!({"manager": "m"})]);
-        let metadata = json!({"name": "a", "namespace": "shop", "finalizers": ["f"], "labels": {"a": "b"}, "annotations": {"c": "d"}});
-        assert_eq!(object, json!({"metadata": metadata, "spec": {"x": 1}}));
-    }
 
     #[test]
     fn labels_name_restore_and_backup_and_fit() {

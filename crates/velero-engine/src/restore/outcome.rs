@@ -1,10 +1,10 @@
 //! What a restore came to, and what one would come to.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::task::JoinSet;
 use velero_api::records::{RestoreOperation, RestoreVolumeInfo};
 use velero_api::v1::{HookStatus, RestoreProgress};
+use velero_rules::difference::{self, Change};
 
 use crate::ItemList;
 
@@ -128,50 +128,9 @@ pub enum PreviewAction {
     Fail,
 }
 
-/// One place where the object in the cluster and the one to restore differ.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Change {
-    /// Where, as a JSON pointer.
-    pub path: String,
-    /// What the cluster has; none when it has nothing there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<Value>,
-    /// What the backup has; none when it has nothing there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub to: Option<Value>,
-}
-
-/// What stands for a value that must not be seen.
-pub const HIDDEN: &str = "<hidden>";
-/// The annotation in which `kubectl apply` keeps the whole object.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io~1last-applied-configuration";
-
 impl ItemPreview {
     /// Shows of a Secret that it differs and where, but nothing that may hold its content.
     pub fn hide_secrets(&mut self) {
-        if self.kind != "Secret" || self.api_version != "v1" {
-            return;
-        }
-        for change in self.changes.iter_mut().filter(|change| !is_harmless(&change.path)) {
-            for value in [&mut change.from, &mut change.to].into_iter().flatten() {
-                *value = HIDDEN.into();
-            }
-        }
-    }
-}
-
-fn is_harmless(path: &str) -> bool {
-    let annotation = path.strip_prefix("/metadata/annotations/");
-    path == "/type"
-        || path == "/immutable"
-        || path.starts_with("/metadata/labels")
-        || annotation.is_some_and(|annotation| annotation != LAST_APPLIED)
-}
-
-impl Change {
-    /// About how many bytes it takes to tell it.
-    pub(super) fn size(&self) -> usize {
-        let value = |value: &Option<Value>| value.as_ref().map_or(0, |value| value.to_string().len());
-        self.path.len() + value(&self.from) + value(&self.to)
+        difference::hide_changes(&self.api_version, &self.kind, &mut self.changes);
     }
 }

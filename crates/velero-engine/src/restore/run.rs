@@ -13,6 +13,7 @@ use velero_api::v1::{HookStatus, RestoreProgress};
 use velero_cluster::ItemRef;
 use velero_plugin::item::text;
 use velero_plugin::{Resolved, RestoreItemAction};
+use velero_rules::difference::Change;
 use velero_rules::includes_excludes::IncludesExcludes;
 use velero_rules::restore_hooks::RestoreHookRules;
 
@@ -21,7 +22,7 @@ use super::item::Item;
 use super::known_namespaces::Namespaces;
 use super::ledger::{Done, ItemKey, Ledger, PlannedKey, Row};
 use super::outages::Outages;
-use super::outcome::{Change, ItemPreview, Preview, PreviewAction, RestoreOutcome, RunningHooks};
+use super::outcome::{ItemPreview, Preview, PreviewAction, RestoreOutcome, RunningHooks};
 use super::pace::Pace;
 use super::plan::{DEFINITIONS, NAMESPACES, Plan, Step, is_admission};
 use super::selection::Selection;

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::facts::{ClaimFact, LocationFact, RestoreFact, VolumeFact};
+use crate::protection::Scope;
 
 const MEBIBYTE: u64 = 1 << 20;
 
@@ -22,7 +23,7 @@ fn backup(schedule: &str, made: &str, ending: Option<Ending>, items: i64) -> Bac
         ended: ending.and_then(|_| made.checked_add(SignedDuration::from_secs(90)).ok()),
         seconds: 90,
         items,
-        namespaces: (vec!["shop".to_owned()], Vec::new()),
+        scope: Scope { included: ["shop".to_owned()].into(), ..Scope::default() },
         ..BackupFact::default()
     }
 }

@@ -7,8 +7,9 @@ use velero_api::metadata;
 use velero_api::v1::{Backup, DeleteBackupRequest};
 
 use super::Done;
+use crate::command;
 use crate::form::Fields;
-use crate::pages::{Answer, layout};
+use crate::pages::{Answer, layout, parts};
 use crate::problem::Problem;
 use crate::server::Shared;
 use crate::user::{Right, User};
@@ -26,7 +27,7 @@ pub(crate) async fn show(State(_): State<Shared>, user: User, Path(name): Path<S
             label { "Type the name of the backup" input name="typed" required autocomplete="off" spellcheck="false"; }
             div.actions { button.danger { "Delete" } a.button href=(format!("/backups/{name}")) { "Keep it" } }
         }
-        details { summary { "As a command" } pre { "velero backup delete " (name) } }
+        (parts::texts(&DeleteBackupRequest::of(&backup), &command::plain(&["velero", "backup", "delete", &name], user.namespace())))
     };
     Ok(layout::page(&user, "/backups", "Delete a backup", &body))
 }

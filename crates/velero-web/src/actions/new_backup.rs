@@ -92,8 +92,8 @@ async fn preview(user: &User, backup: &Backup) -> Markup {
                 @if names.is_empty() { div.note { p { "No namespace is like that: the backup would be empty." } } }
             },
         }
-        h2 { "As YAML" } pre { (command::yaml(backup)) }
-        h2 { "As a command" } pre { (command::of_backup(backup, None)) }
+        h2 { "As YAML" } pre tabindex="0" { (command::yaml(backup)) }
+        h2 { "As a command" } (parts::as_command(&command::of_backup(backup)))
     }
 }
 

@@ -11,7 +11,7 @@ use velero_rules::pairs;
 
 use crate::command;
 use crate::form::Fields;
-use crate::pages::{Answer, layout};
+use crate::pages::{Answer, layout, parts};
 use crate::problem::Problem;
 use crate::server::Shared;
 use crate::text::{entries, is_object_name};
@@ -44,8 +44,8 @@ pub(crate) async fn submit(State(_): State<Shared>, user: User, form: Fields) ->
     };
     if form.get("do") == "text" {
         let text = html! {
-            h2 { "As YAML" } pre { (command::yaml(&restore)) }
-            h2 { "As a command" } pre { (command::of_restore(&restore)) }
+            h2 { "As YAML" } pre tabindex="0" { (command::yaml(&restore)) }
+            h2 { "As a command" } (parts::as_command(&command::of_restore(&restore)))
         };
         return Ok(page(&user, &form, &text).into_response());
     }

@@ -61,8 +61,7 @@ pub(crate) async fn show(
         h1 { "What restore " (metadata::name(&restore)) " would do" }
         p { "From backup " (restore.spec.backup_name) ". Nothing has been changed yet." }
         div #state data-live="restores" { (answer) }
-        details { summary { "As YAML" } pre { (command::yaml(&as_asked(&restore))) } }
-        details { summary { "As a command" } pre { (command::of_restore(&restore)) } }
+        (parts::texts(&as_asked(&restore), &command::of_restore(&restore)))
     };
     Ok(layout::page(&user, "/restores", "What it would do", &body))
 }

@@ -38,7 +38,7 @@ pub(crate) async fn show(State(shared): State<Shared>) -> Html<String> {
 
 pub(crate) async fn submit(
     State(shared): State<Shared>,
-    ConnectInfo(Peer(from)): ConnectInfo<Peer>,
+    ConnectInfo(Peer { address: from, .. }): ConnectInfo<Peer>,
     request: Request,
 ) -> Result<Response, Problem> {
     if !attempts(&shared).may_try(from, Instant::now()) {

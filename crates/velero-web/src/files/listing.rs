@@ -21,6 +21,45 @@ pub(crate) struct Found {
     pub(crate) name: String,
 }
 
+/// What is looked for, in letters of any size.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Search {
+    /// A part of a kind or of a name; empty finds everything.
+    Part(String),
+    /// An object: a part of its kind, its namespace and a part of its name, as far as they are not empty.
+    Object { kind: String, namespace: String, name: String },
+}
+
+impl Search {
+    /// Whether all objects of a kind are found, or none; nothing where their names decide.
+    fn finds_kind(&self, kind: &str) -> Option<bool> {
+        let is_in = |part: &str| kind.to_lowercase().contains(&part.to_lowercase());
+        match self {
+            Self::Part(part) => is_in(part).then_some(true),
+            Self::Object { kind: wanted, .. } => (!singulars(wanted).any(|wanted| is_in(&wanted))).then_some(false),
+        }
+    }
+
+    fn finds_name(&self, found: &str) -> bool {
+        match self {
+            Self::Part(part) => found.to_lowercase().contains(&part.to_lowercase()),
+            Self::Object { namespace, name, .. } => {
+                let (in_namespace, found) = found.split_once('/').unwrap_or(("", found));
+                let in_place = namespace.is_empty() || in_namespace == namespace.to_lowercase();
+                in_place && found.to_lowercase().contains(&name.to_lowercase())
+            }
+        }
+    }
+}
+
+/// What people may mean who write the name of a type where its kind is wanted: `policies` means `policy`.
+fn singulars(word: &str) -> impl Iterator<Item = String> {
+    let of_ies = word.strip_suffix("ies").map(|start| format!("{start}y"));
+    let shorter =
+        [word.strip_suffix("es"), word.strip_suffix('s')].into_iter().flatten().filter(|rest| !rest.is_empty());
+    [word.to_owned()].into_iter().chain(of_ies).chain(shorter.map(str::to_owned)).collect::<Vec<_>>().into_iter()
+}
+
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Listing {
@@ -37,10 +76,9 @@ impl Listing {
         files: &dyn Files,
         kind: DownloadTargetKind,
         name: &str,
-        search: &str,
+        search: Search,
         page: usize,
     ) -> Result<Self, FileProblem> {
-        let search = search.to_lowercase();
         read(files, &target(kind, name), move |reader, _| {
             select(MultiGzDecoder::new(reader), &search, page).map_err(|error| error.to_string())
         })
@@ -48,7 +86,7 @@ impl Listing {
     }
 }
 
-fn select(reader: impl Read, search: &str, page: usize) -> serde_json::Result<Listing> {
+fn select(reader: impl Read, search: &Search, page: usize) -> serde_json::Result<Listing> {
     let mut listing = Listing::default();
     let mut deserializer = serde_json::Deserializer::from_reader(BufReader::with_capacity(64 << 10, reader));
     let kinds = Kinds { listing: &mut listing, search, first: page.saturating_mul(OBJECTS) };
@@ -59,7 +97,7 @@ fn select(reader: impl Read, search: &str, page: usize) -> serde_json::Result<Li
 /// Reads the document and keeps a page of it.
 struct Kinds<'a> {
     listing: &'a mut Listing,
-    search: &'a str,
+    search: &'a Search,
     first: usize,
 }
 
@@ -94,7 +132,7 @@ impl<'de> Visitor<'de> for Kinds<'_> {
 struct Names<'a> {
     kind: &'a str,
     listing: &'a mut Listing,
-    search: &'a str,
+    search: &'a Search,
     first: usize,
 }
 
@@ -123,10 +161,10 @@ impl<'de> Visitor<'de> for Names<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<(), A::Error> {
-        let whole_kind = self.kind.to_lowercase().contains(self.search);
+        let of_kind = self.search.finds_kind(self.kind);
         while let Some(name) = names.next_element::<String>()? {
             self.listing.total += 1;
-            if !whole_kind && !name.to_lowercase().contains(self.search) {
+            if !of_kind.unwrap_or_else(|| self.search.finds_name(&name)) {
                 continue;
             }
             self.listing.matched += 1;
@@ -146,28 +184,55 @@ mod tests {
     fn objects_are_found_by_kind_or_name() {
         let text = r#"{"apps/v1/Deployment":["shop/web","shop/api"],"v1/Pod":["shop/web-1"],"v1/Secret":null}"#;
         let names = |search: &str| -> Vec<String> {
-            select(text.as_bytes(), search, 0).unwrap().found.into_iter().map(|found| found.name).collect()
+            let search = Search::Part(search.to_owned());
+            select(text.as_bytes(), &search, 0).unwrap().found.into_iter().map(|found| found.name).collect()
         };
         assert_eq!(names(""), ["shop/web", "shop/api", "shop/web-1"]);
         assert_eq!(names("web"), ["shop/web", "shop/web-1"]);
         assert_eq!(names("pod"), ["shop/web-1"]);
-        let counts = select(text.as_bytes(), "web", 0).unwrap();
+        let counts = select(text.as_bytes(), &Search::Part("WEB".to_owned()), 0).unwrap();
         assert_eq!((counts.matched, counts.total), (2, 3));
+    }
+
+    #[test]
+    fn an_object_is_found_by_what_is_known_of_it() {
+        let text = r#"{"apps/v1/Deployment":["shop/web","yard/web"],"networking.k8s.io/v1/NetworkPolicy":["shop/web"],
+            "v1/Namespace":["shop"],"v1/Service":["shop/Web-1"]}"#;
+        let count = |kind: &str, namespace: &str, name: &str| {
+            let [kind, namespace, name] = [kind, namespace, name].map(str::to_owned);
+            select(text.as_bytes(), &Search::Object { kind, namespace, name }, 0).unwrap().matched
+        };
+        for (kind, namespace, name, expected) in [
+            ("", "", "web", 4),
+            ("", "shop", "WEB", 3),
+            ("deployment", "", "web", 2),
+            ("Deployments", "yard", "web", 1),
+            ("apps/v1/Deployment", "", "", 2),
+            ("networkpolicies", "", "", 1),
+            ("services", "shop", "", 1),
+            ("namespaces", "", "shop", 1),
+            ("pods", "", "web", 0),
+            ("", "sho", "web", 0),
+            ("s", "", "web", 4),
+        ] {
+            assert_eq!(count(kind, namespace, name), expected, "{kind} {namespace} {name}");
+        }
     }
 
     #[test]
     fn a_list_of_any_length_is_shown_a_page_at_a_time() {
         let names: Vec<String> = (0..OBJECTS + 1).map(|number| format!("n/{number}")).collect();
         let text = serde_json::json!({ "v1/Pod": names }).to_string();
-        let page = |page| select(text.as_bytes(), "", page).unwrap();
+        let page = |page| select(text.as_bytes(), &Search::Part(String::new()), page).unwrap();
         assert_eq!((page(0).found.len(), page(1).found.len(), page(9).found.len()), (OBJECTS, 1, 0));
         assert_eq!(page(9).matched, OBJECTS + 1);
     }
 
     #[test]
     fn what_is_no_list_is_an_error() {
-        assert!(select(&b"{\"v1/Pod\":[1]}"[..], "", 0).is_err());
-        assert!(select(&b"[]"[..], "", 0).is_err());
-        assert_eq!(select(&b"null"[..], "", 0).unwrap(), Listing::default());
+        let all = Search::Part(String::new());
+        assert!(select(&b"{\"v1/Pod\":[1]}"[..], &all, 0).is_err());
+        assert!(select(&b"[]"[..], &all, 0).is_err());
+        assert_eq!(select(&b"null"[..], &all, 0).unwrap(), Listing::default());
     }
 }

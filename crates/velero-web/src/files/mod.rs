@@ -4,8 +4,10 @@
 //! log ── the lines of a log that a search finds
 //! listing ── the objects of a backup that a search finds
 //! object ── one object, as it was
+//! contents ── all objects of a backup, for a comparison
 //! ```
 
+mod contents;
 mod listing;
 mod log;
 mod object;
@@ -15,20 +17,21 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use velero_api::records::{BackupVolumeInfo, ResultsFile};
+use velero_api::records::{BackupOperation, BackupVolumeInfo, RestoreOperation, RestoreVolumeInfo, ResultsFile};
 use velero_api::v1::{DownloadTarget, DownloadTargetKind};
 use velero_archive::gzjson;
 use velero_store::{ByteStream, blocking_reader, read_all};
 
-pub(crate) use listing::{Listing, OBJECTS};
+pub(crate) use contents::take_contents;
+pub(crate) use listing::{Listing, OBJECTS, Search};
 pub(crate) use log::LogPage;
 pub(crate) use object::ObjectPath;
 
 /// How large a document may be that is read whole, compressed and not.
 const COMPRESSED: usize = 8 << 20;
 const PLAIN: u64 = 32 << 20;
-/// How long a file may be read for one page.
-const READING: Duration = Duration::from_secs(20);
+/// How long files may be read for one page.
+pub(crate) const READING: Duration = Duration::from_secs(20);
 
 /// The files of backups and restores: whatever a DownloadRequest could ask for.
 #[async_trait]
@@ -77,6 +80,21 @@ pub(crate) async fn volumes(files: &dyn Files, backup: &str) -> Result<Vec<Backu
     document(files, &target(DownloadTargetKind::BackupVolumeInfos, backup)).await
 }
 
+/// What a restore did with volumes.
+pub(crate) async fn restored_volumes(files: &dyn Files, restore: &str) -> Result<Vec<RestoreVolumeInfo>, FileProblem> {
+    document(files, &target(DownloadTargetKind::RestoreVolumeInfo, restore)).await
+}
+
+/// The operations that the actions of a backup have started.
+pub(crate) async fn operations(files: &dyn Files, backup: &str) -> Result<Vec<BackupOperation>, FileProblem> {
+    document(files, &target(DownloadTargetKind::BackupItemOperations, backup)).await
+}
+
+/// The operations that the actions of a restore have started.
+pub(crate) async fn restore_operations(files: &dyn Files, restore: &str) -> Result<Vec<RestoreOperation>, FileProblem> {
+    document(files, &target(DownloadTargetKind::RestoreItemOperations, restore)).await
+}
+
 /// A whole document, of bounded size.
 pub(crate) async fn document<T>(files: &dyn Files, wanted: &DownloadTarget) -> Result<T, FileProblem>
 where
@@ -96,8 +114,21 @@ where
     T: Send + 'static,
     F: FnOnce(Box<dyn std::io::Read + Send>, Instant) -> Result<T, String> + Send + 'static,
 {
+    read_until(Instant::now() + READING, files, wanted, work).await
+}
+
+/// Reads a file with blocking code, up to a moment.
+async fn read_until<T, F>(
+    deadline: Instant,
+    files: &dyn Files,
+    wanted: &DownloadTarget,
+    work: F,
+) -> Result<T, FileProblem>
+where
+    T: Send + 'static,
+    F: FnOnce(Box<dyn std::io::Read + Send>, Instant) -> Result<T, String> + Send + 'static,
+{
     let reader = Box::new(blocking_reader(files.open(wanted).await?));
-    let deadline = Instant::now() + READING;
     let read = tokio::task::spawn_blocking(move || work(reader, deadline)).await;
     let read = read.map_err(|error| FileProblem::Away(error.to_string()))?;
     read.map_err(|error| {

@@ -11,15 +11,26 @@ use super::{FileProblem, Files, read, target};
 /// How large an object may be to be shown.
 const LARGEST: usize = 2 << 20;
 
-/// Which object: by what the list of a backup says of it.
+/// Which object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ObjectPath {
-    /// The kind without group and version, as in `Deployment`.
-    kind: String,
-    /// Group and version, as in `apps/v1` or `v1`.
-    api_version: String,
+    of: Type,
     namespace: Option<String>,
     name: String,
+}
+
+/// The type of an object.
+#[derive(Clone, Debug, PartialEq)]
+enum Type {
+    /// By what the list of a backup says of it.
+    Kind {
+        /// The kind without group and version, as in `Deployment`.
+        kind: String,
+        /// Group and version, as in `apps/v1` or `v1`.
+        api_version: String,
+    },
+    /// By the name of the type, as in `deployments.apps`.
+    Resource(String),
 }
 
 /// Why reading stopped.
@@ -43,13 +54,29 @@ impl ObjectPath {
             None => (None, name),
         };
         let complete = !kind.is_empty() && !api_version.is_empty() && !name.is_empty();
-        let (kind, api_version, name) = (kind.to_owned(), api_version.to_owned(), name.to_owned());
-        complete.then_some(Self { kind, api_version, namespace, name })
+        let of = Type::Kind { kind: kind.to_owned(), api_version: api_version.to_owned() };
+        complete.then(|| Self { of, namespace, name: name.to_owned() })
+    }
+
+    /// From a type, a namespace, which may be empty, and a name.
+    pub(crate) fn of(resource: &str, namespace: &str, name: &str) -> Option<Self> {
+        let namespace = Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty());
+        let complete = !resource.is_empty() && !name.is_empty();
+        complete.then(|| Self { of: Type::Resource(resource.to_owned()), namespace, name: name.to_owned() })
+    }
+
+    fn label(&self) -> String {
+        let kind = match &self.of {
+            Type::Kind { kind, .. } => kind,
+            Type::Resource(resource) => resource,
+        };
+        let namespace = self.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        format!("{kind} {namespace}{}", self.name)
     }
 
     /// Reads the object out of the archive of a backup.
     pub(crate) async fn read(self, files: &dyn Files, backup: &str) -> Result<Value, FileProblem> {
-        let label = format!("{} {}", self.kind, self.name);
+        let label = self.label();
         let wanted = target(DownloadTargetKind::BackupContents, backup);
         let found = read(files, &wanted, move |reader, deadline| self.search(reader, deadline)).await?;
         found.ok_or_else(|| FileProblem::None(format!("{label} is not in backup {backup:?}")))
@@ -75,10 +102,14 @@ impl ObjectPath {
         }
     }
 
-    /// Whether an entry may be the object: its type is in the path by another name than its kind.
+    /// Whether an entry may be the object: a type is in the path by another name than its kind.
     fn is_at(&self, path: &str) -> bool {
         let Some(item) = ItemPath::parse(path) else { return false };
-        item.version.is_none() && item.name == self.name && item.namespace == self.namespace.as_deref()
+        let is_of_type = match &self.of {
+            Type::Kind { .. } => true,
+            Type::Resource(resource) => item.group_resource == *resource,
+        };
+        is_of_type && item.version.is_none() && item.name == self.name && item.namespace == self.namespace.as_deref()
     }
 
     fn read_body(&self, body: &[u8]) -> Result<Option<Value>, String> {
@@ -86,7 +117,12 @@ impl ObjectPath {
             return Err(format!("the object has {} bytes, more than the page shows", body.len()));
         }
         let object: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-        let is_it = object["kind"] == self.kind.as_str() && object["apiVersion"] == self.api_version.as_str();
+        let is_it = match &self.of {
+            Type::Kind { kind, api_version } => {
+                object["kind"] == kind.as_str() && object["apiVersion"] == api_version.as_str()
+            }
+            Type::Resource(_) => true,
+        };
         Ok(is_it.then_some(object))
     }
 }
@@ -106,6 +142,15 @@ mod tests {
         for (kind, name) in [("Pod", "a/b"), ("v1/", "a"), ("v1/Pod", ""), ("", "")] {
             assert_eq!(ObjectPath::parse(kind, name), None, "{kind} {name}");
         }
+        let by_type = ObjectPath::of("deployments.apps", "shop", "web").unwrap();
+        assert!(by_type.is_at("resources/deployments.apps/namespaces/shop/web.json"));
+        assert!(!by_type.is_at("resources/statefulsets.apps/namespaces/shop/web.json"));
+        assert!(
+            ObjectPath::of("persistentvolumes", "", "pv-1")
+                .unwrap()
+                .is_at("resources/persistentvolumes/cluster/pv-1.json")
+        );
+        assert_eq!((ObjectPath::of("", "a", "b"), ObjectPath::of("pods", "a", "")), (None, None));
     }
 
     #[test]

@@ -3,21 +3,16 @@
 use axum::extract::{Path, State};
 use jiff::Timestamp;
 use maud::{Markup, html};
-use velero_api::metadata::name;
-use velero_api::records::BackupVolumeInfo;
+use velero_api::metadata::{name, namespace};
 use velero_api::v1::{Backup, DownloadTargetKind};
 use velero_rules::cancellation;
 
-use super::{Answer, layout, parts};
-use crate::files;
+use super::{Answer, layout, operations, parts, transfers, volumes};
 use crate::problem::Problem;
-use crate::rows::{BackupRow, Row};
+use crate::rows::{BackupRow, Row, without_noise};
 use crate::server::Shared;
 use crate::user::{Right, User};
-use crate::{command, text};
-
-/// How many volumes are shown.
-const MOST_VOLUMES: usize = 200;
+use crate::{command, files};
 
 /// What may be done with a backup.
 struct May {
@@ -38,17 +33,22 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User, Path(wanted):
     let [read_files, restore, cancel, delete] = user.may_each(rights).await?;
     let may = May { read_files, restore, cancel, delete };
     let files = of_files(&shared, &user, &backup, &may).await;
+    let transfers = match backup.status.phase().stage().is_under_way() {
+        true => transfers::of_backup(&user, &wanted).await,
+        false => html! {},
+    };
     let body = html! {
         h1 { "Backup " (wanted) }
         div #state data-live="backups" {
             (state(&backup))
             (actions(&user, &backup, &may))
+            (transfers)
             (files)
         }
         h2 { "What it takes" }
-        (scope(&backup))
-        details { summary { "As YAML" } pre { (command::yaml(&without_noise(&backup))) } }
-        details { summary { "As a command" } pre { (command::of_backup(&backup, None)) } }
+        (parts::scope(&backup.spec))
+        (parts::texts(&without_noise(&backup), &command::of_backup(&backup)))
+        (commands(&backup))
     };
     Ok(layout::page(&user, "/backups", &wanted, &body))
 }
@@ -57,11 +57,11 @@ fn state(backup: &Backup) -> Markup {
     let now = Timestamp::now();
     let row = BackupRow::of(backup).unwrap_or_default();
     let status = &backup.status;
-    let hooks = status.hook_status.clone().unwrap_or_default();
-    let operations = html! {
-        (status.backup_item_operations_completed) " of " (status.backup_item_operations_attempted) " done"
-        @if status.backup_item_operations_failed > 0 { ", " span.bad { (status.backup_item_operations_failed) " failed" } }
-    };
+    let operations = parts::operations(
+        status.backup_item_operations_attempted,
+        status.backup_item_operations_completed,
+        status.backup_item_operations_failed,
+    );
     html! {
         (parts::facts(&[
             ("Phase", parts::phase(&row.phase)),
@@ -72,7 +72,7 @@ fn state(backup: &Backup) -> Markup {
             ("Expires", parts::moment(row.expires, now)),
             ("Location", html! { (row.location) }),
             ("Operations", operations),
-            ("Hooks", html! { (hooks.hooks_attempted) " run, " (hooks.hooks_failed) " failed" }),
+            ("Hooks", parts::hooks(status.hook_status.as_ref())),
         ]))
         @if !status.failure_reason.is_empty() { div.note { p { strong { "Why it failed: " } (status.failure_reason) } } }
         @for problem in &status.validation_errors { div.note { p { strong { "Refused: " } (problem) } } }
@@ -89,6 +89,7 @@ fn actions(user: &User, backup: &Backup, may: &May) -> Markup {
             @if may.read_files && phase.stage().has_log() {
                 a.button href=(format!("{address}/log")) { "Log" }
                 a.button href=(format!("{address}/objects")) { "Objects" }
+                a.button href=(format!("{address}/compare")) { "Compare" }
             }
             @if may.restore && phase.is_restorable() {
                 a.button.main href=(format!("/new-restore?backup={}", name(backup))) { "Restore" }
@@ -108,88 +109,50 @@ async fn of_files(shared: &Shared, user: &User, backup: &Backup, may: &May) -> M
     if !may.read_files {
         return user.missing(Right::FILES).note();
     }
-    if !backup.status.phase().stage().has_log() {
+    let (files, name, status) = (&*shared.means.files, name(backup), &backup.status);
+    if !status.phase().stage().has_log() {
         return html! {};
     }
-    let (files, name) = (&*shared.means.files, name(backup));
     let Ok(_place) = shared.file_places.acquire().await else { return html! {} };
-    let has_problems = backup.status.errors + backup.status.warnings > 0;
     let results = async {
-        if has_problems { Some(files::results(files, DownloadTargetKind::BackupResults, name).await) } else { None }
+        let has_some = status.errors + status.warnings > 0;
+        if has_some { Some(files::results(files, DownloadTargetKind::BackupResults, name).await) } else { None }
     };
-    let (results, volumes) = tokio::join!(results, files::volumes(files, name));
+    let operations = async {
+        let has_some = status.backup_item_operations_attempted > 0;
+        if has_some { Some(files::operations(files, name).await) } else { None }
+    };
+    let (results, operations, volumes) = tokio::join!(results, operations, files::volumes(files, name));
     html! {
-        @match results {
-            Some(Ok(results)) => { (parts::causes("Errors", &results.errors)) (parts::causes("Warnings", &results.warnings)) },
+        (parts::results(results))
+        @match operations {
+            Some(Ok(operations)) => (operations::of_backup(&operations)),
             Some(Err(problem)) => (Problem::from(problem).note()),
             None => {},
         }
         @match volumes {
-            Ok(volumes) if volumes.is_empty() => {},
-            Ok(volumes) => { h2 { "Volumes" } (volume_table(&volumes)) },
+            Ok(volumes) => (volumes::saved(&volumes)),
             Err(problem) => (Problem::from(problem).note()),
         }
     }
 }
 
-fn volume_table(volumes: &[BackupVolumeInfo]) -> Markup {
+/// What the buttons do, as commands.
+fn commands(backup: &Backup) -> Markup {
+    let (name, namespace) = (name(backup), namespace(backup));
+    let restore = format!("--from-backup={name}");
+    let all: [&[&str]; 6] = [
+        &["velero", "backup", "describe", name, "--details"],
+        &["velero", "backup", "logs", name],
+        &["velero", "backup", "download", name],
+        &["velero", "restore", "create", &restore],
+        &["velero", "backup", "cancel", name],
+        &["velero", "backup", "delete", name],
+    ];
     html! {
-        div.scroll { table {
-            thead { tr { th { "Claim" } th { "Volume" } th { "How" } th { "Size" } th { "What became of it" } } }
-            tbody {
-                @for volume in volumes.iter().take(MOST_VOLUMES) {
-                    tr {
-                        td { (volume.pvc_namespace) "/" (volume.pvc_name) }
-                        td { (volume.pv_name) }
-                        td { @match &volume.backup_method { Some(method) => (method.as_str()), None => "–" }
-                             @if volume.snapshot_data_moved { ", data moved" } }
-                        td { (volume_size(volume)) }
-                        td { (volume_end(volume)) }
-                    }
-                }
-            }
-        } }
-        @if volumes.len() > MOST_VOLUMES { p { "and " (volumes.len() - MOST_VOLUMES) " more" } }
+        details {
+            summary { "What can be done, as commands" }
+            @for words in all { (parts::as_command(&command::plain(words, namespace))) }
+        }
     }
-}
-
-fn volume_size(volume: &BackupVolumeInfo) -> String {
-    let moved = volume.snapshot_data_movement_info.as_ref().map(|info| info.size);
-    let copied = volume.pvb_info.as_ref().map(|info| info.size);
-    let snapshot = volume.csi_snapshot_info.as_ref().map(|info| info.size);
-    moved.or(copied).or(snapshot).map_or_else(|| "–".to_owned(), text::size)
-}
-
-fn volume_end(volume: &BackupVolumeInfo) -> Markup {
-    html! {
-        @if volume.skipped { span.doubtful { "left out" } @if !volume.skipped_reason.is_empty() { ": " (volume.skipped_reason) } }
-        @else if let Some(result) = &volume.result {
-            @if result.as_str() == "succeeded" { span.good { "saved" } } @else { span.bad { (result.as_str()) } }
-        } @else { span.none { "not told" } }
-    }
-}
-
-fn scope(backup: &Backup) -> Markup {
-    let spec = &backup.spec;
-    let volumes = match (spec.snapshot_volumes, spec.default_volumes_to_fs_backup) {
-        (_, Some(true)) => "copied through the file systems of pods",
-        (Some(false), _) => "no snapshots",
-        _ => "snapshots, where they can be taken",
-    };
-    let selected = spec.label_selector.is_some() || !spec.or_label_selectors.is_empty();
-    parts::facts(&[
-        ("Namespaces", parts::names(&spec.included_namespaces, "all")),
-        ("but not", parts::names(&spec.excluded_namespaces, "none")),
-        ("Types", parts::names(&spec.included_resources, "all")),
-        ("but not", parts::names(&spec.excluded_resources, "none")),
-        ("Labels", html! { @if selected { "only some: see the YAML" } @else { span.none { "any" } } }),
-        ("Volumes", html! { (volumes) }),
-    ])
-}
-
-/// The object without what only the API server wants to know.
-fn without_noise(backup: &Backup) -> Backup {
-    let mut backup = backup.clone();
-    backup.metadata.managed_fields = None;
-    backup
 }

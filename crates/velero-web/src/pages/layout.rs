@@ -6,13 +6,14 @@ use maud::{DOCTYPE, Markup, html};
 use crate::user::User;
 
 /// The pages one can go to.
-const PLACES: [(&str, &str); 6] = [
+const PLACES: [(&str, &str); 7] = [
     ("/", "Overview"),
     ("/coverage", "Coverage"),
     ("/backups", "Backups"),
     ("/restores", "Restores"),
     ("/schedules", "Schedules"),
     ("/locations", "Locations"),
+    ("/search", "Search"),
 ];
 
 /// A page for who has signed in. `place` is the entry of the menu that it belongs to.
@@ -23,10 +24,13 @@ pub(crate) fn page(user: &User, place: &str, title: &str, body: &Markup) -> Html
                 a href=(address) aria-current=[(address == place).then_some("page")] { (name) }
             }
         }
-        form.who method="post" action="/sign-out" {
-            (form_token(user))
-            span { (user.name) }
-            button { "Sign out" }
+        @if user.is_proxied { div.who { span { (user.name) } } }
+        @else {
+            form.who method="post" action="/sign-out" {
+                (form_token(user))
+                span { (user.name) }
+                button { "Sign out" }
+            }
         }
     };
     frame(title, &menu, body)

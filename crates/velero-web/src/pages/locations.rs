@@ -31,7 +31,7 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User) -> Answer {
 fn table_row(row: &LocationRow, now: Timestamp) -> Markup {
     html! {
         tr {
-            td { (row.name) @if row.is_default { " (default)" } @if row.is_read_only { " (read only)" } }
+            td { a href=(format!("/locations/{}", row.name)) { (row.name) } @if row.is_default { " (default)" } @if row.is_read_only { " (read only)" } }
             td { (parts::phase(&row.phase)) }
             td { (row.provider) }
             td { (row.bucket) @if !row.prefix.is_empty() { "/" (row.prefix) } }

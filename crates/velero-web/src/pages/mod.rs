@@ -3,17 +3,26 @@
 pub(crate) mod assets;
 pub(crate) mod backup;
 pub(crate) mod backups;
+pub(crate) mod compare;
 pub(crate) mod coverage;
+mod covered_objects;
 pub(crate) mod layout;
 pub(crate) mod live;
+pub(crate) mod location;
 pub(crate) mod locations;
 pub(crate) mod log;
+pub(crate) mod object_difference;
 pub(crate) mod objects;
+pub(crate) mod operations;
 pub(crate) mod overview;
 pub(crate) mod parts;
 pub(crate) mod restore;
 pub(crate) mod restores;
+pub(crate) mod schedule;
 pub(crate) mod schedules;
+pub(crate) mod search;
+pub(crate) mod transfers;
+pub(crate) mod volumes;
 
 use axum::response::Html;
 

@@ -7,17 +7,36 @@ use velero_api::v1::{Backup, DownloadTargetKind, Restore};
 
 use super::{Answer, layout, parts};
 use crate::command;
-use crate::files::{Listing, OBJECTS, ObjectPath, Wanted};
+use crate::files::{Listing, OBJECTS, ObjectPath, Search, Wanted};
 use crate::problem::Problem;
 use crate::server::Shared;
 use crate::text::address_part;
 use crate::user::{Right, User};
 
-/// Which object is wanted.
-#[derive(Debug, Deserialize)]
+/// Which object is wanted: by kind and name as the list has them, or by type, namespace and name.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct One {
     kind: String,
+    resource: String,
+    namespace: String,
     name: String,
+}
+
+impl One {
+    fn path(&self) -> Result<ObjectPath, Problem> {
+        let path = match self.resource.as_str() {
+            "" => ObjectPath::parse(&self.kind, &self.name),
+            resource => ObjectPath::of(resource, &self.namespace, &self.name),
+        };
+        path.ok_or_else(|| Problem::Bad(format!("{:?} {:?} names no object", self.kind, self.name)))
+    }
+}
+
+/// The address of an object of a backup, by its type.
+pub(crate) fn address(backup: &str, resource: &str, namespace: &str, name: &str) -> String {
+    let [resource, namespace, name] = [resource, namespace, name].map(address_part);
+    format!("/backups/{backup}/object?resource={resource}&namespace={namespace}&name={name}")
 }
 
 pub(crate) async fn of_backup(
@@ -59,7 +78,7 @@ async fn read(
 ) -> Result<Listing, Problem> {
     user.must(Right::FILES).await?;
     let _place = shared.file_places.acquire().await;
-    Ok(Listing::read(&*shared.means.files, kind, name, &wanted.search, wanted.page).await?)
+    Ok(Listing::read(&*shared.means.files, kind, name, Search::Part(wanted.search.clone()), wanted.page).await?)
 }
 
 fn list(listing: &Listing, wanted: &Wanted, backup: Option<&str>) -> Markup {
@@ -96,14 +115,13 @@ pub(crate) async fn one(
 ) -> Answer {
     user.get::<Backup>(&backup).await?;
     user.must(Right::FILES).await?;
-    let path = ObjectPath::parse(&one.kind, &one.name);
-    let path = path.ok_or_else(|| Problem::Bad(format!("{:?} {:?} names no object", one.kind, one.name)))?;
+    let path = one.path()?;
     let object = {
         let _place = shared.file_places.acquire().await;
         path.read(&*shared.means.files, &backup).await?
     };
     let body = html! {
-        h1 { (one.kind) " " (one.name) }
+        h1 { (one.kind) (one.resource) " " @if !one.namespace.is_empty() { (one.namespace) "/" } (one.name) }
         p { "as it was in backup " a href=(format!("/backups/{backup}")) { (backup) } }
         pre tabindex="0" { (command::yaml(&object)) }
     };

@@ -5,11 +5,15 @@ use std::sync::Arc;
 use axum::extract::State;
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
+use velero_api::labels::valid_value;
 
 use super::{Answer, backups, layout, parts, schedules};
+use crate::chart::{self, Bar};
+use crate::index::Bytes;
 use crate::problem::Problem;
 use crate::rows::{BackupRow, LocationRow, ScheduleRow};
 use crate::server::Shared;
+use crate::text;
 use crate::user::{Right, User};
 
 /// How many backups the chart has.
@@ -29,7 +33,7 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User) -> Answer {
         div #overview data-live="backups" {
             @if locations { (of_locations(&shared.index.locations.rows().await?)) }
             @else { (user.missing(locations_right).note()) }
-            @if backups { (of_backups(shared.index.backups.rows().await?, now)) }
+            @if backups { (of_backups(shared.index.backups.rows().await?, bytes(&shared, &user).await?.as_ref(), now)) }
             @else { (user.missing(backups_right).note()) }
             @if schedules { (of_schedules(&shared.index.schedules.rows().await?, now)) }
             @else { (user.missing(schedules_right).note()) }
@@ -50,7 +54,7 @@ fn of_locations(rows: &[Arc<LocationRow>]) -> Markup {
     }
 }
 
-fn of_backups(mut rows: Vec<Arc<BackupRow>>, now: Timestamp) -> Markup {
+fn of_backups(mut rows: Vec<Arc<BackupRow>>, bytes: Option<&Bytes>, now: Timestamp) -> Markup {
     rows.sort_by(|one, other| other.run.created.cmp(&one.run.created).then_with(|| one.name.cmp(&other.name)));
     let is_of_today = |row: &&Arc<BackupRow>| row.run.created.is_some_and(|created| now.duration_since(created) <= DAY);
     let count = |phase: &str| rows.iter().filter(is_of_today).filter(|row| &*row.phase == phase).count();
@@ -66,10 +70,11 @@ fn of_backups(mut rows: Vec<Arc<BackupRow>>, now: Timestamp) -> Markup {
             ("With errors", html! { span.doubtful[partly > 0] { (partly) } }),
             ("Failed", html! { span.bad[failed > 0] { (failed) } }),
             ("All backups", html! { a href="/backups" { (rows.len()) } }),
+            ("Data of volumes in them", used(&rows, bytes)),
         ]))
         @if !running.is_empty() { h2 { "Under way" } (list(&running, now)) }
         @if !failures.is_empty() { h2 { "What went wrong" } (list(&failures, now)) }
-        (chart(&rows))
+        (charts(&rows, bytes))
     }
 }
 
@@ -85,33 +90,57 @@ fn list(rows: &[&Arc<BackupRow>], now: Timestamp) -> Markup {
     }
 }
 
-/// How long the last backups took, oldest first: bars in a picture, and the same in words.
-fn chart(rows: &[Arc<BackupRow>]) -> Markup {
-    let took = |row: &Arc<BackupRow>| Some(row.run.ended?.duration_since(row.run.started?).as_secs().max(0));
-    let mut bars: Vec<(i64, &BackupRow)> =
-        rows.iter().filter_map(|row| Some((took(row)?, &**row))).take(BARS).collect();
-    bars.reverse();
-    let Some(longest) = bars.iter().map(|(seconds, _)| *seconds).max() else { return html! {} };
-    let label = format!("How long the last {} backups took, {} seconds at most", bars.len(), longest);
+/// How long the last backups took and how much they saved of volumes.
+fn charts(rows: &[Arc<BackupRow>], bytes: Option<&Bytes>) -> Markup {
+    let took = |row: &Arc<BackupRow>| u64::try_from(row.run.ended?.duration_since(row.run.started?).as_secs()).ok();
+    let durations = last(rows, took, |row, value| format!("{}: {value} s, {}", row.name, row.phase));
+    let saved = |row: &Arc<BackupRow>| bytes?.get(&valid_value(&row.name)).copied();
+    let sizes = last(rows, saved, |row, value| format!("{}: {}, {}", row.name, size(value), row.phase));
+    let most = |bars: &[Bar]| bars.iter().map(|bar| bar.value).max().unwrap_or_default();
+    let took = format!("How long the last {} backups took, {} seconds at most.", durations.len(), most(&durations));
+    let words =
+        format!("How much the last {} backups with data of volumes hold, {} at most.", sizes.len(), size(most(&sizes)));
     html! {
-        h2 { "Duration of the last backups" }
-        svg.chart viewBox="0 0 600 80" preserveAspectRatio="none" role="img" aria-label=(label) {
-            @for (number, (seconds, row)) in bars.iter().enumerate() {
-                @let height = 4 + 76 * seconds / longest.max(1);
-                rect.(class_of(&row.phase)) x=(number * 10) y=(80 - height) width="8" height=(height) {
-                    title { (row.name) ": " (seconds) " s, " (row.phase) }
-                }
-            }
-        }
-        p.none { (label) "." }
+        (chart::bars("Duration of the last backups", &took, &durations))
+        (chart::bars("Size of the last backups", &words, &sizes))
     }
 }
 
-fn class_of(phase: &str) -> &'static str {
-    match phase {
-        "Completed" => "fine",
-        "PartiallyFailed" => "doubtful",
-        _ => "bad",
+/// Bars for the last backups that have a value, oldest first.
+fn last(
+    rows: &[Arc<BackupRow>],
+    value: impl Fn(&Arc<BackupRow>) -> Option<u64>,
+    title: impl Fn(&BackupRow, u64) -> String,
+) -> Vec<Bar> {
+    let found = rows.iter().filter_map(|row| Some((row, value(row)?))).take(BARS);
+    let bar =
+        |(row, value): (&Arc<BackupRow>, u64)| Bar { value, phase: row.phase.to_string(), title: title(row, value) };
+    let mut bars: Vec<Bar> = found.map(bar).collect();
+    bars.reverse();
+    bars
+}
+
+fn size(bytes: u64) -> String {
+    text::size(i64::try_from(bytes).unwrap_or(i64::MAX))
+}
+
+/// How many bytes of volumes backups have saved, for those who may list what tells it.
+pub(crate) async fn bytes(shared: &Shared, user: &User) -> Result<Option<Bytes>, Problem> {
+    let rights = ["podvolumebackups", "datauploads"].map(|resource| Right::to("list", resource));
+    match user.may_each(rights).await? {
+        [true, true] => shared.index.bytes().await.map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// How much of volumes there is in backups that still exist.
+fn used(rows: &[Arc<BackupRow>], bytes: Option<&Bytes>) -> Markup {
+    match bytes {
+        None => html! { span.none { "not shown: you may not list podvolumebackups and datauploads" } },
+        Some(bytes) => {
+            let sum: u64 = rows.iter().filter_map(|row| bytes.get(&valid_value(&row.name))).sum();
+            html! { (size(sum)) ", before what is the same was left out" }
+        }
     }
 }
 
@@ -124,7 +153,7 @@ fn of_schedules(rows: &[Arc<ScheduleRow>], now: Timestamp) -> Markup {
         @if rows.is_empty() { div.note { p { "There is no schedule: nothing is backed up by itself." } } }
         @else { p { (rows.len()) " schedules, " (paused) " of them paused. " a href="/schedules" { "All schedules" } } }
         ul { @for (next, row) in coming.iter().take(LINES) { li {
-            (row.name) ": next " (parts::moment(Some(*next), now)) ", last " (parts::moment(row.last, now))
+            a href=(format!("/schedules/{}", row.name)) { (row.name) } ": next " (parts::moment(Some(*next), now)) ", last " (parts::moment(row.last, now))
         } } }
     }
 }
@@ -147,9 +176,12 @@ mod tests {
                 ..BackupRow::default()
             })
         };
-        let text = of_backups((60_000..70_000).map(row).collect(), now).into_string();
+        let bytes: Bytes = (60_000..70_000).map(|number| (format!("b-{number}"), 1 << 20)).collect();
+        let text = of_backups((60_000..70_000).map(row).collect(), Some(&bytes), now).into_string();
         assert!(text.len() < 50 << 10, "{} bytes", text.len());
         assert!(text.contains("b-69999") && !text.contains("b-60000"));
+        assert_eq!(text.matches("<svg").count(), 2, "durations and sizes");
+        assert!(text.contains("9.8 GiB") && text.contains("1.0 MiB at most"), "{text}");
     }
 
     #[test]

@@ -2,9 +2,15 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
-use velero_api::records::Results;
+use serde::Serialize;
+use velero_api::records::{Results, ResultsFile};
+use velero_api::v1::{BackupSpec, HookStatus};
 use velero_rules::causes;
+use velero_rules::selector::SelectorSet;
 
+use crate::command::{self, Command};
+use crate::files::FileProblem;
+use crate::problem::Problem;
 use crate::rows::Run;
 use crate::text;
 
@@ -34,7 +40,7 @@ pub(crate) fn moment(time: Option<Timestamp>, now: Timestamp) -> Markup {
 pub(crate) fn progress(run: &Run, now: Timestamp) -> Markup {
     if run.is_under_way && run.total > 0 {
         return html! {
-            progress max=(run.total) value=(run.done.min(run.total)) {}
+            progress max=(run.total) value=(run.done.min(run.total)) aria-label="Progress" {}
             " " (run.done) " of " (run.total)
         };
     }
@@ -79,9 +85,85 @@ pub(crate) fn causes(heading: &str, results: &Results) -> Markup {
     }
 }
 
+/// What went wrong, by cause, as far as it can be read.
+pub(crate) fn results(results: Option<Result<ResultsFile, FileProblem>>) -> Markup {
+    html! {
+        @match results {
+            Some(Ok(results)) => { (causes("Errors", &results.errors)) (causes("Warnings", &results.warnings)) },
+            Some(Err(problem)) => (Problem::from(problem).note()),
+            None => {},
+        }
+    }
+}
+
+/// How many operations of actions there are, and how many have ended.
+pub(crate) fn operations(attempted: i64, completed: i64, failed: i64) -> Markup {
+    html! {
+        @if attempted == 0 { span.none { "none" } }
+        @else { (completed) " of " (attempted) " done" @if failed > 0 { ", " span.bad { (failed) " failed" } } }
+    }
+}
+
+/// How many hooks have run.
+pub(crate) fn hooks(status: Option<&HookStatus>) -> Markup {
+    html! {
+        @match status.filter(|status| status.hooks_attempted > 0) {
+            None => { span.none { "none" } },
+            Some(status) => {
+                (status.hooks_attempted) " run"
+                @if status.hooks_failed > 0 { ", " span.bad { (status.hooks_failed) " failed" } }
+            },
+        }
+    }
+}
+
+/// What a backup takes.
+pub(crate) fn scope(spec: &BackupSpec) -> Markup {
+    let volumes = match (spec.snapshot_move_data, spec.default_volumes_to_fs_backup, spec.snapshot_volumes) {
+        (_, Some(true), _) => "copied through the file systems of pods",
+        (_, _, Some(false)) => "no snapshots",
+        (Some(true), _, _) => "snapshots, whose data is moved",
+        _ => "snapshots, where they can be taken",
+    };
+    let all = |one: &[String], other: &[String]| [one, other].concat();
+    let types = all(&spec.included_resources, &spec.included_namespace_scoped_resources);
+    let not_types = all(&spec.excluded_resources, &spec.excluded_namespace_scoped_resources);
+    let selectors = SelectorSet::new(spec.label_selector.as_ref(), &spec.or_label_selectors);
+    let selectors = selectors.map(|set| set.queries().join(" or ")).unwrap_or_else(|error| error.to_string());
+    let hooks = spec.hooks.resources.len();
+    facts(&[
+        ("Namespaces", names(&spec.included_namespaces, "all")),
+        ("but not", names(&spec.excluded_namespaces, "none")),
+        ("Types", names(&types, "all")),
+        ("but not", names(&not_types, "none")),
+        ("Labels", html! { @if selectors.is_empty() { span.none { "any" } } @else { (selectors) } }),
+        ("Volumes", html! { (volumes) }),
+        (
+            "Hooks",
+            html! { @if hooks == 0 { span.none { "those of pods alone" } } @else { (hooks) ", and those of pods" } },
+        ),
+    ])
+}
+
 /// Pairs of a name and what is known of it.
 pub(crate) fn facts(facts: &[(&str, Markup)]) -> Markup {
     html! { dl.facts { @for (name, value) in facts { div { dt { (name) } dd { (value) } } } } }
+}
+
+/// An object as YAML and as a command, each behind a line that opens it.
+pub(crate) fn texts<T: Serialize>(object: &T, command: &Command) -> Markup {
+    html! {
+        details { summary { "As YAML" } pre tabindex="0" { (command::yaml(object)) } }
+        details { summary { "As a command" } (as_command(command)) }
+    }
+}
+
+/// A command, and what it cannot say.
+pub(crate) fn as_command(command: &Command) -> Markup {
+    html! {
+        pre tabindex="0" { (command.text) }
+        @if !command.lacks.is_empty() { p.none { "No flag says this, so it is in the YAML alone: " (command.lacks.join(", ")) "." } }
+    }
 }
 
 /// A list that a search box belongs to.

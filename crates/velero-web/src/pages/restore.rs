@@ -3,13 +3,14 @@
 use axum::extract::{Path, State};
 use jiff::Timestamp;
 use maud::{Markup, html};
-use velero_api::metadata::name;
+use velero_api::metadata::{name, namespace};
 use velero_api::v1::{DownloadTargetKind, Restore};
 use velero_rules::cancellation;
 
-use super::{Answer, layout, parts};
+use super::{Answer, layout, operations, parts, transfers, volumes};
+use crate::files::FileProblem;
 use crate::problem::Problem;
-use crate::rows::{RestoreRow, Row};
+use crate::rows::{RestoreRow, Row, without_noise};
 use crate::server::Shared;
 use crate::user::{Right, User};
 use crate::{command, files};
@@ -17,18 +18,21 @@ use crate::{command, files};
 pub(crate) async fn show(State(shared): State<Shared>, user: User, Path(wanted): Path<String>) -> Answer {
     let restore: Restore = user.get(&wanted).await?;
     let [may_read, may_cancel] = user.may_each([Right::FILES, Right::to("patch", "restores")]).await?;
-    let problems = problems(&shared, &user, &restore, may_read).await;
-    let mut shown = restore.clone();
-    shown.metadata.managed_fields = None;
+    let files = of_files(&shared, &user, &restore, may_read).await;
+    let transfers = match restore.status.phase().stage().is_under_way() {
+        true => transfers::of_restore(&user, &wanted).await,
+        false => html! {},
+    };
     let body = html! {
         h1 { "Restore " (wanted) }
         div #state data-live="restores" {
             (state(&restore))
             (actions(&user, &restore, may_read, may_cancel))
-            (problems)
+            (transfers)
+            (files)
         }
-        details { summary { "As YAML" } pre { (command::yaml(&shown)) } }
-        details { summary { "As a command" } pre { (command::of_restore(&restore)) } }
+        (parts::texts(&without_noise(&restore), &command::of_restore(&restore)))
+        (commands(&restore))
     };
     Ok(layout::page(&user, "/restores", &wanted, &body))
 }
@@ -37,7 +41,11 @@ fn state(restore: &Restore) -> Markup {
     let now = Timestamp::now();
     let row = RestoreRow::of(restore).unwrap_or_default();
     let (spec, status) = (&restore.spec, &restore.status);
-    let hooks = status.hook_status.clone().unwrap_or_default();
+    let operations = parts::operations(
+        status.restore_item_operations_attempted,
+        status.restore_item_operations_completed,
+        status.restore_item_operations_failed,
+    );
     let mappings: Vec<String> = spec.namespace_mapping.iter().map(|(from, to)| format!("{from} → {to}")).collect();
     html! {
         (parts::facts(&[
@@ -49,7 +57,8 @@ fn state(restore: &Restore) -> Markup {
             ("Backup", html! { a href=(format!("/backups/{}", spec.backup_name)) { (spec.backup_name) } }),
             ("Namespaces", parts::names(&spec.included_namespaces, "all")),
             ("Other names", parts::names(&mappings, "none")),
-            ("Hooks", html! { (hooks.hooks_attempted) " run, " (hooks.hooks_failed) " failed" }),
+            ("Operations", operations),
+            ("Hooks", parts::hooks(status.hook_status.as_ref())),
         ]))
         @if !status.failure_reason.is_empty() { div.note { p { strong { "Why it failed: " } (status.failure_reason) } } }
         @for problem in &status.validation_errors { div.note { p { strong { "Refused: " } (problem) } } }
@@ -72,19 +81,54 @@ fn actions(user: &User, restore: &Restore, may_read: bool, may_cancel: bool) -> 
     }
 }
 
-async fn problems(shared: &Shared, user: &User, restore: &Restore, may_read: bool) -> Markup {
+/// What the files of the restore say: problems by cause, operations and volumes.
+async fn of_files(shared: &Shared, user: &User, restore: &Restore, may_read: bool) -> Markup {
     if !may_read {
         return user.missing(Right::FILES).note();
     }
-    let status = &restore.status;
-    if !status.phase().stage().has_log() || status.errors + status.warnings == 0 {
+    let (files, name, status) = (&*shared.means.files, name(restore), &restore.status);
+    if !status.phase().stage().has_log() {
         return html! {};
     }
     let Ok(_place) = shared.file_places.acquire().await else { return html! {} };
-    match files::results(&*shared.means.files, DownloadTargetKind::RestoreResults, name(restore)).await {
-        Ok(results) => {
-            html! { (parts::causes("Errors", &results.errors)) (parts::causes("Warnings", &results.warnings)) }
+    let results = async {
+        let has_some = status.errors + status.warnings > 0;
+        if has_some { Some(files::results(files, DownloadTargetKind::RestoreResults, name).await) } else { None }
+    };
+    let operations = async {
+        let has_some = status.restore_item_operations_attempted > 0;
+        if has_some { Some(files::restore_operations(files, name).await) } else { None }
+    };
+    let (results, operations, volumes) = tokio::join!(results, operations, files::restored_volumes(files, name));
+    html! {
+        (parts::results(results))
+        @match operations {
+            Some(Ok(operations)) => (operations::of_restore(&operations)),
+            Some(Err(problem)) => (Problem::from(problem).note()),
+            None => {},
         }
-        Err(problem) => Problem::from(problem).note(),
+        @match volumes {
+            Ok(volumes) => (volumes::restored(&volumes)),
+            // Restores that failed early, and those of older servers, have none.
+            Err(FileProblem::None(_)) => {},
+            Err(problem) => (Problem::from(problem).note()),
+        }
+    }
+}
+
+/// What the buttons do, as commands.
+fn commands(restore: &Restore) -> Markup {
+    let (name, namespace) = (name(restore), namespace(restore));
+    let all: [&[&str]; 4] = [
+        &["velero", "restore", "describe", name, "--details"],
+        &["velero", "restore", "logs", name],
+        &["velero", "restore", "cancel", name],
+        &["velero", "restore", "delete", name],
+    ];
+    html! {
+        details {
+            summary { "What can be done, as commands" }
+            @for words in all { (parts::as_command(&command::plain(words, namespace))) }
+        }
     }
 }

@@ -1,69 +1,97 @@
 //! The schedules, with their last and next run.
 
-use axum::extract::State;
+use axum::extract::{Query, State};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
+use serde::Deserialize;
 use velero_rules::cron::CronSchedule;
+use velero_rules::schedule::ScheduleHistory;
 
 use super::{Answer, layout, parts};
 use crate::rows::ScheduleRow;
 use crate::server::Shared;
+use crate::text;
 use crate::user::{Right, User};
 
-/// How many schedules are shown.
-const MOST: usize = 500;
+/// How many schedules a page of the list has.
+const PAGE: usize = 50;
 
-pub(crate) async fn show(State(shared): State<Shared>, user: User) -> Answer {
+/// What the list is to show.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Wanted {
+    /// A part of the name.
+    search: String,
+    page: usize,
+}
+
+pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted): Query<Wanted>) -> Answer {
     user.must(Right::to("list", "schedules")).await?;
-    let rows = shared.index.schedules.rows().await?;
+    let mut rows = shared.index.schedules.rows().await?;
+    let (all, search) = (rows.len(), wanted.search.trim().to_lowercase());
+    rows.retain(|row| row.name.contains(&search));
     let [may_pause, may_run] = user.may_each([Right::to("patch", "schedules"), Right::to("create", "backups")]).await?;
-    let now = Timestamp::now();
+    let (now, shown) = (Timestamp::now(), rows.get(wanted.page.saturating_mul(PAGE)..).unwrap_or_default());
     let body = html! {
         h1 { "Schedules" }
+        (parts::search("Name", &wanted.search))
         div #list data-live="schedules" {
+            p { (rows.len()) " of " (all) " schedules" }
             div.scroll { table {
                 thead { tr { th { "Name" } th { "Phase" } th { "When" } th { "Last" } th { "Next" } th { "Takes" } th { "Actions" } } }
                 tbody {
-                    @for row in rows.iter().take(MOST) { (table_row(&user, row, now, may_pause, may_run)) }
-                    @if rows.is_empty() { tr { td colspan="7" { "There is no schedule: nothing is backed up by itself." } } }
+                    @for row in shown.iter().take(PAGE) { (table_row(&user, row, now, may_pause, may_run)) }
+                    @if all == 0 { tr { td colspan="7" { "There is no schedule: nothing is backed up by itself." } } }
+                    @else if shown.is_empty() { tr { td colspan="7" { "No schedule is like that." } } }
                 }
             } }
-            @if rows.len() > MOST { p { "and " (rows.len() - MOST) " more" } }
+            (parts::pager(wanted.page, shown.len() > PAGE, &parts::entry("search", &wanted.search)))
         }
     };
     Ok(layout::page(&user, "/schedules", "Schedules", &body))
 }
 
 fn table_row(user: &User, row: &ScheduleRow, now: Timestamp, may_pause: bool, may_run: bool) -> Markup {
-    let address = format!("/schedules/{}", row.name);
-    let button = |verb: &str, label: &str| {
-        html! { form method="post" action=(format!("{address}/{verb}")) { (layout::form_token(user)) button { (label) } } }
-    };
     html! {
         tr {
-            td { a href=(format!("/backups?schedule={}", row.name)) { (row.name) } }
+            td { a href=(format!("/schedules/{}", row.name)) { (row.name) } }
             td { (parts::phase(if row.paused { "Paused" } else { &row.phase })) }
             td { code { (row.cron) } }
             td { (parts::moment(row.last, now)) }
             td { (parts::moment(next(row, now), now)) }
-            td { (parts::names(&row.scope.included, "all namespaces")) }
-            td { div.actions {
-                @if may_run { (button("run", "Back up now")) }
-                @if may_pause { @if row.paused { (button("resume", "Resume")) } @else { (button("pause", "Pause")) } }
-            } }
+            td { (parts::names(&row.whole.spec.template.included_namespaces, "all namespaces")) }
+            td { (actions(user, row, may_pause, may_run)) }
         }
     }
 }
 
-/// When a schedule runs next, as far as its expression tells.
+/// What can be done with a schedule.
+pub(crate) fn actions(user: &User, row: &ScheduleRow, may_pause: bool, may_run: bool) -> Markup {
+    let button = |verb: &str, label: &str| {
+        let action = format!("/schedules/{}/{verb}", row.name);
+        html! { form method="post" action=(action) { (layout::form_token(user)) button { (label) } } }
+    };
+    html! {
+        div.actions {
+            @if may_run { (button("run", "Back up now")) }
+            @if may_pause { @if row.paused { (button("resume", "Resume")) } @else { (button("pause", "Pause")) } }
+        }
+    }
+}
+
+/// When a schedule runs next, as far as its expression tells: as the server reckons it.
 pub(crate) fn next(row: &ScheduleRow, now: Timestamp) -> Option<Timestamp> {
     if row.paused || &*row.phase == "FailedValidation" {
         return None;
     }
     let cron = CronSchedule::parse(&row.cron).ok()?;
-    let after = row.last.or(row.created).unwrap_or(now);
-    cron.next(after, &TimeZone::system())
+    let history = ScheduleHistory {
+        created: text::moment(row.whole.metadata.creation_timestamp.as_ref()).unwrap_or(now),
+        last_backup: row.last,
+        last_skipped: text::moment(row.whole.status.last_skipped.as_ref()),
+    };
+    history.next_run(&cron, &TimeZone::system())
 }
 
 #[cfg(test)]

@@ -185,7 +185,27 @@ pub(crate) struct InstallServerArguments {
     pub(crate) web: bool,
 
     #[command(flatten)]
+    pub(crate) page: PageArguments,
+
+    #[command(flatten)]
     pub(crate) flags: ServerFlags,
+}
+
+/// How the page is encrypted, and which proxy is believed.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct PageArguments {
+    /// Secret of the namespace with tls.crt and tls.key for the page, and ca.crt where a proxy is trusted
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) web_tls_secret: String,
+
+    /// Header in which a proxy in front of the page says who asks: it must show a certificate of ca.crt, and the server gets the
+    /// right to impersonate users and groups
+    #[arg(long)]
+    pub(crate) web_trusted_user_header: Option<String>,
+
+    /// Header in which that proxy names the groups of who asks
+    #[arg(long)]
+    pub(crate) web_trusted_groups_header: Option<String>,
 }
 
 /// The agents on the nodes.

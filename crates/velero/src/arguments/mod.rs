@@ -30,7 +30,7 @@ pub(crate) use backup::{
 pub(crate) use debug::DebugArguments;
 pub(crate) use global::{GlobalArguments, LoggingArguments};
 pub(crate) use go_flags::with_go_flags;
-pub(crate) use install::{InstallArguments, StorageArguments};
+pub(crate) use install::{InstallArguments, PageArguments, StorageArguments};
 pub(crate) use locations::{
     BackupLocationCheckArguments, BackupLocationCommand, BackupLocationCreateArguments, BackupLocationGetArguments,
     BackupLocationSetArguments, SnapshotLocationCommand, SnapshotLocationCreateArguments, SnapshotLocationSetArguments,

@@ -18,12 +18,12 @@ const SELECTORS: [&str; 2] = ["deploy=velero", "name=velero"];
 /// Opens the page until the command is ended.
 pub(crate) async fn web(session: &Session, arguments: &WebArguments) -> Result<()> {
     let api: Api<Pod> = Api::namespaced(session.cluster.client().clone(), session.namespace());
-    let (pod, port) = find(&api, session.namespace()).await?;
+    let Found { pod, port, scheme } = find(&api, session.namespace()).await?;
     let listener = TcpListener::bind(("127.0.0.1", arguments.port)).await;
     let listener = listener
         .with_context(|| format!("cannot listen on port {}; choose another one with --port", arguments.port))?;
     let address = listener.local_addr()?;
-    session.printer.line(format_args!("The page is at http://{address} until you press ctrl-c."))?;
+    session.printer.line(format_args!("The page is at {scheme}://{address} until you press ctrl-c."))?;
     loop {
         let (stream, _) = listener.accept().await?;
         let (api, pod, printer) = (api.clone(), pod.clone(), session.printer);
@@ -35,14 +35,22 @@ pub(crate) async fn web(session: &Session, arguments: &WebArguments) -> Result<(
     }
 }
 
-/// A pod that serves the page, and its port.
-async fn find(api: &Api<Pod>, namespace: &str) -> Result<(String, u16)> {
+/// A pod that serves the page.
+struct Found {
+    pod: String,
+    port: u16,
+    scheme: &'static str,
+}
+
+async fn find(api: &Api<Pod>, namespace: &str) -> Result<Found> {
     let mut servers = 0;
     for selector in SELECTORS {
         let pods = api.list(&ListParams::default().labels(selector)).await.map_err(api_error)?;
         servers += pods.items.len();
         let mut ready = pods.items.iter().filter(|pod| is_ready(pod));
-        if let Some(found) = ready.find_map(|pod| Some((metadata::name(pod).to_owned(), web_port(pod)?))) {
+        let found =
+            |pod: &Pod| Some(Found { pod: metadata::name(pod).to_owned(), port: web_port(pod)?, scheme: scheme(pod) });
+        if let Some(found) = ready.find_map(found) {
             return Ok(found);
         }
     }
@@ -65,6 +73,16 @@ fn web_port(pod: &Pod) -> Option<u16> {
     let mut ports =
         pod.spec.iter().flat_map(|spec| &spec.containers).filter_map(|container| container.ports.as_ref()).flatten();
     ports.find(|port| port.name.as_deref() == Some(WEB_PORT_NAME))?.container_port.try_into().ok()
+}
+
+/// How the page is spoken to: as the flags of the server say.
+fn scheme(pod: &Pod) -> &'static str {
+    let mut flags = pod
+        .spec
+        .iter()
+        .flat_map(|spec| &spec.containers)
+        .flat_map(|container| container.args.iter().flatten().chain(container.command.iter().flatten()));
+    if flags.any(|flag| flag.starts_with("--web-tls-cert")) { "https" } else { "http" }
 }
 
 async fn forward(api: &Api<Pod>, pod: &str, port: u16, mut stream: TcpStream) -> Result<()> {
@@ -92,6 +110,10 @@ mod tests {
             }))
             .unwrap()
         };
+        assert_eq!(scheme(&pod(json!([]))), "http");
+        let mut encrypted = pod(json!([]));
+        encrypted.spec.as_mut().unwrap().containers[0].args = Some(vec!["--web-tls-cert=/web-tls/tls.crt".to_owned()]);
+        assert_eq!(scheme(&encrypted), "https");
         let metrics = json!({"name": "metrics", "containerPort": 8085});
         assert_eq!(web_port(&pod(json!([metrics]))), None);
         let both = pod(json!([metrics, {"name": "web", "containerPort": 9086}]));

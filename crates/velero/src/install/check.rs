@@ -1,9 +1,10 @@
 //! Flags that contradict each other, or themselves.
 
 use anyhow::{Result, bail, ensure};
+use velero_controllers::server::Settings;
 use velero_store::{PROVIDERS, is_built_in};
 
-use super::{CLAIM, Installation, locations, quantity};
+use super::{CLAIM, Installation, locations, network, quantity, web_page};
 use crate::arguments::{FlagValue, InstallArguments, StorageArguments};
 
 /// How many servers have a use.
@@ -14,7 +15,7 @@ pub(crate) fn check(arguments: &InstallArguments) -> Result<()> {
     if arguments.run.crds_only {
         return Ok(());
     }
-    arguments.server.flags.settings.validate()?;
+    check_page(arguments)?;
     check_location(arguments)?;
     check_snapshot_location(&arguments.storage)?;
     check_secret(&arguments.storage)?;
@@ -22,6 +23,23 @@ pub(crate) fn check(arguments: &InstallArguments) -> Result<()> {
     check_replicas(arguments.pod.replicas)?;
     check_durations(arguments)?;
     check_amounts(arguments)
+}
+
+/// Refuses what the server would refuse, in the words of this command where it has other flags.
+fn check_page(arguments: &InstallArguments) -> Result<()> {
+    let (server, page) = (&arguments.server, &arguments.server.page);
+    let trusts = page.web_trusted_user_header.is_some() || page.web_trusted_groups_header.is_some();
+    ensure!(
+        !trusts || !page.web_tls_secret.is_empty(),
+        "--web-trusted-user-header needs --web-tls-secret: a proxy is believed only over TLS and with a certificate of its own"
+    );
+    ensure!(server.web || page.web_tls_secret.is_empty(), "--web-tls-secret needs --web: there is no page without it");
+    let settings = Settings {
+        web_address: if server.web { format!(":{}", network::WEB_PORT) } else { String::new() },
+        web: web_page::settings(page),
+        ..server.flags.settings.clone()
+    };
+    Ok(settings.validate()?)
 }
 
 fn check_location(arguments: &InstallArguments) -> Result<()> {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::pod::{self, Parts};
-use super::{INSTALLED_BY, Installation, SERVER, locations, metadata, network, quantity};
+use super::{INSTALLED_BY, Installation, SERVER, locations, metadata, network, quantity, web_page};
 use crate::commands::plugin::container_name;
 
 /// The label its pods are found by.
@@ -106,6 +106,7 @@ fn parts(installation: &Installation<'_>) -> Parts {
         parts.volume("backups", locations::CLAIM_FOLDER, ("persistentVolumeClaim", source));
     }
     parts.credentials(installation);
+    web_page::mount(&mut parts, installation);
     if installation.arguments.server.csi_snapshot_early_frequent_polling {
         parts.environment.push(pod::variable("CSI_SNAPSHOT_EARLY_FREQUENT_POLLING", "true"));
     }
@@ -174,6 +175,5 @@ fn plugin_containers(installation: &Installation<'_>) -> Vec<Value> {
 fn arguments(installation: &Installation<'_>) -> Vec<String> {
     let flags = installation.arguments.server.flags.given.iter().map(ToString::to_string);
     let features = pod::features(installation);
-    let web = installation.arguments.server.web.then(|| format!("--web-address=:{}", network::WEB_PORT));
-    ["server".to_owned()].into_iter().chain(features).chain(flags).chain(web).collect()
+    ["server".to_owned()].into_iter().chain(features).chain(flags).chain(web_page::flags(installation)).collect()
 }

@@ -12,6 +12,7 @@ pub(crate) mod network;
 mod pod;
 mod quantity;
 mod rbac;
+mod web_page;
 
 use serde_json::{Value, json};
 use velero_api::labels;

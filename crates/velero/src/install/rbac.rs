@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use velero_api::features::ENABLE_CSI;
 use velero_api::{DEFAULT_NAMESPACE, GROUP};
 
-use super::{Installation, Resource, SERVER, metadata};
+use super::{Installation, Resource, SERVER, metadata, web_page};
 use crate::arguments::values::merged;
 
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
@@ -24,7 +24,7 @@ pub(super) fn resources(installation: &Installation<'_>) -> Vec<Resource> {
     let name = cluster_name(installation.namespace);
     let features = installation.arguments.server.features.iter().flat_map(|list| &list.0);
     let csi = features.into_iter().any(|name| name == ENABLE_CSI);
-    let role = (!pod.cluster_admin).then(|| cluster_role(&name, csi));
+    let role = (!pod.cluster_admin).then(|| cluster_role(&name, csi, web_page::impersonates(installation)));
     let role_name = if pod.cluster_admin { "cluster-admin" } else { &name };
     let binding = cluster_role_binding(&name, role_name, installation.namespace);
     let account = service_account(installation, SERVER);
@@ -87,19 +87,18 @@ pub(crate) fn cluster_name(namespace: &str) -> String {
 
 /// What a server needs that backs everything up and restores it: to read and write all objects, to hand on rights it
 /// does not have itself, and everything with its own kinds. It cannot delete what is not its own, and CSI snapshots
-/// only where it takes them.
-fn cluster_role(name: &str, csi: bool) -> Value {
+/// only where it takes them. For people whom a proxy names it acts only where that was asked for.
+fn cluster_role(name: &str, csi: bool, impersonates: bool) -> Value {
     let own = if csi { vec![GROUP, "snapshot.storage.k8s.io", "groupsnapshot.storage.k8s.io"] } else { vec![GROUP] };
-    json!({
-        "apiVersion": RBAC,
-        "kind": "ClusterRole",
-        "metadata": metadata(None, name),
-        "rules": [
-            { "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch", "create", "update", "patch"] },
-            { "apiGroups": [RBAC_GROUP], "resources": ["roles", "clusterroles"], "verbs": ["bind", "escalate"] },
-            { "apiGroups": own, "resources": ["*"], "verbs": ["delete", "deletecollection"] },
-        ],
-    })
+    let mut rules = vec![
+        json!({ "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch", "create", "update", "patch"] }),
+        json!({ "apiGroups": [RBAC_GROUP], "resources": ["roles", "clusterroles"], "verbs": ["bind", "escalate"] }),
+        json!({ "apiGroups": own, "resources": ["*"], "verbs": ["delete", "deletecollection"] }),
+    ];
+    if impersonates {
+        rules.push(json!({ "apiGroups": [""], "resources": ["users", "groups"], "verbs": ["impersonate"] }));
+    }
+    json!({ "apiVersion": RBAC, "kind": "ClusterRole", "metadata": metadata(None, name), "rules": rules })
 }
 
 fn cluster_role_binding(name: &str, role: &str, namespace: &str) -> Value {

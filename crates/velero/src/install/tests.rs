@@ -197,7 +197,7 @@ fn an_account_of_the_users_comes_with_its_own_rights() {
 
 #[test]
 fn flags_that_contradict_each_other_are_named() {
-    let cases: [(&[&str], &str); 18] = [
+    let cases: [(&[&str], &str); 22] = [
         (&["--provider=tape", "--bucket=b", "--no-secret"], "--plugins"),
         (&["--provider=aws", "--no-secret"], "--bucket is required"),
         (&["--bucket=my-bucket"], "--provider is required"),
@@ -216,6 +216,10 @@ fn flags_that_contradict_each_other_are_named() {
         (&["--garbage-collection-frequency=-1h"], "non-negative"),
         (&["--velero-pod-mem-limit=lots"], "--velero-pod-mem-limit"),
         (&["--uploader-type=restic"], "kopia"),
+        (&["--web-tls-secret=page"], "--web"),
+        (&["--web", "--web-trusted-user-header=X-User"], "--web-tls-secret"),
+        (&["--web", "--web-tls-secret=page", "--web-trusted-groups-header=X-Groups"], "web-trusted-user-header"),
+        (&["--web", "--web-tls-secret=page", "--web-trusted-user-header=two words"], "no name of a header"),
     ];
     for (flags, expected) in cases {
         let problem = check(&parsed(flags)).expect_err(&flags.join(" ")).to_string();
@@ -290,4 +294,26 @@ fn the_page_is_served_only_where_it_is_asked_for() {
     };
     assert_eq!(of(&[]), (0, 1, 1));
     assert_eq!(of(&["--web"]), (1, 2, 2));
+}
+
+#[test]
+fn a_proxy_is_trusted_only_where_it_is_asked_for() {
+    let of = |flags: &[&str]| {
+        let resources = built(flags, Existing::default());
+        let spec = find(&resources, "Deployment").object["spec"]["template"]["spec"].clone();
+        let flags: Vec<String> = serde_json::from_value(spec["containers"][0]["args"].clone()).unwrap();
+        let flags: Vec<String> = flags.into_iter().filter(|flag| flag.starts_with("--web-")).collect();
+        let secrets = spec["volumes"].as_array().unwrap().iter().filter(|volume| volume["name"] == "web-tls").count();
+        let impersonates = find(&resources, "ClusterRole").object.to_string().contains("impersonate");
+        (flags, secrets, impersonates)
+    };
+    let (flags, secrets, impersonates) = of(&["--web"]);
+    assert_eq!((flags.len(), secrets, impersonates), (1, 0, false));
+    let (flags, secrets, impersonates) = of(&["--web", "--web-tls-secret=page"]);
+    assert_eq!(flags, ["--web-address=:8086", "--web-tls-cert=/web-tls/tls.crt", "--web-tls-key=/web-tls/tls.key"]);
+    assert_eq!((secrets, impersonates), (1, false));
+    let trusting = ["--web", "--web-tls-secret=page", "--web-trusted-user-header=X-User"];
+    let (flags, _, impersonates) = of(&trusting);
+    assert_eq!(flags[3..], ["--web-client-ca=/web-tls/ca.crt", "--web-trusted-user-header=X-User"]);
+    assert!(impersonates);
 }

@@ -125,6 +125,17 @@ imagePullSecrets:
 {{- with .Values.configuration.webAddress }}{{ . | toString | splitList ":" | last }}{{ end -}}
 {{- end -}}
 
+{{/* The flags about the certificate of the page. */}}
+{{- define "velero.webTLSFlags" -}}
+{{- if .webTLSSecret }}
+- --web-tls-cert=/web-tls/tls.crt
+- --web-tls-key=/web-tls/tls.key
+{{- if .webTrustedUserHeader }}
+- --web-client-ca=/web-tls/ca.crt
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{/* The name of the ConfigMap for Jobs that maintain repositories; nothing where there is none. */}}
 {{- define "velero.maintenanceConfigMap" -}}
 {{- $data := (.Values.configuration.repositoryMaintenanceJob | default dict).repositoryConfigData | default dict -}}
@@ -236,6 +247,8 @@ imagePullSecrets:
     "default-repo-maintain-frequency" .defaultRepoMaintainFrequency
     "schedule-skip-immediately" .scheduleSkipImmediately
     "web-address" .webAddress
+    "web-trusted-user-header" .webTrustedUserHeader
+    "web-trusted-groups-header" .webTrustedGroupsHeader
     "features" .features -}}
 {{- range $name, $value := $flags }}
 {{- if $value }}

@@ -59,6 +59,20 @@
 {{- end -}}
 {{- end -}}
 
+{{/* A proxy is believed only over TLS and with a certificate of its own. */}}
+{{- define "velero.checkPage" -}}
+{{- $page := .Values.configuration -}}
+{{- if and $page.webTLSSecret (not $page.webAddress) -}}
+{{- fail "configuration.webTLSSecret is set and there is no page: set configuration.webAddress too, for example to :8086" -}}
+{{- end -}}
+{{- if and $page.webTrustedUserHeader (not $page.webTLSSecret) -}}
+{{- fail "configuration.webTrustedUserHeader needs configuration.webTLSSecret: a Secret with tls.crt, tls.key and, for the certificate of the proxy, ca.crt" -}}
+{{- end -}}
+{{- if and $page.webTrustedGroupsHeader (not $page.webTrustedUserHeader) -}}
+{{- fail "configuration.webTrustedGroupsHeader needs configuration.webTrustedUserHeader: groups of nobody mean nothing" -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "velero.checkServers" -}}
 {{- $replicas := int .Values.replicas -}}
 {{- if or (lt $replicas 1) (gt $replicas 3) -}}
