@@ -10,6 +10,7 @@ use velero_store::{BackupStore, Error as StoreError};
 use crate::backup::volumes;
 use crate::lifecycle::ending::partially_failed;
 use crate::lifecycle::kind::Kind;
+use crate::lifecycle::trace;
 use crate::runtime::context::Context;
 use crate::runtime::controller::Controller;
 use crate::runtime::error::{Error, Result, describe};
@@ -77,6 +78,7 @@ pub(super) async fn stored(store: &BackupStore, backup: &Backup) -> Result<Optio
 /// Tells how a backup ended; the figures of the metrics come from the status alone.
 pub(super) fn report(context: &Context, backup: &Backup) {
     let schedule = label(backup, labels::SCHEDULE_NAME);
+    trace::tell_whole(backup, backup.status.start_timestamp.as_ref());
     context.metrics.backup_ended(backup);
     context.to_count.notify_one();
     if let Some(told) = backup.told() {

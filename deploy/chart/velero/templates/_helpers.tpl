@@ -222,6 +222,7 @@ imagePullSecrets:
     "lease-duration" .leaseDuration
     "report-schedule" .reportSchedule
     "report-period" .reportPeriod
+    "trace-endpoint" .traceEndpoint
     "log-format" .logFormat
     "log-level" .logLevel
     "metrics-address" .metricsAddress
