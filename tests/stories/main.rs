@@ -59,6 +59,7 @@ mod restore_progress;
 mod restore_rate;
 mod resumed;
 mod server_status;
+mod traced;
 mod two_clusters_one_bucket;
 mod two_servers;
 mod volume_kills;

@@ -100,3 +100,15 @@ fn the_chart_brings_the_same_alerts_and_the_same_dashboard() {
     let silent = Helm::alone().template("charted", &json!({})).unwrap();
     assert!(!silent.contains("PrometheusRule") && !silent.contains("velero.json"), "nobody asked for them");
 }
+
+#[test]
+fn a_cluster_without_the_prometheus_operator_gets_none_of_its_kinds_and_can_be_scraped_all_the_same() {
+    let wanted = json!({"enabled": true});
+    let metrics = json!({
+        "enabled": true, "serviceMonitor": wanted, "nodeAgentPodMonitor": wanted, "prometheusRule": wanted,
+    });
+    let values = json!({"configuration": {"backupStorageLocation": []}, "metrics": metrics, "deployNodeAgent": true});
+    let made = Helm::alone().template("velero", &values).unwrap();
+    assert!(!made.contains("monitoring.coreos.com"), "{made}");
+    assert!(made.contains("prometheus.io/scrape"), "{made}");
+}

@@ -1,5 +1,5 @@
-//! A run full of secrets, each with a mark, and with the server as talkative as it can be: no log, event, status, description or
-//! metric has one of them. And the log in JSON says what each line is about.
+//! A run full of secrets, each with a mark, and with the server as talkative as it can be: no log, Event, status, description, debug
+//! bundle, report, page, trace or metric has one of them. And the log in JSON says what each line is about.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use velero_testkit::machine::wait_until;
 use velero_testkit::parts::WORKLOAD_IMAGE;
 use velero_testkit::{BoxKind, Edition, ServerOptions, TestBox, VeleroServer, harness, load, objects};
-use velero_tests::{backups, restores};
+use velero_tests::otlp_receiver::{self, OtlpReceiver};
+use velero_tests::{backups, restores, said};
 
 const BOX: &str = "secretive";
 const SHOP: &str = "shop";
@@ -103,36 +104,6 @@ fn broken_locations(marks: &mut Marks) -> Vec<Value> {
     all
 }
 
-/// All that is said anywhere, by where it is said.
-fn everything_said(server: &VeleroServer) -> Vec<(String, String)> {
-    let mut said = vec![("the log of the server".to_owned(), fs::read_to_string(server.log()).unwrap())];
-    for kind in [
-        "events",
-        "backups,restores,schedules,backupstoragelocations,deletebackuprequests,serverstatusrequests,downloadrequests",
-    ] {
-        let listed = server.machine().kubectl(&["get", kind, "--all-namespaces", "-o", "json"]).unwrap();
-        said.push((kind.to_owned(), listed));
-    }
-    let commands: [&[&str]; 8] = [
-        &["backup", "logs", "whole"],
-        &["backup", "describe", "whole", "--details"],
-        &["backup", "describe", "astray", "--details"],
-        &["restore", "logs", "back"],
-        &["restore", "describe", "back", "--details"],
-        &["backup-location", "get", "-o", "yaml"],
-        &["server", "status", "--details"],
-        &["backup", "get"],
-    ];
-    for command in commands {
-        let output = server.command(Edition::Ours).unwrap().args(command).output().unwrap();
-        let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-        said.push((command.join(" "), text));
-    }
-    let metrics = server.machine().run("curl", ["--silent", "--fail", "http://127.0.0.1:8086/metrics"]).unwrap();
-    said.push(("the metrics".to_owned(), metrics));
-    said
-}
-
 fn work(server: &VeleroServer) {
     wait_until("all locations to be looked at", PATIENCE, || {
         let locations = server.machine().items(&server.path("backupstoragelocations"))?;
@@ -144,6 +115,10 @@ fn work(server: &VeleroServer) {
         Ok(())
     })
     .unwrap();
+    let metadata = json!({"name": "nightly", "namespace": NAMESPACE});
+    let spec = json!({"schedule": "@daily", "paused": true, "template": {"includedNamespaces": [SHOP]}});
+    let schedule = json!({"apiVersion": "velero.io/v1", "kind": "Schedule", "metadata": metadata, "spec": spec});
+    server.machine().apply(&schedule.to_string()).unwrap();
     backups::create(server, "whole", &json!({"includedNamespaces": [SHOP]})).unwrap();
     let ended = backups::ended(server, "whole", PATIENCE).unwrap();
     assert_eq!(ended["status"]["phase"], "PartiallyFailed", "the hook after it fails: {}", ended["status"]);
@@ -185,11 +160,13 @@ fn twenty_marked_secrets_are_told_nowhere() {
         let password = [("repository-password", marks.next())];
         machine.apply(&secret(NAMESPACE, "velero-repo-credentials", "Opaque", &password).to_string()).unwrap();
         assert!(marks.made.len() >= 20, "{}", marks.made.len());
+        let receiver = OtlpReceiver::start(machine).unwrap();
         let flags = ["--log-level=trace", "--log-format=json", "--store-validation-frequency=5s"];
+        let flags = flags.map(str::to_owned).into_iter().chain(said::flags()).chain([otlp_receiver::flag()]);
         let options = ServerOptions {
             namespace: NAMESPACE.to_owned(),
             prefix: harness::unique_name("secretive"),
-            flags: flags.map(str::to_owned).to_vec(),
+            flags: flags.collect(),
             ..ServerOptions::default()
         };
         let server = VeleroServer::up(&cluster.test_box, Edition::Ours, options).unwrap();
@@ -197,13 +174,16 @@ fn twenty_marked_secrets_are_told_nowhere() {
         machine.kubectl(&["-n", SHOP, "wait", "--for=condition=Ready", "--timeout=120s", "pod/web"]).unwrap();
         work(&server);
         lines_say_what_they_are_about(&server);
-        for (place, text) in everything_said(&server) {
+        let mut told = said::everything(&server, &["whole", "astray"], &["back", "over"]).unwrap();
+        // What waits for the collector comes when the server ends.
+        server.stop().unwrap();
+        told.push(("traces".to_owned(), receiver.text().unwrap()));
+        for (place, text) in told {
             assert!(!text.is_empty(), "{place} says nothing");
             for mark in &marks.made {
                 assert!(!text.contains(mark.as_str()), "{place} tells the secret {mark}:\n{text}");
             }
         }
-        server.stop().unwrap();
     });
     TestBox::down(BOX).unwrap();
 }

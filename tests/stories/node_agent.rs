@@ -100,6 +100,8 @@ fn completes(machine: &Machine, version: &str, plural: &str, object: &Value) -> 
     })
     .unwrap_or_else(|error| panic!("{error:#}\n{ended:#}\n{}", agent_log(machine)));
     assert_eq!(ended["status"]["phase"], "Completed", "{ended:#}\n{}", agent_log(machine));
+    let object = format!("{plural}.velero.io/{name}");
+    machine.kubectl(&["-n", NAMESPACE, "wait", "--for=jsonpath={.status.phase}=Completed", &object]).unwrap();
     wait_until("the end of cleaning up", PATIENCE, || nothing_is_left(machine, name))
         .unwrap_or_else(|error| panic!("{error:#}\n{}", agent_log(machine)));
     machine.read(&path).unwrap()

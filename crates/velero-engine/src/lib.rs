@@ -15,6 +15,7 @@
 //! | `volumes` | the data of volumes: one file a way to save it |
 //! | [`recorder`] | what a run sets going: operations and snapshots |
 //! | `items` | items by namespace and name in little memory, and the list that a run leaves of them ([`ItemList`]) |
+//! | [`stage`] | what took how long, for traces |
 //! | `type_names` | names of types as users write them, and what they mean on a cluster |
 
 pub mod backup;
@@ -24,6 +25,7 @@ mod items;
 pub mod journal;
 pub mod recorder;
 pub mod restore;
+pub mod stage;
 mod type_names;
 pub mod volumes;
 

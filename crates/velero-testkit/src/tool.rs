@@ -32,6 +32,8 @@ pub enum Tool {
     Prometheus,
     /// Checks and tries alert rules.
     Promtool,
+    /// Takes traces over HTTP, with the code of the OpenTelemetry Collector that reads them.
+    OtlpReceiver,
     /// Helm, which believes to talk to the release the box runs.
     Helm,
     /// The original Velero.
@@ -72,7 +74,7 @@ struct GoBuild {
 
 impl Tool {
     /// The list. [`crate::server::install_all`] gets everything on it.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Kubernetes,
         Self::CoreDns,
         Self::SnapshotController,
@@ -81,6 +83,7 @@ impl Tool {
         Self::CsiSanity,
         Self::Prometheus,
         Self::Promtool,
+        Self::OtlpReceiver,
         Self::Helm,
         Self::Velero,
         Self::VeleroRestoreHelper,
@@ -113,6 +116,7 @@ impl Tool {
             Self::CsiSanity => "csi-sanity",
             Self::Prometheus => "prometheus",
             Self::Promtool => "promtool",
+            Self::OtlpReceiver => "otlp-receiver",
             Self::Helm => "helm",
             Self::Velero => "velero",
             Self::VeleroRestoreHelper => "velero-restore-helper",
@@ -145,7 +149,9 @@ impl Tool {
 
     fn go_build(self) -> Option<GoBuild> {
         let (module, package) = match self {
-            Self::Kubernetes | Self::CoreDns | Self::Velero | Self::PluginHost => (self.name(), "."),
+            Self::Kubernetes | Self::CoreDns | Self::OtlpReceiver | Self::Velero | Self::PluginHost => {
+                (self.name(), ".")
+            }
             Self::SnapshotController => {
                 ("external-snapshotter", "github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller")
             }

@@ -12,6 +12,7 @@ use crate::backup::volumes;
 use crate::lifecycle::debts::owe;
 use crate::lifecycle::ending::partially_failed;
 use crate::lifecycle::kind::Kind;
+use crate::lifecycle::trace;
 use crate::runtime::context::Context;
 use crate::runtime::controller::Controller;
 use crate::runtime::error::{Error, Result, describe};
@@ -83,6 +84,7 @@ pub(super) async fn stored(store: &BackupStore, backup: &Backup) -> Result<Optio
 /// Tells how a backup ended; the figures of the metrics come from the status alone.
 pub(super) fn report(context: &Context, backup: &Backup) {
     let schedule = label(backup, labels::SCHEDULE_NAME);
+    trace::tell_whole(backup, backup.status.start_timestamp.as_ref());
     context.metrics.backup_ended(backup);
     context.to_count.notify_one();
     if let Some(told) = backup.told() {

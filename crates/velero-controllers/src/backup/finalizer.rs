@@ -10,6 +10,8 @@ use velero_api::metadata::{name, uid};
 use velero_api::records::{BackupOperation, OperationPhase};
 use velero_api::v1::Backup;
 use velero_engine::journal::Counts;
+use velero_engine::stage;
+use velero_engine::stage::{try_within, within};
 
 use crate::backup::archive_update::update_archive;
 use crate::backup::cancellation;
@@ -38,8 +40,10 @@ pub(crate) async fn finish(context: &Context, backup: &Backup) -> Result<Next> {
     if !Backup::is_finalizing(backup.status.phase()) {
         return Ok(Next::Change);
     }
+    let finalized = async { try_within(stage!("finalize"), step(context, &backup)).await };
+    let finalized = within(stage::of_object(uid(&backup)), finalized);
     tokio::select! {
-        done = step(context, &backup) => done?,
+        done = finalized => done?,
         () = hold.interrupted() => {}
         () = context.stop.cancelled() => {}
         // The next look ends it.

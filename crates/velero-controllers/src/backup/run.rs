@@ -13,6 +13,8 @@ use velero_archive::BackupFile;
 use velero_engine::Journal;
 use velero_engine::backup::{BackupOutcome, BackupRequest};
 use velero_engine::recorder::BackupRecorder;
+use velero_engine::stage;
+use velero_engine::stage::{try_within, within};
 use velero_plugin::Actions;
 use velero_rules::resource_policies::ResourcePolicies;
 use velero_store::BackupStore;
@@ -73,7 +75,7 @@ pub(super) async fn run(context: &SharedContext, queue: &Queue, backup: Backup) 
                 events::tell(context, &taken, Controller::Backup, told);
             }
             let wish = Wish { asked: backup.spec, policies: facts.policies.ok().flatten() };
-            execute(context, &taken, location, wish, &hold).await
+            within(stage::of_object(uid(&taken)), execute(context, &taken, location, wish, &hold)).await
         }
         _ => {
             report_end(context, &taken);
@@ -138,8 +140,9 @@ async fn attempt(
     let store = opened.map_err(|error| Failure::before_start(explain(&error)))?;
     // A store may take its time, and nobody is to wait for it who wants the end.
     let no_more = given_up(context, backup, &store, hold);
-    reservation::reserve_name(context, &store, backup, name(location), no_more).await?;
-    let tools = context.plugins.open(Some(journal)).await;
+    let reserving = reservation::reserve_name(context, &store, backup, name(location), no_more);
+    try_within(stage!("reserve"), reserving).await?;
+    let tools = try_within(stage!("plugins"), context.plugins.open(Some(journal))).await;
     let tools = tools.map_err(|error| Failure::after_start(describe(&error), &store, false))?;
     let recorder = BackupRecorder::default();
     let owed = owed_hooks::of_backup(context, backup);
@@ -182,7 +185,7 @@ async fn make(
     let (outcome, size) = transfer::contents(context, backup, request, journal, store).await?;
     owed_hooks::pay(context, &owed, journal).await;
     context.metrics.archive_stored(label(backup, labels::SCHEDULE_NAME), size);
-    store_files(context, backup, journal, store, outcome, &tools.actions).await
+    try_within(stage!("files"), store_files(context, backup, journal, store, outcome, &tools.actions)).await
 }
 
 /// Stores all files but the archive, and asks once how far the operations are. The file of operations is stored before

@@ -7,12 +7,15 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tracing::field::Empty;
 use velero_api::metadata::name;
 use velero_api::v1::{Backup, BackupProgress};
 use velero_archive::BackupFile;
 use velero_engine::Journal;
 use velero_engine::backup::{self, BackupError, BackupOutcome, BackupRequest, OwedHooks};
 use velero_engine::recorder::BackupRecorder;
+use velero_engine::stage;
+use velero_engine::stage::try_within;
 use velero_plugin::Actions;
 use velero_rules::resource_policies::ResourcePolicies;
 use velero_store::{BackupStore, Error as StoreError, PipeWriter, pipe};
@@ -57,7 +60,12 @@ pub(super) async fn contents(
         done.cancel();
         made
     };
-    let upload = store.put_contents(name(backup), Box::pin(stream));
+    let upload = async {
+        let stage = stage!("upload", velero.bytes = Empty);
+        let uploaded = try_within(stage.clone(), store.put_contents(name(backup), Box::pin(stream))).await;
+        stage.record("velero.bytes", size.load(Ordering::Relaxed));
+        uploaded
+    };
     let put = |backup: &mut Backup, progress: &BackupProgress| backup.status.progress = Some(progress.clone());
     let report = progress::write(context, backup, PAUSE, receiver, done.clone(), put);
     let record = keep_recorded(backup, store, &recorder, &done);

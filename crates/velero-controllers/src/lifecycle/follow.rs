@@ -6,6 +6,7 @@ use std::time::Duration;
 use velero_api::metadata::{name, uid};
 use velero_engine::Journal;
 use velero_engine::journal::Counts;
+use velero_engine::stage::{self, within};
 use velero_rules::operations::Tally;
 use velero_store::BackupStore;
 
@@ -16,6 +17,7 @@ use crate::lifecycle::kind::Kind;
 use crate::lifecycle::operation::{Operation, tally};
 use crate::lifecycle::phase::move_to;
 use crate::lifecycle::poll::{note_failures, poll};
+use crate::lifecycle::trace;
 use crate::runtime::context::Context;
 use crate::runtime::driver::{Next, WHILE_HELD};
 use crate::runtime::error::Result;
@@ -67,7 +69,7 @@ pub(crate) async fn follow<K: Follow>(context: &Context, owner: &K) -> Result<Ne
         return Ok(Next::After(left));
     }
     tokio::select! {
-        next = step(context, &owner) => next,
+        next = within(stage::of_object(uid(&owner)), step(context, &owner)) => next,
         () = hold.interrupted() => Ok(Next::Change),
         () = context.stop.cancelled() => Ok(Next::Change),
         // The next look ends it.
@@ -90,6 +92,9 @@ async fn step<K: Follow>(context: &Context, owner: &K) -> Result<Next> {
     let failures = poll(&mut operations, &questions.actions, owner, timeout).await;
     let stands = tally(&operations);
     let ended = stands != tally(&before);
+    if stands.running() == 0 {
+        trace::tell_operations(&operations);
+    }
     if ended {
         owner.files(&store).put_operations(&operations).await?;
     }

@@ -14,6 +14,7 @@
 //! cancellation ── what somebody asked to be cancelled: how it is heard of, and the end of what never began
 //! debts, movers, records ── what an interrupted run, or one that ended, has left behind
 //! copy_means ── time and repositories for copies of volumes through pods
+//! trace ── what traces tell of one as a whole
 //! policies, refusal ── what they are prepared with, and what becomes of one that cannot be read
 //! ```
 //!
@@ -37,3 +38,4 @@ pub(crate) mod records;
 pub(crate) mod refusal;
 mod round;
 pub(crate) mod started;
+pub(crate) mod trace;

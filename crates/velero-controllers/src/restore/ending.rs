@@ -4,6 +4,7 @@ use velero_api::metadata::name;
 use velero_api::v1::Restore;
 
 use crate::lifecycle::kind::Kind;
+use crate::lifecycle::trace;
 use crate::runtime::context::Context;
 use crate::runtime::controller::Controller;
 use crate::runtime::events;
@@ -11,6 +12,7 @@ use crate::runtime::events;
 /// Tells how a restore ended; the figures of the metrics come from the status alone.
 pub(crate) fn report(context: &Context, restore: &Restore) {
     let status = &restore.status;
+    trace::tell_whole(restore, status.start_timestamp.as_ref());
     context.metrics.restore_ended(&restore.spec.schedule_name, status);
     context.to_count.notify_one();
     if let Some(told) = restore.told() {

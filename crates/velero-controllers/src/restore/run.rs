@@ -9,10 +9,12 @@ use std::pin::pin;
 
 use tokio::sync::SemaphorePermit;
 use tokio_util::sync::CancellationToken;
-use velero_api::metadata::name;
+use velero_api::metadata::{name, uid};
 use velero_api::v1::{Restore, RestorePhase};
 use velero_engine::Journal;
 use velero_engine::recorder::Recorded;
+use velero_engine::stage;
+use velero_engine::stage::{try_within, within};
 use velero_store::BackupStore;
 
 use crate::lifecycle::cancel::{cancel_owned, cancel_unfinished};
@@ -56,7 +58,8 @@ pub(super) async fn run(context: &SharedContext, restore: Restore, place: Semaph
         events::tell(context, &taken, Controller::Restore, told);
     }
     prepared.restore = taken;
-    execute(context, prepared, &hold, place).await
+    let object = stage::of_object(uid(&prepared.restore));
+    within(object, execute(context, prepared, &hold, place)).await
 }
 
 /// Ends a restore that this process has taken into work and nobody works on.
@@ -112,7 +115,8 @@ async fn attempt(
 ) -> Result<Restore, Failure> {
     let restore = prepared.restore.clone();
     let failed = |reason| Failure::new(reason, Some(store.clone()));
-    let tools = context.plugins.open(Some(journal)).await.map_err(|error| failed(describe(&error)))?;
+    let tools = try_within(stage!("plugins"), context.plugins.open(Some(journal))).await;
+    let tools = tools.map_err(|error| failed(describe(&error)))?;
     let (started, halt) = (Recorded::default(), CancellationToken::new());
     let means = Means { tools: &tools, started: &started, halt: &halt };
     let mut interrupted = pin!(interruption(context, &restore, hold));
@@ -124,7 +128,8 @@ async fn attempt(
     // Others may run while volumes are filled.
     drop(place);
     if let Ok(items) = restored {
-        restored = interruption::fillings(items, interrupted, journal).await;
+        let filling = interruption::fillings(items, interrupted, journal);
+        restored = try_within(stage!("volumes"), filling).await;
     }
     let ended = match restored {
         Err(Cut { error, outcome }) => {

@@ -7,6 +7,8 @@ use velero_api::metadata::{name, uid};
 use velero_api::v1::{HookStatus, Restore};
 use velero_engine::Journal;
 use velero_engine::restore::RunningHooks;
+use velero_engine::stage;
+use velero_engine::stage::{try_within, within};
 use velero_plugin::Actions;
 use velero_store::BackupStore;
 
@@ -50,7 +52,8 @@ pub(super) async fn settle(
     let failures = poll(operations, actions, &restore, context.settings.default_item_operation_timeout).await;
     note_failures(journal, failures.iter().filter_map(|place| operations.get(*place)));
     let tally = tally(operations);
-    let stored = hurried(context, transfer::files(store, &restore, journal, &outcome)).await;
+    let storing = transfer::files(store, &restore, journal, &outcome);
+    let stored = try_within(stage!("files"), hurried(context, storing)).await;
     let is_stored = stored.is_ok();
     let problem = note_storage(journal, stored);
     let mut ended = report::restored(&restore, journal, &outcome, tally, awaited)?;
@@ -85,7 +88,8 @@ pub(super) async fn finish_hooks(
     let Parked { hooks, journal } = parked;
     let mut ended = finalizing;
     let End::Written(written) = context.write_end(restore, &ended).await? else { return Ok(ended) };
-    let (hook_status, cancelled) = wait_for_hooks(context, &written, &journal, hooks, hold).await;
+    let waiting = wait_for_hooks(context, &written, &journal, hooks, hold);
+    let (hook_status, cancelled) = within(stage!("hooks"), waiting).await;
     ended.status.hook_status = Some(hook_status);
     Awaited::default().note(&mut ended);
     let stored = hurried(context, restore.files(store).put_journal(&journal)).await;

@@ -13,20 +13,29 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
+use velero_engine::stage;
 
 use crate::runtime::log_format::LogFormat;
+use crate::runtime::traces::TraceLayer;
 
 /// Sends the log of this process to standard output. A process that has a log already keeps it.
 pub(crate) fn install(level: Level, format: LogFormat) {
+    install_with_traces(level, format, None);
+}
+
+/// Like [`install`], and stages of backups and restores become traces where somebody takes them.
+pub(crate) fn install_with_traces(level: Level, format: LogFormat, traces: Option<TraceLayer>) {
     let lines = tracing_subscriber::fmt::layer().event_format(Logrus(format));
-    let _ = tracing_subscriber::registry().with(filter(level)).with(SpanFields).with(lines).try_init();
+    let filter = filter(level, traces.is_some());
+    let _ = tracing_subscriber::registry().with(filter).with(SpanFields).with(traces).with(lines).try_init();
 }
 
 /// Lets through what our own crates say, all of whose names begin alike, at the level. What libraries say below a warning is theirs
-/// to debug.
-fn filter(level: Level) -> EnvFilter {
+/// to debug. Stages are no part of the log, and off unless there are traces.
+pub(super) fn filter(level: Level, has_traces: bool) -> EnvFilter {
     let others = level.min(Level::WARN);
-    EnvFilter::new(format!("{others},velero={level}"))
+    let stages = if has_traces { "debug" } else { "off" };
+    EnvFilter::new(format!("{others},velero={level},{}={stages}", stage::TARGET))
 }
 
 /// Keeps the fields of spans: what is worked on stands in every line that is said meanwhile.
@@ -34,7 +43,7 @@ struct SpanFields;
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanFields {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let Some(span) = context.span(id) else { return };
+        let Some(span) = context.span(id).filter(|span| span.metadata().target() != stage::TARGET) else { return };
         let mut fields = Fields::default();
         attributes.record(&mut fields);
         span.extensions_mut().insert(fields);
@@ -191,7 +200,9 @@ mod tests {
         let written = Written::default();
         let writer = written.clone();
         let lines = tracing_subscriber::fmt::layer().event_format(Logrus(format)).with_writer(move || writer.clone());
-        let subscriber = tracing_subscriber::registry().with(filter(level)).with(SpanFields).with(lines);
+        let traces: Option<TraceLayer> = None;
+        let subscriber =
+            tracing_subscriber::registry().with(filter(level, false)).with(SpanFields).with(traces).with(lines);
         tracing::subscriber::with_default(subscriber, work);
         let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
         text.lines().map(str::to_owned).collect()
@@ -218,6 +229,20 @@ mod tests {
             let said: String = said.iter().filter_map(|line| line["msg"].as_str()).collect();
             assert_eq!(said, expected, "{level}");
         }
+    }
+
+    #[test]
+    fn stages_cost_nothing_where_there_are_no_traces() {
+        fn not_even_its_fields_are_read() -> u64 {
+            panic!("they are read")
+        }
+        let said = lines(Level::TRACE, LogFormat::Json, || {
+            assert!(!stage::is_on());
+            let stage = velero_engine::stage!("plan", velero.items = not_even_its_fields_are_read());
+            assert!(stage.is_disabled());
+            stage.in_scope(|| tracing::error!("one"));
+        });
+        assert_eq!(said.len(), 1);
     }
 
     #[test]

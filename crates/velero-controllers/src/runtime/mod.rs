@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! settings, log_format, logging, signals, error, clock, controller, lock, process ── what is known before anything runs
+//! traces ── stages of backups and restores, for a collector
 //! leadership ── whether this process may write
 //! objects, events, metrics ── Velero's own objects, and what is told about them
 //! locations, repositories, snapshot_locations, plugins ── from an object to its store, its repository, its snapshotter, its
@@ -42,4 +43,5 @@ pub(crate) mod settings;
 pub(crate) mod signals;
 pub(crate) mod snapshot_locations;
 pub(crate) mod store_message;
+pub(crate) mod traces;
 pub(crate) mod web_settings;

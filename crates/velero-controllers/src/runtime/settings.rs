@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser};
+use reqwest::Url;
 use tracing::Level;
 use velero_api::{DEFAULT_NAMESPACE, FeatureFlags, GoDuration, labels};
 use velero_archive::Limits;
@@ -22,6 +23,7 @@ use crate::runtime::controller::Controller;
 use crate::runtime::error::{Error, Result};
 use crate::runtime::log_format::{self, LogFormat};
 use crate::runtime::repository_settings::RepositorySettings;
+use crate::runtime::traces::Endpoint;
 use crate::runtime::web_settings::WebSettings;
 
 /// The flags that `velero install` takes too and hands on, in the order in which Velero writes them into the Deployment.
@@ -97,6 +99,17 @@ pub struct Settings {
     /// The address to serve the page on, as in :8086; nothing means that there is none
     #[arg(long, default_value = "", hide_default_value = true)]
     pub web_address: String,
+
+    /// The address of an OpenTelemetry collector that gets traces of backups and restores over HTTP, as in http://collector:4318;
+    /// nothing means that there are none
+    #[arg(
+        long,
+        env = "OTEL_EXPORTER_OTLP_ENDPOINT",
+        default_value = "",
+        hide_default_value = true,
+        hide_env_values = true
+    )]
+    pub trace_endpoint: String,
 
     /// How long a server that is not heard of keeps its Lease, and so its work, before another one takes over: 5s to 5m
     #[arg(long, default_value = "10s")]
@@ -293,6 +306,7 @@ impl Settings {
         self.web.validate(&self.web_address)?;
         self.lease_terms()?;
         self.report_cron()?;
+        self.trace_url()?;
         self.priorities()?;
         self.level()?;
         Ok(())
@@ -315,6 +329,11 @@ impl Settings {
                 .map(Some)
                 .map_err(|error| setting("report-schedule", format!("{error}; write for example '0 6 * * 1'"))),
         }
+    }
+
+    /// Where traces go, if there are any.
+    pub(crate) fn trace_url(&self) -> Result<Option<Url>> {
+        Endpoint::read(&self.trace_endpoint).map_err(|problem| setting("trace-endpoint", problem))
     }
 
     /// The least severe level that is logged.
@@ -432,11 +451,12 @@ mod tests {
 
     #[test]
     fn a_setting_that_cannot_work_is_named() {
-        let cases: [(Settings, &str); 7] = [
+        let cases: [(Settings, &str); 8] = [
             (Settings { uploader_type: "restic".to_owned(), ..Settings::default() }, "uploader-type"),
             (Settings { client_burst: Some(0), ..Settings::default() }, "client-burst"),
             (Settings { lease_duration: GoDuration::from_secs(4), ..Settings::default() }, "lease-duration"),
             (Settings { report_schedule: "sometimes".to_owned(), ..Settings::default() }, "report-schedule"),
+            (Settings { trace_endpoint: "collector".to_owned(), ..Settings::default() }, "trace-endpoint"),
             (Settings { concurrent_backups: 0, ..Settings::default() }, "concurrent-backups"),
             (
                 Settings { restore_resource_priorities: "a,-,b,-,c".to_owned(), ..Settings::default() },

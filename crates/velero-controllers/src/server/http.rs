@@ -59,6 +59,7 @@ pub(crate) async fn serve(listener: TcpListener, context: SharedContext, ready: 
 async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
     let context = &shared.context;
     context.metrics.take_over_retries(context.objects.cluster(), context.locations.troubles());
+    context.metrics.take_over_traces();
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], context.metrics.text())
 }
 

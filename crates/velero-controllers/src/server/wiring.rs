@@ -40,6 +40,7 @@ use crate::runtime::plugins::Plugins;
 use crate::runtime::repositories::Repositories;
 use crate::runtime::settings::Settings;
 use crate::runtime::signals::cancelled_when_told;
+use crate::runtime::traces::{self, Delivery, Endpoint, HEADERS, TraceLayer};
 use crate::schedule::ScheduleReconciler;
 use crate::server::lease::ServerLease;
 use crate::server::{census, http, interrupted, reports, startup, web};
@@ -53,8 +54,22 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 /// says why.
 pub async fn run(settings: Settings) -> Result<()> {
     settings.validate()?;
-    logging::install(settings.level()?, settings.log_format);
-    run_until(settings, cancelled_when_told("Told to end, finishing the work in hand")?).await
+    let (traces, delivery) = traces(&settings)?.unzip();
+    logging::install_with_traces(settings.level()?, settings.log_format, traces);
+    let ended = run_until(settings, cancelled_when_told("Told to end, finishing the work in hand")?).await;
+    if let Some(delivery) = delivery {
+        delivery.close().await;
+    }
+    ended
+}
+
+/// What makes traces and brings them away, where the server is asked for them.
+fn traces(settings: &Settings) -> Result<Option<(TraceLayer, Delivery)>> {
+    let Some(url) = settings.trace_url()? else { return Ok(None) };
+    let headers = std::env::var(HEADERS).unwrap_or_default();
+    let problem = |problem| Error::Setting { flag: "trace-endpoint", problem };
+    let endpoint = Endpoint::new(url, &headers).map_err(problem)?;
+    traces::start(endpoint, &settings.server_version).map(Some)
 }
 
 /// Runs the server until a token is cancelled and the work in hand is done.

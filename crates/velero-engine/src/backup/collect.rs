@@ -12,6 +12,7 @@ use velero_rules::selector::SelectorSet;
 use super::ledger::Ledger;
 use super::plan::{NAMESPACES, Plan, PlannedType};
 use super::pool::{CLAIMS, Item, Pool, VOLUMES};
+use crate::stage::{self, Sums};
 use crate::{Journal, lock};
 
 /// How many lists are begun before their turn. Each holds two pages at most.
@@ -29,6 +30,8 @@ pub(super) struct Lister<'a> {
     pub journal: &'a Journal,
     /// The most items a page may hold.
     pub page_size: u32,
+    /// How long pages take.
+    pub sums: &'a Arc<Sums>,
 }
 
 /// Items of one type.
@@ -155,8 +158,8 @@ fn calls(plan: &Plan, planned: &Arc<PlannedType>) -> Vec<Call> {
 async fn open(lister: Lister<'_>, call: Call) -> (Call, Option<velero_cluster::Result<Page>>, Pages) {
     let query = Some(call.query.as_str()).filter(|query| !query.is_empty());
     let resource_type = &call.planned.resource_type;
-    let mut pages: Pages =
-        lister.cluster.list_pages(resource_type, call.namespace.as_deref(), query, lister.page_size).boxed();
+    let pages = lister.cluster.list_pages(resource_type, call.namespace.as_deref(), query, lister.page_size).boxed();
+    let mut pages = summed_up(lister.sums, &call.planned.name, pages);
     let task = AbortOnDropHandle::new(tokio::spawn(async move {
         let first = pages.next().await;
         (first, pages)
@@ -168,6 +171,20 @@ async fn open(lister: Lister<'_>, call: Call) -> (Call, Option<velero_cluster::R
             (call, None, stream::empty().boxed())
         }
     }
+}
+
+/// The same pages; where somebody wants to know, how long each took is added to those of the type.
+fn summed_up(sums: &Arc<Sums>, resource: &str, pages: Pages) -> Pages {
+    if !stage::is_on() {
+        return pages;
+    }
+    let state = (Arc::clone(sums), resource.to_owned(), pages);
+    stream::unfold(state, |(sums, resource, mut pages)| async move {
+        let next = async { pages.next().await.transpose() };
+        let page = sums.add(&resource, next).await.transpose()?;
+        Some((page, (sums, resource, pages)))
+    })
+    .boxed()
 }
 
 /// The pages of one list, without the items that the filters leave out.

@@ -21,6 +21,7 @@ use super::run::Run;
 use super::{BackupError, BackupRequest, plan};
 use crate::Journal;
 use crate::journal::{Level, LogFormat};
+use crate::stage::try_within;
 
 /// How many items are looked at at the same time.
 const AT_ONCE: usize = 16;
@@ -55,7 +56,7 @@ pub async fn finalize(
     run.saves_volumes = false;
     // No list is still to come.
     run.position.store(usize::MAX - LISTS_AHEAD, Ordering::Relaxed);
-    let read_again = read_again(&run, items).boxed().await;
+    let read_again = try_within(run.stage.clone(), read_again(&run, items).boxed()).await;
     let entries = entries(&archive.close(read_again).await?, limits).map_err(BackupError::Archive)?;
     let outcome = run.finish();
     Ok(Finalized { entries, resource_list: outcome.resource_list.to_map(), operations: outcome.operations })

@@ -108,10 +108,11 @@ impl Run {
                 }
             }
             let backup = &self.request.backup;
-            let done = match &saved_claim {
-                Some(claim) => action.execute_with(current, backup, &claim.parameters).await,
-                None => action.execute(current, backup).await,
+            let call = match &saved_claim {
+                Some(claim) => action.execute_with(current, backup, &claim.parameters),
+                None => action.execute(current, backup),
             };
+            let done = self.calls.add(action.name(), call).await;
             let mut outcome = done.map_err(|source| failed(action.name(), item.reference(), source))?;
             if let Some(updated) = outcome.updated_item.take() {
                 *current = updated;

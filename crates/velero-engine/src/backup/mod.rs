@@ -57,6 +57,8 @@ pub use crate::hooks::{NotWritten, OwedHooks, OwedPod, run_owed_hooks};
 
 use crate::Journal;
 use crate::backup::run::Run;
+use crate::stage;
+use crate::stage::{try_within, within};
 
 /// Runs a backup and writes its archive to `sink`, which is given back complete.
 ///
@@ -69,10 +71,10 @@ pub async fn run<W: Write + Send + 'static>(
     progress: watch::Sender<BackupProgress>,
 ) -> Result<(BackupOutcome, W), BackupError> {
     // Boxed here and below, or the compiler does not see that the whole future can move between threads.
-    let plan = plan::prepare(&request, journal).boxed().await?;
+    let plan = try_within(stage!("plan"), plan::prepare(&request, journal).boxed()).await?;
     let (run, archive) = Run::start(request, plan, journal, progress, sink);
-    let filled = run.fill().boxed().await;
-    let sink = archive.close(filled).await?;
-    run.volume_context().close().boxed().await;
+    let filled = try_within(run.stage.clone(), run.fill().boxed()).await;
+    let sink = try_within(stage!("archive"), archive.close(filled)).await?;
+    within(stage!("volumes"), run.volume_context().close().boxed()).await;
     Ok((run.finish(), sink))
 }

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
+use tracing::Span;
+use tracing::field::Empty;
 use velero_api::v1::BackupProgress;
 use velero_cluster::ItemRef;
 
@@ -19,6 +21,8 @@ use super::pool::{CLAIMS, Item, Pool, VOLUMES, is_held};
 use super::write::{self, Archive, Records};
 use super::{BackupError, BackupOutcome, BackupRequest};
 use crate::hooks::{HookRunner, OwedHooks};
+use crate::stage;
+use crate::stage::Sums;
 use crate::volumes::{BackupContext, BackupVolumes, SavedVolumes, VolumeSaver, VolumeTypes};
 use crate::{Journal, lock};
 
@@ -39,6 +43,12 @@ pub(super) struct Run {
     pub(super) held: HeldBlocks,
     /// Whether the data of volumes is dealt with too.
     pub(super) saves_volumes: bool,
+    /// The stage in which items are backed up.
+    pub(super) stage: Span,
+    /// The calls of actions.
+    pub(super) calls: Sums,
+    /// The pages of lists.
+    lists: Arc<Sums>,
 }
 
 impl Run {
@@ -52,6 +62,7 @@ impl Run {
     ) -> (Self, Archive<W>) {
         let ledger = Arc::new(Ledger::new(plan.types().len(), progress));
         let (archive, records) = write::start(sink, request.limits, journal, &ledger);
+        let stage = stage!("items", velero.items = Empty);
         let run = Self {
             ledger,
             hooks: HookRunner::new(request.cluster.clone(), journal.clone()),
@@ -60,6 +71,9 @@ impl Run {
             deferred: Deferred::default(),
             held: HeldBlocks::default(),
             saves_volumes: true,
+            calls: Sums::inside(&stage, "action"),
+            lists: Arc::new(Sums::inside(&stage, "list")),
+            stage,
             position: AtomicUsize::new(0),
             pool: Mutex::default(),
             request,
@@ -103,6 +117,7 @@ impl Run {
             ledger: &self.ledger,
             journal: &self.journal,
             page_size: self.request.page_size,
+            sums: &self.lists,
         }
     }
 
@@ -180,6 +195,7 @@ impl Run {
         }
         closing.failed.append(&mut closing.lost);
         let count = closing.progress.items_backed_up;
+        self.stage.record("velero.items", count);
         self.journal.info().field("progress", "").message(&format!("Backed up a total of {count} items"));
         BackupOutcome {
             progress: closing.progress,

@@ -16,6 +16,8 @@ use super::item_block::{BlockItem, ItemBlock};
 use super::pool::Item;
 use super::run::Run;
 use super::write::Record;
+use crate::detail;
+use crate::stage::try_within;
 
 /// How many volumes are dealt with at the same time.
 const VOLUMES_AT_ONCE: usize = 16;
@@ -88,7 +90,8 @@ impl Run {
     }
 
     async fn save_volume(&self, PendingVolume { record, name, value }: PendingVolume) -> Option<Record> {
-        let Err(error) = self.volume_context().save(&value).await else {
+        let stage = detail!("volume", velero.volume = name);
+        let Err(error) = try_within(stage, self.volume_context().save(&value)).await else {
             self.log_item(record.planned.item(None, &name));
             return Some(record);
         };

@@ -14,7 +14,9 @@ use velero_rules::hooks::{HookPhase, HookRules, HookSource, PodHook, PodHooks, h
 pub use owed::{NotWritten, OwedHooks, OwedPod, run_owed_hooks};
 
 use crate::Journal;
+use crate::detail;
 use crate::journal::Entry;
+use crate::stage::try_within;
 
 /// A pod with its hooks, all that is needed to run them later.
 pub(crate) struct HookedPod {
@@ -126,7 +128,14 @@ impl HookRunner {
             if ran.is_final {
                 continue;
             }
-            let Err(failure) = self.run_one(pod, hook).await else {
+            let stage = detail!(
+                "hook",
+                velero.hook = hook.name,
+                velero.hook_phase = phase_text(phase),
+                velero.pod = format!("{}/{}", pod.namespace, pod.name),
+                velero.container = hook.container,
+            );
+            let Err(failure) = try_within(stage, self.run_one(pod, hook)).await else {
                 continue;
             };
             self.counts.failed.fetch_add(1, Ordering::Relaxed);

@@ -145,7 +145,7 @@ impl Run {
             return Ok(Act::GoOn);
         }
         let input = RestoreItemInput { item: object, item_from_backup: from_backup, restore: &self.request.restore };
-        let outcome = action.execute(input).await;
+        let outcome = self.calls.add(action.name(), action.execute(input)).await;
         let mut outcome = outcome.map_err(|error| Trouble::error(format!("error preparing {}: {error}", item.id())))?;
         if let Some(operation_id) = outcome.operation_id.take() {
             self.volume_context().follow(item, &operation_id);

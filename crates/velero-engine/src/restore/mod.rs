@@ -65,6 +65,8 @@ use crate::Journal;
 use crate::restore::plan::Plan;
 use crate::restore::run::{Mode, Run};
 use crate::restore::selection::Selection;
+use crate::stage;
+use crate::stage::{try_within, within};
 
 /// Restores the items of `archive`.
 ///
@@ -77,7 +79,7 @@ pub async fn run<R: Read + Send + 'static>(
     progress: watch::Sender<RestoreProgress>,
 ) -> Result<(RestoreOutcome, RunningHooks), RestoreError> {
     let run = prepare(request, archive, journal, Mode::Write, progress).await?;
-    run.restore().await;
+    within(run.stage.clone(), run.restore()).await;
     Ok(run.finish())
 }
 
@@ -105,11 +107,16 @@ async fn prepare<R: Read + Send + 'static>(
     let selection = Selection::new(spec, request.policies.as_ref(), discovery)?;
     let all_versions = versions::are_chosen(&request.features, &request.backup);
     let room = read::Room { limits: request.limits, scratch: request.scratch.clone() };
-    let (mut contents, selection) = read::contents(archive, room, all_versions, selection).await?;
+    let reading = read::contents(archive, room, all_versions, selection);
+    let (mut contents, selection) = try_within(stage!("read"), reading).await?;
     if all_versions {
         contents.choose_versions(|resource, found| versions::choose(resource, found, &request));
     }
-    let plan = Plan::new(&contents, &selection, spec, &request.priorities, discovery)?;
-    missing_types::report(&request, &contents, &selection, journal);
-    Run::new(request, mode, plan, contents, selection, journal.clone(), progress).await
+    let planning = async {
+        let (spec, discovery) = (&request.restore.spec, &request.discovery);
+        let plan = Plan::new(&contents, &selection, spec, &request.priorities, discovery)?;
+        missing_types::report(&request, &contents, &selection, journal);
+        Run::new(request, mode, plan, contents, selection, journal.clone(), progress).await
+    };
+    try_within(stage!("plan"), planning).await
 }

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::{StreamExt, stream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tracing::Span;
+use tracing::field::Empty;
 use velero_api::metadata;
 use velero_api::records::{ResourceIdentifier, RestoreOperation, RestoreOperationSpec, RestoreVolumeInfo};
 use velero_api::v1::{HookStatus, RestoreProgress};
@@ -32,7 +34,9 @@ use super::{RestoreError, RestoreRequest};
 use crate::Journal;
 pub(super) use crate::lock;
 use crate::recorder::started;
+use crate::stage::{Sums, within};
 use crate::volumes::{Earlier, RestoreContext, RestoreVolumes, VolumeRestorer};
+use crate::{detail, stage};
 
 /// The most items of a type that are worked on at the same time; how many requests go out is up to [`Pace`].
 pub(super) const ROWS: usize = 128;
@@ -74,6 +78,10 @@ pub(super) struct Run {
     previews: Mutex<HashMap<ItemKey, (Row, ItemPreview)>>,
     /// How many bytes of differences were told so far.
     told: AtomicUsize,
+    /// The stage in which items are restored.
+    pub(super) stage: Span,
+    /// The calls of actions.
+    pub(super) calls: Sums,
 }
 
 impl Run {
@@ -112,7 +120,10 @@ impl Run {
         };
         let copies = volumes.copies();
         request.actions.restore_item().iter().for_each(|action| action.fills_volumes(&copies));
+        let stage = stage!("items", velero.items = Empty);
         Ok(Self {
+            calls: Sums::inside(&stage, "action"),
+            stage,
             hook_rules: hook_rules.map_err(|error| RestoreError::Request(format!("hooks of the restore: {error}")))?,
             status_types,
             actions,
@@ -208,10 +219,11 @@ impl Run {
         }
         let (count, resource) = (step.items.len(), &step.resource);
         self.journal.info().resource(resource).message(&format!("Restoring {count} items of {resource}"));
-        stream::iter(step.items(&self.contents))
+        let restoring = stream::iter(step.items(&self.contents))
             .take_while(|_| std::future::ready(!self.is_halted()))
-            .for_each_concurrent(ROWS, |item| self.restore_planned(&step.resource, item, self.next_row()))
-            .await;
+            .for_each_concurrent(ROWS, |item| self.restore_planned(&step.resource, item, self.next_row()));
+        let stage = detail!("type", trace.name = format!("restore {resource}"), velero.items = count);
+        within(stage, restoring).await;
     }
 
     pub(super) fn next_row(&self) -> Row {
@@ -324,6 +336,7 @@ impl Run {
         drop(self.contents);
         let (progress, resource_list) = self.ledger.finish();
         let count = progress.items_restored;
+        self.stage.record("velero.items", count);
         self.journal.info().message(&format!("Restored a total of {count} items"));
         let operations = self.request.operations.all();
         let volumes = self.volumes.notes.restored();

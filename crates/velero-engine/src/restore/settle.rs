@@ -16,6 +16,8 @@ use super::object::{self, Owners};
 use super::plan::DEFINITIONS;
 use super::run::{Mode, Run, lock};
 use super::trouble::Ended;
+use crate::detail;
+use crate::stage::within;
 
 const POLL: Duration = Duration::from_secs(1);
 const STATUS_TRIES: usize = 5;
@@ -103,7 +105,8 @@ impl Run {
         }
         let namespace = target.namespace().unwrap_or_default();
         let pod = RestoredPod::new(self.request.cluster.clone(), self.journal.clone(), namespace, &target.name);
-        lock(&self.hooks).spawn(Arc::new(pod).run_hooks(chosen).in_current_span());
+        let stage = detail!("hooks", velero.pod = format!("{namespace}/{}", target.name));
+        lock(&self.hooks).spawn(within(stage, Arc::new(pod).run_hooks(chosen)).in_current_span());
     }
 
     /// Waits until the API server serves the objects of a definition.

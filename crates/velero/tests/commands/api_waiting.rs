@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use velero_api::labels;
 use velero_api::metadata::uid;
 use velero_api::resource::VeleroResource;
-use velero_api::v1::{Backup, PodVolumeBackup, PodVolumeRestore, Restore};
+use velero_api::v1::{Backup, PodVolumeBackup, PodVolumeRestore, Restore, Schedule};
 use velero_api::v2alpha1::{DataDownload, DataUpload};
 use velero_testkit::{TestCluster, cluster_test};
 
@@ -214,6 +214,31 @@ fn a_narrow_or_dumb_terminal_shows_what_matters() {
                     .collect();
                 assert!(plain.trim_end().chars().count() <= usize::from(columns), "{plain:?}");
             }
+        }
+    });
+}
+
+#[test]
+fn colours_are_for_terminals_that_know_them_and_people_who_want_them() {
+    cluster_test(|cluster| async move {
+        for definition in velero_api::crd::all() {
+            cluster.test_box.machine().apply(&definition.to_string()).unwrap();
+        }
+        let schedule = Schedule::new(&cluster.namespace, "daily", Default::default());
+        api::<Schedule>(&cluster).create(&PostParams::default(), &schedule).await.unwrap();
+        let describe = "schedule describe daily";
+        for (settings, arguments, has_colour) in [
+            ("xterm", describe.to_owned(), true),
+            ("xterm NO_COLOR=1", describe.to_owned(), false),
+            ("dumb", describe.to_owned(), false),
+            ("xterm", format!("{describe} --colorized=false"), false),
+            ("xterm", format!("{describe} | cat"), false),
+        ] {
+            let mut terminal = Terminal::run_in(settings, 60, &cluster, &arguments);
+            terminal.until_shown("Storage Location:").await;
+            terminal.ends_well();
+            let shown = terminal.shown.lock().unwrap().clone();
+            assert_eq!(shown.contains("\u{1b}["), has_colour, "{settings} {arguments}: {shown:?}");
         }
     });
 }

@@ -233,6 +233,7 @@ imagePullSecrets:
     "lease-duration" .leaseDuration
     "report-schedule" .reportSchedule
     "report-period" .reportPeriod
+    "trace-endpoint" .traceEndpoint
     "log-format" .logFormat
     "log-level" .logLevel
     "metrics-address" .metricsAddress

@@ -11,6 +11,7 @@ mod maintenance;
 pub(crate) mod reference;
 mod retries;
 mod series;
+mod traces;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
@@ -35,6 +36,8 @@ use crate::runtime::metrics::locations::LocationGauges;
 use crate::runtime::metrics::maintenance::Maintenance;
 use crate::runtime::metrics::reference::MetricDescription;
 use crate::runtime::metrics::retries::Retries;
+use crate::runtime::metrics::traces::Traces;
+use crate::runtime::traces::OF_PROCESS;
 
 const SCHEDULE: &[&str] = &["schedule"];
 const SCHEDULE_AND_BACKUP: &[&str] = &["schedule", "backupName"];
@@ -58,6 +61,7 @@ pub(crate) struct Metrics {
     maintenance: Maintenance,
     figures: FigureGauges,
     retries: Retries,
+    traces: Traces,
     /// What there is, for the documentation.
     described: Vec<MetricDescription>,
     last: Mutex<Last>,
@@ -107,6 +111,7 @@ impl Metrics {
             maintenance: Maintenance::new(&builder)?,
             figures: FigureGauges::new(&builder)?,
             retries: Retries::new(&builder)?,
+            traces: Traces::new(&builder)?,
             last: Mutex::default(),
             counted: Mutex::default(),
             csi_backups: Mutex::default(),
@@ -297,6 +302,11 @@ impl Metrics {
     /// Takes over how often requests were sent again.
     pub(crate) fn take_over_retries(&self, cluster: &Cluster, stores: &Troubles) {
         self.retries.take_over(cluster, stores);
+    }
+
+    /// Takes over what became of the spans of traces.
+    pub(crate) fn take_over_traces(&self) {
+        self.traces.take_over(&OF_PROCESS);
     }
 
     pub(crate) fn expected_interval(&self, schedule: &str, seconds: f64) {
