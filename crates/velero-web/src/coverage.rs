@@ -1,12 +1,12 @@
 //! Which namespaces have a recent good backup, and why the others have none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use velero_rules::includes_excludes::IncludesExcludes;
 
-use crate::rows::{BackupRow, ScheduleRow, Scope};
+use crate::rows::{BackupRow, ScheduleRow};
 
 /// A backup that took a namespace.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,34 +65,63 @@ pub(crate) fn coverage(
             *place = Some(Taken { backup: row.name.to_string(), phase: row.phase.to_string(), at });
         }
     }
-    let by_scope: Vec<(IncludesExcludes, bool, Newest)> = by_scope
-        .into_iter()
-        .map(|((included, excluded, partial), newest)| (IncludesExcludes::new(included, excluded), partial, newest))
-        .collect();
-    let schedules: Vec<(IncludesExcludes, &ScheduleRow)> =
-        schedules.iter().filter(|row| !row.paused).map(|row| (filter(&row.scope), &**row)).collect();
+    let mut takers = Takers::default();
+    for ((included, excluded, partial), newest) in by_scope {
+        takers.add(included, excluded, (partial, newest));
+    }
+    let mut coming = Takers::default();
+    for row in schedules.iter().filter(|row| !row.paused) {
+        coming.add(&row.scope.included, &row.scope.excluded, &row.name);
+    }
     let judge = |namespace: &String| {
-        let mut covered = judge(namespace, &by_scope, now, longest);
-        let takes = schedules.iter().filter(|(filter, _)| filter.should_include(namespace));
-        covered.schedules = takes.map(|(_, row)| row.name.to_string()).collect();
+        let mut covered = judge(namespace, &takers, now, longest);
+        covered.schedules = coming.of(namespace).map(|name| name.to_string()).collect();
         covered
     };
     namespaces.iter().map(judge).collect()
 }
 
-/// What a scope takes of namespaces.
-pub(crate) fn filter(scope: &Scope) -> IncludesExcludes {
-    IncludesExcludes::new(&scope.included, &scope.excluded)
+/// Those that take namespaces. Thousands of backups of one namespace each are not asked for every namespace: those that name
+/// what they take are found by that name.
+struct Takers<'a, T> {
+    all: Vec<(IncludesExcludes, T)>,
+    by_name: HashMap<&'a str, Vec<usize>>,
+    /// Those that take everything, or what is like a pattern.
+    wide: Vec<usize>,
 }
 
-fn judge(
-    namespace: &str,
-    by_scope: &[(IncludesExcludes, bool, Newest)],
-    now: Timestamp,
-    longest: SignedDuration,
-) -> Covered {
+impl<T> Default for Takers<'_, T> {
+    fn default() -> Self {
+        Self { all: Vec::new(), by_name: HashMap::new(), wide: Vec::new() }
+    }
+}
+
+impl<'a, T> Takers<'a, T> {
+    fn add(&mut self, included: &'a [String], excluded: &[String], taker: T) {
+        let is_name = |entry: &String| entry.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
+        let number = self.all.len();
+        if included.is_empty() || !included.iter().all(is_name) {
+            self.wide.push(number);
+        } else {
+            for name in included {
+                self.by_name.entry(name.as_str()).or_default().push(number);
+            }
+        }
+        self.all.push((IncludesExcludes::new(included, excluded), taker));
+    }
+
+    /// Those that take a namespace, in the order in which they were added.
+    fn of(&self, namespace: &str) -> impl Iterator<Item = &T> {
+        let named = self.by_name.get(namespace).into_iter().flatten();
+        let numbers: BTreeSet<usize> = named.chain(&self.wide).copied().collect();
+        let takers = numbers.into_iter().filter_map(|number| self.all.get(number));
+        takers.filter(move |(filter, _)| filter.should_include(namespace)).map(|(_, taker)| taker)
+    }
+}
+
+fn judge(namespace: &str, takers: &Takers<'_, (bool, Newest)>, now: Timestamp, longest: SignedDuration) -> Covered {
     let (mut good, mut partial, mut other): (Option<&Taken>, Option<&Taken>, Option<&Taken>) = (None, None, None);
-    for (_, is_partial, newest) in by_scope.iter().filter(|(filter, ..)| filter.should_include(namespace)) {
+    for (is_partial, newest) in takers.of(namespace) {
         let place = if *is_partial { &mut partial } else { &mut good };
         *place = newer(*place, newest.good.as_ref());
         other = newer(other, newest.other.as_ref());
@@ -122,7 +151,7 @@ fn newer<'a>(one: Option<&'a Taken>, other: Option<&'a Taken>) -> Option<&'a Tak
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rows::Run;
+    use crate::rows::{Run, Scope};
 
     const HOUR: i64 = 3600;
 
@@ -158,6 +187,12 @@ mod tests {
             (vec![row("a", "Completed", 90, &[], false)], None),
             (vec![row("a", "Completed", 90, &["sh*"], false)], None),
             (vec![row("a", "Completed", 90, &["other"], false)], Some(Gap::NoBackup)),
+            (vec![row("a", "Completed", 90, &["other", "shop"], false)], None),
+            (vec![row("a", "Completed", 90, &["other", "sho*"], false)], None),
+            (
+                vec![row("old", "Completed", 10, &["shop"], false), row("new", "Failed", 90, &["*"], false)],
+                Some(Gap::Failing(taken("new", "Failed", 90))),
+            ),
             (vec![row("a", "Completed", 10, &[], false)], Some(Gap::TooOld)),
             (vec![row("a", "PartiallyFailed", 90, &[], false)], Some(Gap::Failing(taken("a", "PartiallyFailed", 90)))),
             (

@@ -134,7 +134,7 @@ async fn of_files(shared: &Shared, user: &User, backup: &Backup, may: &May) -> M
 
 fn volume_table(volumes: &[BackupVolumeInfo]) -> Markup {
     html! {
-        div.scroll { table {
+        div.scroll tabindex="0" { table {
             thead { tr { th { "Claim" } th { "Volume" } th { "How" } th { "Size" } th { "What became of it" } } }
             tbody {
                 @for volume in volumes.iter().take(MOST_VOLUMES) {

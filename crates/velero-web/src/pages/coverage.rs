@@ -74,8 +74,11 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted)
 }
 
 fn table(rows: &[Covered], now: Timestamp) -> Markup {
+    if rows.is_empty() {
+        return html! {};
+    }
     html! {
-        div.scroll { table {
+        div.scroll tabindex="0" { table {
             thead { tr { th { "Namespace" } th { "Last good backup" } th { "Why" } th { "Schedules that take it" } } }
             tbody {
                 @for row in rows {
@@ -174,7 +177,7 @@ fn claim_table(claims: &Claims) -> Markup {
     html! {
         p { (unsafe_claims) " of " (all) " claims have no data in the last good backup of their namespace." }
         @if unsafe_claims > 0 {
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr { th { "Claim" } th { "Why" } } }
                 tbody {
                     @for (namespace, of_namespace) in claims {

@@ -34,7 +34,7 @@ pub(crate) fn moment(time: Option<Timestamp>, now: Timestamp) -> Markup {
 pub(crate) fn progress(run: &Run, now: Timestamp) -> Markup {
     if run.is_under_way && run.total > 0 {
         return html! {
-            progress max=(run.total) value=(run.done.min(run.total)) {}
+            progress aria-label="Progress" max=(run.total) value=(run.done.min(run.total)) {}
             " " (run.done) " of " (run.total)
         };
     }
@@ -65,7 +65,7 @@ pub(crate) fn causes(heading: &str, results: &Results) -> Markup {
     let groups = causes::grouped(results);
     html! {
         @if !groups.is_empty() {
-            h3 { (heading) " by cause" }
+            h2 { (heading) " by cause" }
             @for group in groups {
                 details.cause open[group.count == 1] {
                     summary { span.count { (group.count) "×" } " " (group.cause) }

@@ -1,9 +1,10 @@
 //! The schedules, with their last and next run.
 
-use axum::extract::State;
+use axum::extract::{Query, State};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
+use serde::Deserialize;
 use velero_rules::cron::CronSchedule;
 
 use super::{Answer, layout, parts};
@@ -11,25 +12,33 @@ use crate::rows::ScheduleRow;
 use crate::server::Shared;
 use crate::user::{Right, User};
 
-/// How many schedules are shown.
-const MOST: usize = 500;
+/// How many schedules a page of the list has.
+const PAGE: usize = 50;
 
-pub(crate) async fn show(State(shared): State<Shared>, user: User) -> Answer {
+/// What the list is to show.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Wanted {
+    page: usize,
+}
+
+pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted): Query<Wanted>) -> Answer {
     user.must(Right::to("list", "schedules")).await?;
     let rows = shared.index.schedules.rows().await?;
     let [may_pause, may_run] = user.may_each([Right::to("patch", "schedules"), Right::to("create", "backups")]).await?;
     let now = Timestamp::now();
+    let shown = rows.get(wanted.page.saturating_mul(PAGE)..).unwrap_or_default();
     let body = html! {
         h1 { "Schedules" }
         div #list data-live="schedules" {
             div.scroll { table {
                 thead { tr { th { "Name" } th { "Phase" } th { "When" } th { "Last" } th { "Next" } th { "Takes" } th { "Actions" } } }
                 tbody {
-                    @for row in rows.iter().take(MOST) { (table_row(&user, row, now, may_pause, may_run)) }
+                    @for row in shown.iter().take(PAGE) { (table_row(&user, row, now, may_pause, may_run)) }
                     @if rows.is_empty() { tr { td colspan="7" { "There is no schedule: nothing is backed up by itself." } } }
                 }
             } }
-            @if rows.len() > MOST { p { "and " (rows.len() - MOST) " more" } }
+            (parts::pager(wanted.page, shown.len() > PAGE, ""))
         }
     };
     Ok(layout::page(&user, "/schedules", "Schedules", &body))
