@@ -23,7 +23,7 @@ pub struct Cover<'a> {
 
 impl<'a> Cover<'a> {
     /// What a schedule covers; nothing if it makes no backups.
-    pub fn of(name: &'a str, schedule: &Schedule, existing: &[NamespaceFact]) -> Option<Self> {
+    pub fn of(name: &'a str, schedule: &Schedule, existing: &[String]) -> Option<Self> {
         if problem(schedule).is_some() || schedule.spec.paused {
             return None;
         }
@@ -56,9 +56,13 @@ pub(crate) fn problem(schedule: &Schedule) -> Option<String> {
 }
 
 /// The namespaces that lists name, among those that exist.
-pub(crate) fn filter(included: &[String], excluded: &[String], existing: &[NamespaceFact]) -> Option<NamespaceFilter> {
-    let existing: Vec<String> = existing.iter().map(|namespace| namespace.name.clone()).collect();
-    NamespaceFilter::expand(included, excluded, &existing).ok()
+pub(crate) fn filter(included: &[String], excluded: &[String], existing: &[String]) -> Option<NamespaceFilter> {
+    NamespaceFilter::expand(included, excluded, existing).ok()
+}
+
+/// The names of namespaces: made once for all the lists that are read with them.
+pub fn names(existing: &[NamespaceFact]) -> Vec<String> {
+    existing.iter().map(|namespace| namespace.name.clone()).collect()
 }
 
 /// Whether selectors or lists of resources leave out part of a namespace.
@@ -132,7 +136,7 @@ mod tests {
     fn why(template: &Value, claim_labels: Value) -> Option<&'static str> {
         let namespaces = [NamespaceFact { name: "shop".to_owned(), is_left_out: false }];
         let schedule = schedule(template);
-        let covers: Vec<Cover<'_>> = Cover::of("s", &schedule, &namespaces).into_iter().collect();
+        let covers: Vec<Cover<'_>> = Cover::of("s", &schedule, &names(&namespaces)).into_iter().collect();
         let labels = serde_json::from_value(claim_labels).unwrap();
         let claim = ClaimFact { namespace: "shop".to_owned(), name: "data".to_owned(), labels };
         why_not_covered(&claim, &namespaces[0], &covers)

@@ -7,7 +7,7 @@ use velero_api::labels::EXCLUDE_FROM_BACKUP;
 use velero_api::v1::BackupSpec;
 use velero_rules::includes_excludes::NamespaceFilter;
 
-use crate::coverage::{Cover, filter, is_partial};
+use crate::coverage::{Cover, filter, is_partial, names};
 use crate::facts::NamespaceFact;
 
 /// What of the namespaces a backup takes.
@@ -100,10 +100,11 @@ pub fn protection<'a>(
         let place = if taken.is_good { &mut newest.good } else { &mut newest.bad };
         *place = newer(*place, Some(taken));
     }
+    let existing = names(namespaces);
     let filters: Vec<(NamespaceFilter, bool, Newest<'a>)> = by_scope
         .into_iter()
         .filter_map(|(scope, newest)| {
-            Some((filter(&scope.included, &scope.excluded, namespaces)?, scope.is_partial, newest))
+            Some((filter(&scope.included, &scope.excluded, &existing)?, scope.is_partial, newest))
         })
         .collect();
     namespaces.iter().map(|namespace| of_namespace(namespace, &filters, covers)).collect()
@@ -268,7 +269,7 @@ mod tests {
         let (daily, weekly) = (schedule(false), schedule(true));
         let covers: Vec<Cover<'_>> = [("daily", &daily), ("weekly", &weekly)]
             .into_iter()
-            .filter_map(|(name, schedule)| Cover::of(name, schedule, &shop))
+            .filter_map(|(name, schedule)| Cover::of(name, schedule, &names(&shop)))
             .collect();
         assert_eq!(protection(&shop, [], &covers)[0].schedules, ["daily"]);
     }

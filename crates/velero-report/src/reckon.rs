@@ -10,7 +10,7 @@ use velero_api::metadata::name;
 use velero_api::v1::{Ending, Schedule};
 use velero_rules::schedule::{ScheduleHistory, validate};
 
-use crate::coverage::{Cover, problem, why_not_covered};
+use crate::coverage::{Cover, names, problem, why_not_covered};
 use crate::facts::{BackupFact, Facts, NamespaceFact};
 use crate::protection::protection;
 use crate::report::{ClaimRow, Day, FailureRow, LocationRow, NamespaceRow, Point, Report, ScheduleRow, Summary};
@@ -29,8 +29,9 @@ pub fn reckon(facts: &Facts) -> Report {
     let schedules: Vec<ScheduleRow> =
         facts.schedules.iter().flatten().map(|it| schedule_row(facts, it, &bytes)).collect();
     let namespaces = facts.namespaces.as_deref().unwrap_or_default();
+    let existing = names(namespaces);
     let covers: Vec<Cover<'_>> =
-        facts.schedules.iter().flatten().filter_map(|it| Cover::of(name(it), it, namespaces)).collect();
+        facts.schedules.iter().flatten().filter_map(|it| Cover::of(name(it), it, &existing)).collect();
     // Without the schedules nothing can be said of what they cover.
     let rows = if facts.schedules.is_some() { namespace_rows(facts, namespaces, &covers) } else { Vec::new() };
     let claims = if facts.schedules.is_some() { claim_rows(facts, namespaces, &covers) } else { Vec::new() };

@@ -197,3 +197,51 @@ impl AsyncWrite for Connection {
         of_stream!(self, poll_shutdown(context))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    async fn listening() -> (Connections, SocketAddr) {
+        let connections = Connections::new(TcpListener::bind("127.0.0.1:0").await.unwrap(), None);
+        let address = connections.local_addr().unwrap();
+        (connections, address)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_says_nothing_and_who_reads_nothing_is_let_go() {
+        let (mut connections, address) = listening().await;
+        let _client = TcpStream::connect(address).await.unwrap();
+        let (mut connection, _) = connections.accept().await;
+        let begin = Instant::now();
+        let silent = connection.read_u8().await.unwrap_err();
+        assert_eq!((silent.kind(), begin.elapsed() >= LONGEST_SILENCE), (io::ErrorKind::TimedOut, true));
+
+        let _slow = TcpStream::connect(address).await.unwrap();
+        let (mut connection, _) = connections.accept().await;
+        let page = vec![b'x'; 64 << 10];
+        let refused = loop {
+            if let Err(error) = connection.write_all(&page).await {
+                break error;
+            }
+        };
+        assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn one_more_than_there_may_be_waits_until_another_ends() {
+        let (mut connections, address) = listening().await;
+        connections.places = Arc::new(Semaphore::new(1));
+        let mut clients = [TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap()];
+        let (first, _) = connections.accept().await;
+        let second = tokio::spawn(async move { connections.accept().await });
+        tokio::task::yield_now().await;
+        assert!(!second.is_finished(), "there is one place");
+        drop(first);
+        let (mut second, _) = second.await.unwrap();
+        clients[1].write_u8(7).await.unwrap();
+        assert_eq!(second.read_u8().await.unwrap(), 7);
+    }
+}

@@ -48,6 +48,7 @@ impl BackupRow {
 /// What backups and restores tell of their run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Run {
+    /// When it was begun. An object that came out of a bucket is younger than the backup it tells of.
     pub(crate) created: Option<Timestamp>,
     pub(crate) started: Option<Timestamp>,
     pub(crate) ended: Option<Timestamp>,
@@ -69,7 +70,7 @@ impl Row for BackupRow {
             name: name(backup).into(),
             phase: status.phase().as_str().into(),
             run: Run {
-                created: moment(backup.metadata.creation_timestamp.as_ref()),
+                created: moment(status.start_timestamp.as_ref().or(backup.metadata.creation_timestamp.as_ref())),
                 started: moment(status.start_timestamp.as_ref()),
                 ended: moment(status.completion_timestamp.as_ref()),
                 errors: status.errors,
@@ -220,6 +221,7 @@ impl Row for LocationRow {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use velero_api::v1::{BackupPhase, BackupSpec, RestoreSpec};
 
     use super::*;
@@ -237,6 +239,17 @@ mod tests {
         assert_eq!((&*ended.phase, ended.run.is_under_way, ended.run.errors), ("PartiallyFailed", false, 3));
         assert_eq!(&*ended.scope.included, ["shop"]);
         assert!(!fresh.has_files && ended.has_files);
+    }
+
+    #[test]
+    fn a_backup_that_came_out_of_a_bucket_is_as_old_as_it_is_there() {
+        let at = |text: &str| Some(Time(text.parse().unwrap()));
+        let mut backup = Backup::new("velero", "daily-1", BackupSpec::default());
+        backup.metadata.creation_timestamp = at("2026-11-18T08:00:00Z");
+        let created = |backup: &Backup| BackupRow::of(backup).unwrap().run.created.unwrap().to_string();
+        assert_eq!(created(&backup), "2026-11-18T08:00:00Z", "it waits");
+        backup.status.start_timestamp = at("2026-10-01T03:00:00Z");
+        assert_eq!(created(&backup), "2026-10-01T03:00:00Z");
     }
 
     #[test]

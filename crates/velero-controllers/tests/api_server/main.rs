@@ -54,6 +54,7 @@ mod volume_operations;
 mod volume_snapshots;
 mod volumes;
 mod web;
+mod web_bounds;
 mod web_compare;
 mod web_proxy;
 mod web_support;

@@ -20,7 +20,7 @@ pub(crate) const EVIL: &str = "<script>alert(1)</script>";
 
 /// A browser without scripts: it keeps cookies and fills forms in.
 pub(crate) struct Browser {
-    address: String,
+    pub(crate) address: String,
     pub(crate) cookies: BTreeMap<String, String>,
     /// How it encrypts; nothing means not at all.
     tls: Option<Arc<ClientConfig>>,

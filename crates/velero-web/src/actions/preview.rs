@@ -99,7 +99,7 @@ async fn found(shared: &Shared, user: &User, name: &str, page: usize) -> Result<
 
 fn table(items: &[ItemPreview]) -> Markup {
     html! {
-        div.scroll { table {
+        div.scroll tabindex="0" { table {
             thead { tr { th { "What" } th { "Object" } th { "Why, and what changes" } } }
             tbody {
                 @for item in items.iter().take(PAGE) {
@@ -107,7 +107,7 @@ fn table(items: &[ItemPreview]) -> Markup {
                         td { (word(item.action)) }
                         td { (item.resource) " " @if let Some(namespace) = &item.namespace { (namespace) "/" } (item.name) }
                         td { (item.reason)
-                            @if !item.changes.is_empty() { details { summary { (item.changes.len()) " changes" }
+                            @if !item.changes.is_empty() { details { summary { (item.changes.len()) @if item.changes.len() == 1 { " change" } @else { " changes" } }
                                 pre { (command::yaml(&item.changes)) } } }
                         }
                     }

@@ -83,7 +83,7 @@ fn table(rows: &[Arc<BackupRow>], wanted: &Wanted, now: Timestamp) -> Markup {
     let entries = [("search", &wanted.search), ("phase", &wanted.phase), ("schedule", &wanted.schedule)];
     let rest: String = entries.iter().map(|(name, value)| parts::entry(name, value)).collect();
     html! {
-        div.scroll {
+        div.scroll tabindex="0" {
             table {
                 thead { tr {
                     th { "Name" } th { "Phase" } th { "Created" } th { "Progress" } th { "Problems" } th { "Schedule" }

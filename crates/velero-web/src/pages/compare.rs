@@ -183,7 +183,7 @@ fn result(sides: &Sides<'_>, compared: Result<Compared, Problem>, wanted: &Wante
         }
         @if total == 0 { p { "Nothing differs in that way." } }
         @else {
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr { th { "What" } th { "Type" } th { "Object" } } }
                 tbody { @for (difference, object) in &rows { (row(sides, *difference, *object)) } }
             } }

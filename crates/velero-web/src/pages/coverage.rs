@@ -9,7 +9,7 @@ use kube::api::{Api, ListParams};
 use maud::{Markup, html};
 use serde::Deserialize;
 use velero_cluster::list_metadata_kept;
-use velero_report::{Cover, Gap, NamespaceFact, Protection, Taken, protection};
+use velero_report::{Cover, Gap, NamespaceFact, Protection, Taken, names, protection};
 
 use super::covered_objects::{self, Covered};
 use super::{Answer, layout, parts};
@@ -50,8 +50,9 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted)
     let search = wanted.search.trim().to_lowercase();
     namespaces.retain(|namespace| namespace.name.contains(&search));
     let (backups, schedules) = (shared.index.backups.rows().await?, shared.index.schedules.rows().await?);
+    let existing = names(&namespaces);
     let covers: Vec<Cover<'_>> =
-        schedules.iter().filter_map(|row| Cover::of(&row.name, &row.whole, &namespaces)).collect();
+        schedules.iter().filter_map(|row| Cover::of(&row.name, &row.whole, &existing)).collect();
     let found = protection(&namespaces, backups.iter().filter_map(|row| row.taken()), &covers);
     let (now, longest) = (Timestamp::now(), SignedDuration::from_hours(hours));
     let by_name: BTreeMap<&str, &Protection<'_>> = found.iter().map(|found| (found.namespace, found)).collect();
@@ -82,7 +83,7 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted)
 fn table(rows: &[&Protection<'_>], now: Timestamp, longest: SignedDuration) -> Markup {
     html! {
         @if !rows.is_empty() {
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr { th { "Namespace" } th { "Last good backup" } th { "Why" } th { "Schedules that take it" } } }
                 tbody { @for row in rows.iter().take(SHOWN) { (table_row(row, now, longest)) } }
             } }

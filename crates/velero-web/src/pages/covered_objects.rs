@@ -197,7 +197,7 @@ fn table(words: &str, looked: &Looked) -> Markup {
     html! {
         p { (count) " of " (looked.all) " " (words) "." }
         @if count > 0 {
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr { th { "Kind" } th { "Object" } th { "Why" } } }
                 tbody {
                     @for object in looked.not_safe.iter().take(SHOWN) {

@@ -18,7 +18,7 @@ use crate::user::{Right, User};
 
 /// How long a page is told of changes before it must ask again, and so be asked for its rights.
 const LIFETIME: Duration = Duration::from_secs(300);
-/// Changes that follow each other closely are one.
+/// A change is told at once; those that follow it closely are one.
 const PAUSE: Duration = Duration::from_millis(500);
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
@@ -31,6 +31,7 @@ pub(crate) struct Wanted {
 /// Where the stream stands.
 struct Stage {
     changes: Receiver<u64>,
+    pause: Duration,
     end: Instant,
     _place: OwnedSemaphorePermit,
 }
@@ -52,11 +53,11 @@ pub(crate) async fn stream(
     let place = Arc::clone(&shared.live).try_acquire_owned();
     let place = place.map_err(|_| Problem::Away("too many pages are told of changes already".to_owned()))?;
     changes.mark_unchanged();
-    let stage = Stage { changes, end: Instant::now() + LIFETIME, _place: place };
+    let stage = Stage { changes, pause: Duration::ZERO, end: Instant::now() + LIFETIME, _place: place };
     let events = stream::unfold(stage, |mut stage| async move {
+        sleep(stage.pause).await;
         timeout_at(stage.end, stage.changes.changed()).await.ok()?.ok()?;
-        sleep(PAUSE).await;
-        stage.changes.mark_unchanged();
+        stage.pause = PAUSE;
         Some((Ok(Event::default().event("change").data("1")), stage))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))

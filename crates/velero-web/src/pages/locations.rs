@@ -16,7 +16,7 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User) -> Answer {
     let body = html! {
         h1 { "Locations" }
         div #list data-live="locations" {
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr { th { "Name" } th { "Phase" } th { "Provider" } th { "Bucket" } th { "Looked at" } th { "What is wrong" } } }
                 tbody {
                     @for row in &rows { (table_row(row, now)) }

@@ -86,7 +86,7 @@ fn list(listing: &Listing, wanted: &Wanted, backup: Option<&str>) -> Markup {
     html! {
         (parts::search("Kind, namespace or name", &wanted.search))
         p { (listing.matched) " of " (listing.total) " objects" }
-        div.scroll { table {
+        div.scroll tabindex="0" { table {
             thead { tr { th { "Kind" } th { "Name" } } }
             tbody {
                 @for object in &listing.found {

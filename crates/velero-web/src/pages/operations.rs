@@ -41,7 +41,7 @@ fn table(operations: &[Told<'_>]) -> Markup {
     html! {
         @if !operations.is_empty() {
             h2 { "Operations" }
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr { th { "Object" } th { "Action" } th { "Phase" } th { "Progress" } th { "What is said of it" } } }
                 tbody { @for told in operations.iter().take(MOST) { (row(told)) } }
             } }

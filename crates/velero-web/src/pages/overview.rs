@@ -80,7 +80,7 @@ fn of_backups(mut rows: Vec<Arc<BackupRow>>, bytes: Option<&Bytes>, now: Timesta
 
 fn list(rows: &[&Arc<BackupRow>], now: Timestamp) -> Markup {
     html! {
-        div.scroll { table {
+        div.scroll tabindex="0" { table {
             thead { tr {
                 th { "Name" } th { "Phase" } th { "Created" } th { "Progress" } th { "Problems" } th { "Schedule" } th { "Location" }
                 th { "Expires" }

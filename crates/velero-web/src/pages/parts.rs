@@ -71,7 +71,7 @@ pub(crate) fn causes(heading: &str, results: &Results) -> Markup {
     let groups = causes::grouped(results);
     html! {
         @if !groups.is_empty() {
-            h3 { (heading) " by cause" }
+            h2 { (heading) " by cause" }
             @for group in groups {
                 details.cause open[group.count == 1] {
                     summary { span.count { (group.count) "×" } " " (group.cause) }

@@ -47,7 +47,7 @@ fn table(rows: &[Arc<RestoreRow>], wanted: &Wanted) -> Markup {
     let now = Timestamp::now();
     let shown = rows.get(wanted.page.saturating_mul(PAGE)..).unwrap_or_default();
     html! {
-        div.scroll { table {
+        div.scroll tabindex="0" { table {
             thead { tr { th { "Name" } th { "Phase" } th { "Created" } th { "Progress" } th { "Problems" } th { "Backup" } } }
             tbody {
                 @for row in shown.iter().take(PAGE) {

@@ -38,7 +38,7 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted)
         (parts::search("Name", &wanted.search))
         div #list data-live="schedules" {
             p { (rows.len()) " of " (all) " schedules" }
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr { th { "Name" } th { "Phase" } th { "When" } th { "Last" } th { "Next" } th { "Takes" } th { "Actions" } } }
                 tbody {
                     @for row in shown.iter().take(PAGE) { (table_row(&user, row, now, may_pause, may_run)) }

@@ -154,7 +154,7 @@ fn result(findings: &Findings, wanted: &Wanted) -> Markup {
 fn table(holding: &[(Arc<BackupRow>, Listing)]) -> Markup {
     let now = Timestamp::now();
     html! {
-        div.scroll { table {
+        div.scroll tabindex="0" { table {
             thead { tr { th { "Backup" } th { "Phase" } th { "Created" } th { "Objects" } } }
             tbody {
                 @for (row, listing) in holding {

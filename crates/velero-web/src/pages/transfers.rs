@@ -86,7 +86,7 @@ fn table(heading: &str, listed: Listed) -> Markup {
     html! {
         @if !transfers.is_empty() {
             h3 { (heading) }
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr { th { "Volume" } th { "Phase" } th { "Bytes" } th { "What is said of it" } } }
                 tbody { @for told in &transfers { (row(told)) } }
             } }

@@ -15,7 +15,7 @@ pub(crate) fn saved(volumes: &[BackupVolumeInfo]) -> Markup {
         @if !volumes.is_empty() {
             h2 { "Volumes" }
             p { (volumes.len()) " volumes, " (text::size(total)) " in all" }
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr { th { "Claim" } th { "Volume" } th { "How" } th { "Size" } th { "New" } th { "What became of it" } } }
                 tbody {
                     @for volume in volumes.iter().take(MOST) {
@@ -40,7 +40,7 @@ pub(crate) fn restored(volumes: &[RestoreVolumeInfo]) -> Markup {
     html! {
         @if !volumes.is_empty() {
             h2 { "Volumes" }
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr { th { "Claim" } th { "Volume" } th { "How" } th { "Size" } } }
                 tbody {
                     @for volume in volumes.iter().take(MOST) {

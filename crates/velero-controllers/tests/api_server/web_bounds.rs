@@ -1,0 +1,114 @@
+//! What the page says and bears, whoever asks: the headers of every answer, hundreds of tabs, slow readers.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use velero_testkit::cluster_test;
+
+use crate::support::PATIENCE;
+use crate::web_support::{Browser, People, with_page};
+
+/// What every answer carries, whatever it is.
+const ALWAYS: [(&str, &str); 7] = [
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "same-origin"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
+];
+
+#[test]
+fn every_kind_of_answer_has_the_headers_that_keep_others_out() {
+    cluster_test(|cluster| async move {
+        let (server, address) = with_page(&cluster).await;
+        let people = People::make(&cluster);
+        let mut stranger = Browser::new(&address);
+        let mut operator = Browser::signed_in(&address, &people.token("operator")).await;
+        let mut viewer = Browser::signed_in(&address, &people.token("viewer")).await;
+        let own = format!("http://{address}");
+        let form = ("Content-Type", "application/x-www-form-urlencoded");
+        let large = format!("token={}", "x".repeat(100 << 10));
+        let answers = [
+            (stranger.get("/").await, 303, "no-store"),
+            (stranger.get("/sign-in").await, 200, "no-store"),
+            (stranger.get("/style.css").await, 200, "private, max-age=300"),
+            (stranger.get("/script.js").await, 200, "private, max-age=300"),
+            (stranger.get("/nothing").await, 404, "no-store"),
+            (stranger.post("/sign-in", &[("token", "wrong")]).await, 401, "no-store"),
+            (stranger.send("POST", "/sign-in", &[form, ("Origin", &own)], &large).await, 400, "no-store"),
+            (stranger.send("POST", "/sign-in", &[form], "token=x").await, 403, "no-store"),
+            (stranger.send("DELETE", "/backups/x", &[("Origin", &own)], "").await, 405, "no-store"),
+            (stranger.send("OPTIONS", "/", &[("Origin", "http://evil.example")], "").await, 403, "no-store"),
+            (operator.get("/").await, 200, "no-store"),
+            (operator.get("/backups/absent").await, 404, "no-store"),
+            (operator.get("/backups/%2e%2e%2fsecrets").await, 404, "no-store"),
+            (operator.get("/backups?page=none").await, 400, "no-store"),
+            (operator.get("/new-restore").await, 400, "no-store"),
+            (operator.get("/live?kind=secrets").await, 400, "no-store"),
+            (operator.post("/new-backup", &[("name", "x")]).await, 403, "no-store"),
+            (viewer.get("/coverage").await, 403, "no-store"),
+        ];
+        for (answer, code, kept) in answers {
+            assert_eq!(answer.code, code, "{}\n{}", answer.head, answer.body);
+            for (name, value) in ALWAYS.into_iter().chain([("cache-control", kept)]) {
+                assert_eq!(answer.header(name), Some(value), "{name} of\n{}", answer.head);
+            }
+            assert_eq!(answer.header("server"), None);
+            assert_eq!(answer.header("access-control-allow-origin"), None, "no other site may read it");
+        }
+        people.remove();
+        server.stop().await;
+    });
+}
+
+/// Asks for something and reads nothing of the answer but its first bytes.
+async fn begun(browser: &Browser, path: &str) -> (tokio::net::TcpStream, String) {
+    let cookies: Vec<String> = browser.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nCookie: {}\r\n\r\n", browser.address, cookies.join("; "));
+    let mut stream = tokio::net::TcpStream::connect(&browser.address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut first = [0; 12];
+    let read = tokio::time::timeout(Duration::from_secs(60), stream.read_exact(&mut first)).await;
+    read.expect("an answer").unwrap();
+    (stream, String::from_utf8(first.to_vec()).unwrap())
+}
+
+#[test]
+fn hundreds_of_tabs_and_slow_readers_leave_room_for_others() {
+    cluster_test(|cluster| async move {
+        let (server, address) = with_page(&cluster).await;
+        let people = People::make(&cluster);
+        let mut viewer = Browser::signed_in(&address, &people.token("viewer")).await;
+        let mut tabs = Vec::new();
+        for _ in 0..256 {
+            let (tab, answer) = begun(&viewer, "/live?kind=backups").await;
+            assert_eq!(answer, "HTTP/1.1 200");
+            tabs.push(tab);
+        }
+        let (_, answer) = begun(&viewer, "/live?kind=backups").await;
+        assert_eq!(answer, "HTTP/1.1 502", "one tab more is not told of changes");
+        let mut slow = Vec::new();
+        for _ in 0..200 {
+            slow.push(begun(&viewer, "/backups").await);
+        }
+        let mut silent = Vec::new();
+        for _ in 0..40 {
+            silent.push(tokio::net::TcpStream::connect(&address).await.unwrap());
+        }
+        let page = viewer.get("/").await;
+        assert_eq!(page.code, 200, "a tab more shows what is there now\n{}", page.body);
+        tabs.pop();
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while begun(&viewer, "/live?kind=backups").await.1 != "HTTP/1.1 200" {
+            assert!(tokio::time::Instant::now() < deadline, "the place of a tab that was closed is free");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        people.remove();
+        server.stop().await;
+    });
+}
