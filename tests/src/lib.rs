@@ -12,6 +12,7 @@ pub mod helm;
 pub mod host;
 pub mod openshift;
 pub mod otlp_receiver;
+pub mod page;
 pub mod picture;
 pub mod prometheus;
 pub mod restores;

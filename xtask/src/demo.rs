@@ -16,6 +16,9 @@ pub(crate) struct Options {
     /// Leave the boxes up afterwards
     #[arg(long)]
     keep: bool,
+    /// Leave the page of the first cluster open to look at, instead of moving the shop to a second one
+    #[arg(long)]
+    web: bool,
 }
 
 const BOX: &str = "demo";
@@ -28,11 +31,18 @@ const MOVED: &str = "shop-moved";
 /// The Secret with the password of the repositories, in the namespace of the server.
 const SERVER_NAMESPACE: &str = "velero";
 const PASSWORD: &str = "velero-repo-credentials";
+/// Where the page is, in the box and on this host.
+const WEB_PORT: u16 = 8090;
+const WEB_ACCOUNT: &str = "visitor";
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     Edition::Ours.install()?;
-    let outcome = show();
-    if options.keep {
+    for name in [BOX, SECOND_BOX] {
+        // One that was left up to be looked at.
+        TestBox::down(name)?;
+    }
+    let outcome = show(options.web);
+    if options.keep || (options.web && outcome.is_ok()) {
         for name in [BOX, SECOND_BOX].into_iter().filter(|name| TestBox::find(name).is_some()) {
             out!("\nthe box stays up: eval \"$(cargo xtask cluster env --name {name})\"");
         }
@@ -44,7 +54,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     outcome
 }
 
-fn show() -> Result<()> {
+fn show(web: bool) -> Result<()> {
     let test_box = TestBox::up(BOX, BoxKind::Storage)?;
     let machine = test_box.machine();
     let books = application(machine)?;
@@ -60,6 +70,9 @@ fn show() -> Result<()> {
     shown(&velero, &["backup", "get"])?;
     shown(&velero, &["repo", "get"])?;
     lose_and_restore(machine, &velero, &books)?;
+    if web {
+        return open_page(machine, &velero);
+    }
     let password = machine.read(&format!("/api/v1/namespaces/{SERVER_NAMESPACE}/secrets/{PASSWORD}"))?;
     velero.stop()?;
     migrate(&books, &password["data"])
@@ -68,7 +81,8 @@ fn show() -> Result<()> {
 fn start(test_box: &TestBox) -> Result<VeleroServer> {
     // Both boxes use one folder of the bucket, which no other run has: the second finds the backups of the first.
     let prefix = format!("{BOX}-{}", std::process::id());
-    let flags = ["--backup-sync-period=5s", "--features=EnableCSI", "--item-operation-sync-frequency=1s"];
+    let page = format!("--web-address=127.0.0.1:{WEB_PORT}");
+    let flags = ["--backup-sync-period=5s", "--features=EnableCSI", "--item-operation-sync-frequency=1s", &page];
     let flags = flags.map(str::to_owned).to_vec();
     let node_agents = Some(vec!["--features=EnableCSI".to_owned()]);
     let namespace = SERVER_NAMESPACE.to_owned();
@@ -141,6 +155,27 @@ fn lose_and_restore(machine: &Machine, velero: &VeleroServer, books: &str) -> Re
     title("The shop is open again");
     show_application(machine, NAMESPACE)?;
     compare_data(machine, NAMESPACE, books)
+}
+
+/// Opens a door to the page, makes somebody who may see and do everything there, and says how to come in.
+fn open_page(machine: &Machine, velero: &VeleroServer) -> Result<()> {
+    title("A schedule, so that there is something to come");
+    shown(
+        velero,
+        &["schedule", "create", "shop-nightly", "--schedule", "0 3 * * *", "--include-namespaces", NAMESPACE],
+    )?;
+    machine.kubectl(&["-n", SERVER_NAMESPACE, "create", "serviceaccount", WEB_ACCOUNT])?;
+    let account = format!("--serviceaccount={SERVER_NAMESPACE}:{WEB_ACCOUNT}");
+    machine.kubectl(&["create", "clusterrolebinding", WEB_ACCOUNT, "--clusterrole=cluster-admin", &account])?;
+    machine.open_door("page-door", WEB_PORT, &format!("127.0.0.1:{WEB_PORT}"))?;
+    title("The page is open");
+    out!("http://127.0.0.1:{WEB_PORT}");
+    out!("a token to sign in with, good for a day:");
+    out!(
+        "cargo xtask cluster run --name {BOX} -- kubectl -n {SERVER_NAMESPACE} create token {WEB_ACCOUNT} --duration=24h"
+    );
+    out!("when you have seen enough: cargo xtask cluster down --name {BOX}");
+    Ok(())
 }
 
 /// Another cluster reads the same bucket and gives the shop another name. It needs the password of the repositories.

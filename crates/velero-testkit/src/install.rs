@@ -24,6 +24,7 @@ const MOTO: [&str; 3] = ["moto[ec2,iam]==5.2.5", "flask==3.1.3", "flask-cors==6.
 const AZURITE_VERSION: &str = "3.35.0";
 /// The day its dependencies are taken from, so that every installation has the same.
 const AZURITE_DAY: &str = "2025-10-01";
+const AXE_VERSION: &str = "4.14.0";
 const MDBOOK_VERSION: &str = "0.5.4";
 
 /// A tool the box calls, and the Debian package that brings it.
@@ -44,6 +45,13 @@ const DEBIAN: &[(&str, &str)] = &[
 /// What tests of container images need beside the box.
 const REGISTRY: &[(&str, &str)] =
     &[("/usr/bin/docker-registry", "docker-registry"), ("/usr/bin/skopeo", "skopeo"), ("/usr/bin/openssl", "openssl")];
+
+/// What tests of the page need beside the box: a browser and its driver.
+const BROWSER: &[(&str, &str)] = &[(CHROMIUM, "chromium"), (CHROMEDRIVER, "chromium-driver")];
+/// Debian's browser.
+pub const CHROMIUM: &str = "/usr/bin/chromium";
+/// What drives it.
+pub const CHROMEDRIVER: &str = "/usr/bin/chromedriver";
 
 /// The components of the multi-call Kubernetes binary.
 const COMPONENTS: &[&str] =
@@ -68,6 +76,11 @@ fn cache_or_parent() -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// Installs all Debian packages that boxes and tests need and this machine does not have.
+pub fn all_packages() -> Result<()> {
+    debian(&[DEBIAN, REGISTRY, BROWSER].concat())
+}
+
 /// Installs the Debian packages the box needs and this machine does not have.
 pub fn debian_packages() -> Result<()> {
     debian(DEBIAN)
@@ -76,6 +89,11 @@ pub fn debian_packages() -> Result<()> {
 /// Installs the Debian packages that tests of container images need and this machine does not have.
 pub fn registry_packages() -> Result<()> {
     debian(REGISTRY)
+}
+
+/// Installs the Debian packages that tests of the page need and this machine does not have.
+pub fn browser_packages() -> Result<()> {
+    debian(BROWSER)
 }
 
 fn debian(tools: &[(&str, &'static str)]) -> Result<()> {
@@ -148,19 +166,35 @@ pub(crate) fn azurite() -> Result<PathBuf> {
     let recipe = Recipe::default().text(AZURITE_VERSION).text(AZURITE_DAY);
     let folder = cache::entry(Tool::Azurite, recipe, |folder| {
         say("installing Azurite (Azure Blob) with npm");
-        let mut install = Command::new("npm");
-        install
-            .args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--omit=optional", "--loglevel=error"])
-            .arg(format!("--before={AZURITE_DAY}"))
-            .arg("--prefix")
-            .arg(folder)
-            .arg(format!("azurite@{AZURITE_VERSION}"));
-        run_logged(&mut install, "azurite").context(
-            "npm could not install azurite: install Node.js 20 or later (Debian: nodejs and npm), and see that an npm \
-             registry is reachable",
-        )
+        npm_package(folder, "azurite", AZURITE_VERSION, &[&format!("--before={AZURITE_DAY}")])
     })?;
     Ok(folder.join("node_modules/azurite/dist/src/blob/main.js"))
+}
+
+/// Gives the path of axe's script, which finds what hinders people in a page; installed with npm.
+pub(crate) fn axe() -> Result<PathBuf> {
+    let folder = cache::entry(Tool::Axe, Recipe::default().text(AXE_VERSION), |folder| {
+        say("installing axe (accessibility) with npm");
+        npm_package(folder, "axe-core", AXE_VERSION, &[])
+    })?;
+    Ok(folder.join("node_modules/axe-core/axe.min.js"))
+}
+
+/// Installs a package of npm, with what it needs, into a folder.
+fn npm_package(folder: &Path, package: &str, version: &str, flags: &[&str]) -> Result<()> {
+    let mut install = Command::new("npm");
+    install
+        .args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--omit=optional", "--loglevel=error"])
+        .args(flags)
+        .arg("--prefix")
+        .arg(folder)
+        .arg(format!("{package}@{version}"));
+    run_logged(&mut install, package).with_context(|| {
+        format!(
+            "npm could not install {package}: install Node.js 20 or later (Debian: nodejs and npm), and see that an npm \
+             registry is reachable"
+        )
+    })
 }
 
 /// Gives the path of mdBook, built without its server from its crate and the versions that it was released with.

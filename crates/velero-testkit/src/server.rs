@@ -78,8 +78,7 @@ pub fn install_all() -> Result<()> {
 
 /// Gets what is not our own: packages and tools, also those that only a thorough run needs, or not.
 pub fn install_tools(thorough: bool) -> Result<()> {
-    install::debian_packages()?;
-    install::registry_packages()?;
+    install::all_packages()?;
     for tool in Tool::ALL.into_iter().filter(|tool| thorough || !tool.is_for_thorough_runs()) {
         tool.path().with_context(|| format!("cannot get {}", tool.name()))?;
     }

@@ -56,6 +56,8 @@ pub enum Tool {
     Moto,
     /// Azurite: Azure Blob.
     Azurite,
+    /// axe: finds what hinders people in a page.
+    Axe,
     /// The container images of the pods in a box.
     Images,
     /// The custom resource definitions of snapshots.
@@ -74,7 +76,7 @@ struct GoBuild {
 
 impl Tool {
     /// The list. [`crate::server::install_all`] gets everything on it.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Kubernetes,
         Self::CoreDns,
         Self::SnapshotController,
@@ -95,6 +97,7 @@ impl Tool {
         Self::SeaweedFs,
         Self::Moto,
         Self::Azurite,
+        Self::Axe,
         Self::Images,
         Self::SnapshotDefinitions,
         Self::MdBook,
@@ -128,6 +131,7 @@ impl Tool {
             Self::SeaweedFs => "seaweedfs",
             Self::Moto => "moto",
             Self::Azurite => "azurite",
+            Self::Axe => "axe",
             Self::Images => "images",
             Self::SnapshotDefinitions => "snapshot-definitions",
             Self::MdBook => "mdbook",
@@ -140,6 +144,7 @@ impl Tool {
             Self::SeaweedFs => install::seaweedfs(),
             Self::Moto => install::moto(),
             Self::Azurite => install::azurite(),
+            Self::Axe => install::axe(),
             Self::Images => Images::folder(),
             Self::SnapshotDefinitions => SnapshotDefinitions::file(),
             Self::MdBook => install::mdbook(),
@@ -172,9 +177,13 @@ impl Tool {
             Self::VeleroPluginForAws => {
                 ("velero-plugin-for-aws", "github.com/vmware-tanzu/velero-plugin-for-aws/velero-plugin-for-aws")
             }
-            Self::SeaweedFs | Self::Moto | Self::Azurite | Self::Images | Self::SnapshotDefinitions | Self::MdBook => {
-                return None;
-            }
+            Self::SeaweedFs
+            | Self::Moto
+            | Self::Azurite
+            | Self::Axe
+            | Self::Images
+            | Self::SnapshotDefinitions
+            | Self::MdBook => return None,
         };
         Some(GoBuild { module, package, tags: self.tags(), ldflags: self.ldflags() })
     }

@@ -14,6 +14,8 @@ mod scale;
 mod scale_known;
 mod volumes;
 mod watch;
+mod web;
+mod web_client;
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -54,6 +56,8 @@ pub(crate) enum Work {
     Scale(scale::Options),
     /// Backs up and restores the data of volumes
     Volumes(volumes::Options),
+    /// Looks at the page of a server that knows thousands of backups
+    Web(web::Options),
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -91,6 +95,7 @@ pub(crate) fn run(work: &Work) -> Result<()> {
         Work::Image(options) => return image::run(options),
         Work::Repo(options) => return repo::run(options),
         Work::Scale(options) => return scale::run(options),
+        Work::Web(options) => return web::run(options),
         Work::Backup(options) => bench!(backup, options, both(options.profile), ControlPlane),
         Work::Csi(options) => bench!(csi, options, vec![options.profile.edition()], Storage),
         Work::Openshift(options) => bench!(openshift, options, vec![options.profile.edition()], ControlPlane),

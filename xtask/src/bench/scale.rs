@@ -84,7 +84,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
 }
 
 /// Measures in a box of its own.
-fn in_box(keep: bool, measure: impl FnOnce(&TestBox) -> Result<Value>) -> Result<Value> {
+pub(super) fn in_box(keep: bool, measure: impl FnOnce(&TestBox) -> Result<Value>) -> Result<Value> {
     TestBox::down(BOX)?;
     let figures = TestBox::up_roomy(BOX).and_then(|test_box| measure(&test_box));
     if !keep {

@@ -93,9 +93,9 @@ impl Known {
         let url = faulty_proxy::start(&TestBox::store_url(), rule).await?;
         let patch = Patch::Merge(json!({"spec": {"config": {"s3Url": url}}}));
         self.api("BackupStorageLocation").patch("default", &PatchParams::default(), &patch).await?;
-        self.fill(options).await?;
+        fill(&self.client, &self.server, options.backups, options.schedules).await?;
 
-        let ready = self.start().await?;
+        let ready = start(&self.server).await?;
         let peak = peak_memory(self.server.process()?)?;
         self.until_synced(1).await?;
         let first = self.counter.take();
@@ -114,53 +114,15 @@ impl Known {
     }
 
     fn api(&self, kind: &str) -> Api<DynamicObject> {
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("velero.io", "v1", kind));
-        Api::namespaced_with(self.client.clone(), self.server.namespace(), &resource)
-    }
-
-    /// Makes the objects, and in the bucket what makes a backup one.
-    async fn fill(&self, options: &Options) -> Result<()> {
-        say(format!("making {} backups and {} schedules", options.backups, options.schedules));
-        let namespace = self.server.namespace();
-        let backups = (0..options.backups).map(|number| backup(namespace, number, options.schedules));
-        let schedules = (0..options.schedules).map(|number| schedule(namespace, number));
-        load::create_all(&self.client, schedules.chain(backups)).await?;
-        let mut config = StoreConfig::new("aws", BUCKET)
-            .with("region", "us-east-1")
-            .with("s3ForcePathStyle", "true")
-            .with("s3Url", TestBox::store_url());
-        config.credentials = Some(Credentials::Content(credentials_file()));
-        let store = config.open().await?;
-        let mut running: JoinSet<Result<()>> = JoinSet::new();
-        for number in 0..options.backups {
-            if running.len() >= CONNECTIONS {
-                running.join_next().await.context("no write under way")???;
-            }
-            let stored = backup(namespace, number, options.schedules);
-            running.spawn(put(store.clone(), self.server.options().prefix.clone(), stored));
-        }
-        while let Some(written) = running.join_next().await {
-            written??;
-        }
-        Ok(())
-    }
-
-    /// Starts the server; the seconds until it leads and is ready.
-    async fn start(&self) -> Result<f64> {
-        let begin = Instant::now();
-        block_in_place(|| self.server.start())?;
-        until("the server to be ready", async || Ok(readiness().await.is_some_and(|said| said == "ok"))).await?;
-        Ok(begin.elapsed().as_secs_f64())
+        api(&self.client, &self.server, kind)
     }
 
     /// Waits until the bucket has been looked at so many times more.
     async fn until_synced(&self, times: u64) -> Result<()> {
-        let synced = async || -> Result<Value> {
-            Ok(self.api("BackupStorageLocation").get("default").await?.data["status"]["lastSyncedTime"].clone())
-        };
+        let locations = self.api("BackupStorageLocation");
         for _ in 0..times {
-            let before = synced().await?;
-            until("the bucket to be looked at", async || Ok(synced().await? != before)).await?;
+            let before = synced(&locations).await?;
+            until("the bucket to be looked at", async || Ok(synced(&locations).await? != before)).await?;
         }
         Ok(())
     }
@@ -195,13 +157,57 @@ impl Known {
         until("the backups to be gone", async || Ok(count(&api).await? == 0)).await?;
         self.counter.take();
         let begin = Instant::now();
-        self.start().await?;
+        start(&self.server).await?;
         until("the backups to be there", async || Ok(count(&api).await? >= backups)).await?;
         let seconds = begin.elapsed().as_secs_f64();
         let peak = peak_memory(self.server.process()?)?;
         block_in_place(|| self.server.stop())?;
         Ok(json!({"seconds": rounded(seconds), "requests": self.counter.take(), "peak_rss_mib": peak}))
     }
+}
+
+/// Objects of a kind of Velero, in the namespace of a server.
+pub(super) fn api(client: &Client, server: &VeleroServer, kind: &str) -> Api<DynamicObject> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("velero.io", "v1", kind));
+    Api::namespaced_with(client.clone(), server.namespace(), &resource)
+}
+
+/// Makes backups and schedules, and in the bucket what makes a backup one.
+pub(super) async fn fill(client: &Client, server: &VeleroServer, backups: usize, schedules: usize) -> Result<()> {
+    say(format!("making {backups} backups and {schedules} schedules"));
+    let namespace = server.namespace();
+    let made = (0..backups).map(|number| backup(namespace, number, schedules));
+    load::create_all(client, (0..schedules).map(|number| schedule(namespace, number)).chain(made)).await?;
+    let mut config = StoreConfig::new("aws", BUCKET)
+        .with("region", "us-east-1")
+        .with("s3ForcePathStyle", "true")
+        .with("s3Url", TestBox::store_url());
+    config.credentials = Some(Credentials::Content(credentials_file()));
+    let store = config.open().await?;
+    let mut running: JoinSet<Result<()>> = JoinSet::new();
+    for number in 0..backups {
+        if running.len() >= CONNECTIONS {
+            running.join_next().await.context("no write under way")???;
+        }
+        running.spawn(put(store.clone(), server.options().prefix.clone(), backup(namespace, number, schedules)));
+    }
+    while let Some(written) = running.join_next().await {
+        written??;
+    }
+    Ok(())
+}
+
+/// Starts a server; the seconds until it leads and is ready.
+pub(super) async fn start(server: &VeleroServer) -> Result<f64> {
+    let begin = Instant::now();
+    block_in_place(|| server.start())?;
+    until("the server to be ready", async || Ok(readiness().await.is_some_and(|said| said == "ok"))).await?;
+    Ok(begin.elapsed().as_secs_f64())
+}
+
+/// When the bucket of the default location was last looked at.
+async fn synced(locations: &Api<DynamicObject>) -> Result<Value> {
+    Ok(locations.get("default").await?.data["status"]["lastSyncedTime"].clone())
 }
 
 async fn put(store: ObjectStoreHandle, prefix: String, backup: Value) -> Result<()> {
@@ -235,7 +241,7 @@ async fn readiness() -> Option<String> {
 }
 
 /// The memory a process holds now, in MiB.
-fn present_memory(process: u32) -> Result<u64> {
+pub(super) fn present_memory(process: u32) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS in the process status")?;
     Ok(line.trim().trim_end_matches("kB").trim().parse::<u64>()?.div_ceil(1024))

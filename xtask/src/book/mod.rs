@@ -1,6 +1,7 @@
-//! `cargo xtask book`: the book as HTML, and the picture of a terminal session in the README.
+//! `cargo xtask book`: the book as HTML, the picture of a terminal session in the README, and pictures of the page.
 
 mod picture;
+mod screens;
 
 use anyhow::Result;
 use clap::Args;
@@ -28,11 +29,17 @@ pub(crate) struct Options {
     /// Do what the first page says in a box, and draw what was typed and said into docs/session.svg, instead
     #[arg(long)]
     picture: bool,
+    /// Take pictures of the page in a browser, into docs/page, instead
+    #[arg(long, conflicts_with = "picture")]
+    screens: bool,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     if options.picture {
         return draw();
+    }
+    if options.screens {
+        return screens::take();
     }
     let folder = target_folder().join("book");
     book::build(&folder)?;
