@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use velero_api::labels;
 use velero_api::metadata::uid;
 use velero_api::resource::VeleroResource;
-use velero_api::v1::{Backup, PodVolumeBackup, PodVolumeRestore, Restore, Schedule};
+use velero_api::v1::{Backup, PodVolumeBackup, PodVolumeRestore, Restore, Schedule, ScheduleSpec};
 use velero_api::v2alpha1::{DataDownload, DataUpload};
 use velero_testkit::{TestCluster, cluster_test};
 
@@ -224,7 +224,8 @@ fn colours_are_for_terminals_that_know_them_and_people_who_want_them() {
         for definition in velero_api::crd::all() {
             cluster.test_box.machine().apply(&definition.to_string()).unwrap();
         }
-        let schedule = Schedule::new(&cluster.namespace, "daily", Default::default());
+        let spec = ScheduleSpec { schedule: "@daily".to_owned(), ..Default::default() };
+        let schedule = Schedule::new(&cluster.namespace, "daily", spec);
         api::<Schedule>(&cluster).create(&PostParams::default(), &schedule).await.unwrap();
         let describe = "schedule describe daily";
         for (settings, arguments, has_colour) in [

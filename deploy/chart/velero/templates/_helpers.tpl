@@ -207,7 +207,7 @@ imagePullSecrets:
 {{- define "velero.podAnnotations" -}}
 {{- $root := first . -}}
 {{- $annotations := deepCopy ($root.Values.podAnnotations | default dict) -}}
-{{- if and $root.Values.metrics.enabled (not (last .).enabled) }}{{ $annotations = merge $annotations ($root.Values.metrics.podAnnotations | default dict) }}{{ end -}}
+{{- if and $root.Values.metrics.enabled (not (include "velero.hasMonitor" .)) }}{{ $annotations = merge $annotations ($root.Values.metrics.podAnnotations | default dict) }}{{ end -}}
 {{- with include "velero.secretData" $root }}{{ $_ := set $annotations "checksum/secret" (sha256sum .) }}{{ end -}}
 {{- toYaml $annotations -}}
 {{- end -}}
