@@ -32,10 +32,10 @@ async fn take_all(scene: &Arc<Scene>) -> Result<()> {
     browser.press("Sign in").await?;
     browser.until_headed("Overview").await?;
     for (name, path, height, scheme) in [
-        ("overview", "/", 900, "light"),
-        ("overview-dark", "/", 900, "dark"),
-        ("coverage", "/coverage", 620, "light"),
-        ("backup", "/backups/billing-1", 860, "light"),
+        ("overview", "/", 860, "light"),
+        ("overview-dark", "/", 860, "dark"),
+        ("coverage", "/coverage", 540, "light"),
+        ("backup", "/backups/billing-1", 760, "light"),
     ] {
         browser.like(scheme).await?;
         browser.go(path).await?;
@@ -46,7 +46,7 @@ async fn take_all(scene: &Arc<Scene>) -> Result<()> {
     }
     browser.like("light").await?;
     look_at_a_restore(&browser, scene).await?;
-    keep(&browser, "dry-run", 860).await?;
+    keep(&browser, "dry-run", 700).await?;
     browser.close().await?;
     driver.stop()
 }
