@@ -20,7 +20,7 @@ const DOCUMENTED: &str = "docs/web.md";
 const EVIL: &str = "<img src=x onerror=\"window.owned=1\"><script>window.owned=1</script>";
 
 /// The pages, with what stands for a name, as the table in the book has them.
-const PAGES: [(&str, &str); 17] = [
+const PAGES: [(&str, &str); 21] = [
     ("/", "/"),
     ("/coverage", "/coverage"),
     ("/backups", "/backups"),
@@ -28,6 +28,7 @@ const PAGES: [(&str, &str); 17] = [
     ("/backups/NAME/log", "/backups/shop-1/log"),
     ("/backups/NAME/objects", "/backups/shop-1/objects"),
     ("/backups/NAME/object", "/backups/shop-1/object?kind=v1%2FConfigMap&name=shop%2Fsettings"),
+    ("/backups/NAME/compare", "/backups/shop-1/compare?with=billing-1"),
     ("/backups/NAME/delete", "/backups/shop-1/delete"),
     ("/new-backup", "/new-backup"),
     ("/restores", "/restores"),
@@ -37,7 +38,10 @@ const PAGES: [(&str, &str); 17] = [
     ("/new-restore", "/new-restore?backup=shop-1"),
     ("/previews/NAME", "/previews/asked"),
     ("/schedules", "/schedules"),
+    ("/schedules/NAME", "/schedules/shop-nightly"),
     ("/locations", "/locations"),
+    ("/locations/NAME", "/locations/default"),
+    ("/search", "/search?name=settings"),
 ];
 /// What else there is to look at: errors by cause, a backup that was refused, and addresses at which nothing is.
 const MORE: [&str; 4] = ["/backups/billing-1", "/backups/attic-1", "/backups/absent", "/nothing"];
@@ -270,7 +274,7 @@ async fn backups_are_made_and_deleted(visitor: &Visitor, scene: &Scene) -> Resul
     browser.until_said("--include-namespaces").await?;
     browser.press("Log").await?;
     browser.fill("search", "configmaps").await?;
-    browser.press("Search").await?;
+    browser.press_in_content("Search").await?;
     browser.until_said("configmaps").await?;
 
     let place = format!("/backups/{name}/delete");

@@ -8,6 +8,9 @@ use velero_testkit::machine::wait_until;
 use velero_testkit::{BoxKind, Edition, ServerOptions, TestBox, TestCluster, VeleroServer, harness, load};
 use velero_tests::{backups, fixture};
 
+/// The original looks once a minute which locations are to be read; one that was not available by then waits for the next.
+const SYNCED_WITHIN: Duration = Duration::from_secs(180);
+
 fn start(cluster: &TestCluster, edition: Edition, namespace: &str, prefix: &str) -> VeleroServer {
     let flags = vec!["--backup-sync-period=5s".into()];
     let options =
@@ -29,10 +32,8 @@ fn hand_over(cluster: &TestCluster, writer: Edition, reader: Edition) {
     first.stop().unwrap();
     let second = start(cluster, reader, &format!("reader-{prefix}"), &prefix);
     for name in ["small", "several"] {
-        wait_until("the backup to be synced", Duration::from_secs(60), || {
-            second.velero(&["backup", "get", name]).map(drop)
-        })
-        .unwrap();
+        wait_until("the backup to be synced", SYNCED_WITHIN, || second.velero(&["backup", "get", name]).map(drop))
+            .unwrap();
         let described = second.velero(&["backup", "describe", name, "--details"]).unwrap();
         assert!(described.contains("Phase:  Completed"), "{described}");
         assert!(described.contains("Resource List:") && described.contains("alpha/front"), "{described}");

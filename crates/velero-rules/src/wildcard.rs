@@ -81,10 +81,18 @@ impl Wildcard {
 
     /// Says whether the whole text matches.
     pub fn matches(&self, text: &str) -> bool {
-        let text: Vec<char> = text.chars().collect();
+        // Most entries are plain names, and most patterns begin like one: what differs there need not be searched.
+        let (mut tokens, mut text) = (self.tokens.as_slice(), text.chars());
+        while let [Token::Literal(expected), others @ ..] = tokens {
+            if text.next() != Some(*expected) {
+                return false;
+            }
+            tokens = others;
+        }
+        let text: Vec<char> = text.collect();
         let mut reachable = vec![false; text.len() + 1];
         reachable[0] = true;
-        self.advance(&self.tokens, &text, reachable)[text.len()]
+        self.advance(tokens, &text, reachable)[text.len()]
     }
 
     /// Moves the set of reachable positions over a sequence of tokens.

@@ -174,6 +174,11 @@ impl Browser {
         self.press_in("", words).await
     }
 
+    /// The same below the head of the page, where links to all pages are.
+    pub async fn press_in_content(&self, words: &str) -> Result<()> {
+        self.press_in("//main", words).await
+    }
+
     /// Presses a button in the row of a table whose first cell has that name.
     pub async fn press_in_row(&self, row: &str, words: &str) -> Result<()> {
         self.press_in(&format!("//tr[td[1][normalize-space()='{row}']]"), words).await

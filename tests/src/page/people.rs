@@ -16,6 +16,8 @@ pub const PEOPLE: [&str; 3] = ["nobody", "viewer", "operator"];
 const LEAVER: &str = "leaver";
 const SEEN: [&str; 4] = ["backups", "restores", "schedules", "backupstoragelocations"];
 const DONE: [&str; 2] = ["downloadrequests", "deletebackuprequests"];
+/// What moves the data of volumes: how much there is, and what is on its way.
+const MOVING: [&str; 4] = ["podvolumebackups", "podvolumerestores", "datauploads", "datadownloads"];
 
 /// Signs a token with the key of the cluster: its head and its body, and the key, are given as files. What openssl writes
 /// of a signature is turned into the two numbers that a token has.
@@ -38,9 +40,14 @@ impl People {
         let people = Self { machine: machine.clone(), namespace: namespace.to_owned() };
         let all: Vec<&str> = SEEN.into_iter().chain(DONE).collect();
         let seen = json!([{"apiGroups": ["velero.io"], "resources": SEEN, "verbs": ["get", "list"]}]);
-        let done = json!([{"apiGroups": ["velero.io"], "resources": all, "verbs": ["get", "list", "create", "patch", "delete"]}]);
-        let cluster =
-            json!([{"apiGroups": [""], "resources": ["namespaces", "persistentvolumeclaims"], "verbs": ["list"]}]);
+        let done = json!([
+            {"apiGroups": ["velero.io"], "resources": all, "verbs": ["get", "list", "create", "patch", "delete"]},
+            {"apiGroups": ["velero.io"], "resources": MOVING, "verbs": ["list"]},
+        ]);
+        let cluster = json!([
+            {"apiGroups": [""], "resources": ["namespaces", "persistentvolumeclaims"], "verbs": ["list"]},
+            {"apiGroups": ["apps"], "resources": ["deployments", "statefulsets", "daemonsets"], "verbs": ["list"]},
+        ]);
         for account in PEOPLE.into_iter().chain([LEAVER]) {
             people.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": people.named(account)}))?;
         }

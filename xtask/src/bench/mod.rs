@@ -201,7 +201,11 @@ fn print(figures: &Value, output: Output) {
     for side in ["ours", "peer", "peer_unlimited"].into_iter().filter(|side| figures[side].is_object()) {
         let (seconds, items) =
             (figures[side]["seconds"].as_f64().unwrap_or(0.0), figures[side]["items"].as_f64().unwrap_or(0.0));
-        out!("{side:<16}{items:>10}{seconds:>12.2}{:>12.0}{:>12}", items / seconds, figures[side]["peak_rss_mib"]);
+        out!(
+            "{side:<16}{items:>10}{seconds:>12.2}{:>12.0}{:>12}",
+            items / seconds,
+            figures[side]["peak_rss_mib"].to_string()
+        );
     }
     if let Some(ratio) = figures["ratio"].as_f64() {
         out!("ours is {ratio} times as fast");

@@ -34,6 +34,7 @@ use crate::lifecycle::kind::Kind;
 use crate::lifecycle::movers;
 use crate::lifecycle::operation::tally;
 use crate::lifecycle::poll::{note_failures, poll};
+use crate::lifecycle::trace;
 use crate::runtime::busy::Hold;
 use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
@@ -209,6 +210,7 @@ async fn store_files(
         let operations = &mut outcome.operations;
         let failures = poll(operations, actions, backup, context.settings.default_item_operation_timeout).await;
         note_failures(journal, failures.iter().filter_map(|place| operations.get(*place)));
+        trace::tell_operations(backup, operations);
     }
     transfer::side_files(store, backup, journal, &outcome).await.map_err(failed)?;
     let tally = tally(&outcome.operations);

@@ -92,9 +92,7 @@ async fn step<K: Follow>(context: &Context, owner: &K) -> Result<Next> {
     let failures = poll(&mut operations, &questions.actions, owner, timeout).await;
     let stands = tally(&operations);
     let ended = stands != tally(&before);
-    if stands.running() == 0 {
-        trace::tell_operations(&operations);
-    }
+    trace::tell_operations(owner, &operations);
     if ended {
         owner.files(&store).put_operations(&operations).await?;
     }

@@ -28,16 +28,22 @@ pub(crate) fn tell_whole<K: Kind>(object: &K, started: Option<&Time>) {
     ));
 }
 
-/// Tells that the operations have ended that somebody waited for.
-pub(crate) fn tell_operations<O: Operation>(operations: &[O]) {
+/// Tells of the operations of a backup or restore once all have ended.
+pub(crate) fn tell_operations<K: Kind>(owner: &K, operations: &[K::Operation]) {
+    if operations.is_empty() || operations.iter().any(Operation::is_running) {
+        return;
+    }
     let began = operations.iter().filter_map(|operation| operation.status().created.as_ref()).min_by_key(|time| time.0);
     let failed = operations.iter().filter(|operation| operation.has_failed()).count();
-    drop(velero_engine::stage!(
-        "operations",
-        trace.started = moment(began),
-        velero.operations = operations.len(),
-        velero.operations_failed = failed,
-    ));
+    // They went on beside whatever is done now.
+    stage::of_object(uid(owner)).in_scope(|| {
+        drop(velero_engine::stage!(
+            "operations",
+            trace.started = moment(began),
+            velero.operations = operations.len(),
+            velero.operations_failed = failed,
+        ));
+    });
 }
 
 /// A moment as stages write it; this one where it is not known.

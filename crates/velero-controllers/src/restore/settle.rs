@@ -19,6 +19,7 @@ use crate::lifecycle::kind::Kind;
 use crate::lifecycle::operation::tally;
 use crate::lifecycle::phase::move_to;
 use crate::lifecycle::poll::{note_failures, poll};
+use crate::lifecycle::trace;
 use crate::restore::awaited::Awaited;
 use crate::restore::error::NotStored;
 use crate::restore::report;
@@ -51,6 +52,7 @@ pub(super) async fn settle(
     let operations = &mut outcome.operations;
     let failures = poll(operations, actions, &restore, context.settings.default_item_operation_timeout).await;
     note_failures(journal, failures.iter().filter_map(|place| operations.get(*place)));
+    trace::tell_operations(&restore, operations);
     let tally = tally(operations);
     let storing = transfer::files(store, &restore, journal, &outcome);
     let stored = try_within(stage!("files"), hurried(context, storing)).await;

@@ -170,6 +170,8 @@ fn the_backups_that_hold_an_object_are_found_newest_first() {
         let shop = Shop::new(&cluster, &scene.workload.namespace).await;
         assert_phase(&scene.server.backup("one", spec(&scene)).await, &BackupPhase::Completed);
         shop.change().await;
+        // The times of backups have whole seconds.
+        tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
         assert_phase(&scene.server.backup("other", spec(&scene)).await, &BackupPhase::Completed);
         // One of whose files nothing is there.
         let mut bare = Backup::new(&cluster.namespace, "bare", scene.workload.spec());
