@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 use velero_api::resource::VeleroResource;
@@ -15,7 +14,7 @@ use velero_api::v1::{BackupRepository, PodVolumeBackup, PodVolumeRestore};
 use velero_testkit::TestCluster;
 use velero_testkit::harness::unique_name;
 
-use crate::support::{PATIENCE, api};
+use crate::support::api;
 
 /// What an agent makes of the transfer of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,51 +98,8 @@ impl Shop {
         running_pod(&self.cluster, &self.namespace, pod).await
     }
 
-    /// The same with a volume `data` that is a claim of the pod's name, bound by hand. The name is a label of the pod too.
-    pub(crate) async fn pod_with_claim(&self, name: &str, node: &str) -> Pod {
-        let (client, namespace) = (&self.cluster.client, &self.namespace);
-        let (volume, size) = (format!("{namespace}-{name}"), json!({"storage": "1Mi"}));
-        let bound = json!({
-            "metadata": {"name": volume},
-            "spec": {"capacity": size, "accessModes": ["ReadWriteOnce"], "storageClassName": "",
-                "hostPath": {"path": "/nowhere"}, "claimRef": {"namespace": namespace, "name": name}},
-        });
-        let claim = json!({
-            "metadata": {"name": name},
-            "spec": {"resources": {"requests": size}, "accessModes": ["ReadWriteOnce"], "storageClassName": "",
-                "volumeName": volume},
-        });
-        let volumes: Api<PersistentVolume> = Api::all(client.clone());
-        volumes.create(&PostParams::default(), &serde_json::from_value(bound).unwrap()).await.unwrap();
-        let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), namespace);
-        claims.create(&PostParams::default(), &serde_json::from_value(claim).unwrap()).await.unwrap();
-        let is_bound = |claim: Option<&PersistentVolumeClaim>| {
-            claim.and_then(|claim| claim.status.as_ref()?.phase.as_deref()) == Some("Bound")
-        };
-        let bound = tokio::time::timeout(PATIENCE, await_condition(claims, name, is_bound)).await;
-        bound.expect("the claim is not bound").unwrap();
-        let pod = json!({
-            "metadata": {"name": name, "labels": {"app": name}, "annotations": {"backup.velero.io/backup-volumes": "data"}},
-            "spec": {"nodeName": node, "automountServiceAccountToken": false,
-                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}],
-                "nodeSelector": {"example.com/never": "true"},
-                "containers": [
-                    {"name": "main", "image": "none", "volumeMounts": [{"name": "data", "mountPath": "/data"}]},
-                ]},
-        });
-        running_pod(&self.cluster, &self.namespace, pod).await
-    }
-
-    /// Removes the namespace, and the volumes of claims with it.
     pub(crate) async fn remove(self) {
         remove_namespace(&self.cluster, &self.namespace).await;
-        let volumes: Api<PersistentVolume> = Api::all(self.cluster.client.clone());
-        for volume in volumes.list_metadata(&ListParams::default()).await.unwrap() {
-            let name = volume.metadata.name.unwrap_or_default();
-            if name.starts_with(&self.namespace) {
-                let _ = volumes.delete(&name, &DeleteParams::default()).await;
-            }
-        }
     }
 }
 
