@@ -116,7 +116,8 @@ async fn prepare<R: Read + Send + 'static>(
         let (spec, discovery) = (&request.restore.spec, &request.discovery);
         let plan = Plan::new(&contents, &selection, spec, &request.priorities, discovery)?;
         missing_types::report(&request, &contents, &selection, journal);
-        Run::new(request, mode, plan, contents, selection, journal.clone(), progress).await
+        Ok::<_, RestoreError>(plan)
     };
-    try_within(stage!("plan"), planning).await
+    let plan = try_within(stage!("plan"), planning).await?;
+    Run::new(request, mode, plan, contents, selection, journal.clone(), progress).await
 }
