@@ -204,8 +204,10 @@ pub(crate) fn mdbook() -> Result<PathBuf> {
         say("building mdBook from its crate (minutes, once)");
         let target = folder.join("target");
         let mut install = Command::new("cargo");
+        // The book is small: to optimise what makes it takes longer than to make it.
         install
-            .args(["install", "mdbook", "--version", MDBOOK_VERSION, "--locked", "--quiet"])
+            .env("CARGO_PROFILE_DEV_DEBUG", "false")
+            .args(["install", "mdbook", "--version", MDBOOK_VERSION, "--locked", "--quiet", "--debug"])
             .args(["--no-default-features", "--features", "search", "--root"])
             .arg(folder)
             .env("CARGO_TARGET_DIR", &target);
