@@ -14,10 +14,12 @@ use anyhow::{Context, Error, Result, anyhow};
 use bytes::Bytes;
 use flate2::write::MultiGzDecoder;
 use futures::{Stream, StreamExt, TryStreamExt};
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{ListParams, PostParams};
 use serde::de::DeserializeOwned;
+use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use velero_api::metadata;
 use velero_api::v1::{DownloadRequest, DownloadRequestPhase, DownloadRequestSpec, DownloadTarget, DownloadTargetKind};
@@ -25,7 +27,9 @@ use velero_cluster::ProxyTarget;
 use velero_controllers::{DOWNLOAD_TOKEN_ANNOTATION, SERVER_URL_SCHEME};
 use velero_store::blocking_reader;
 
+use crate::alive::{fail_if_gone, last_heard_of};
 use crate::arguments::DownloadArguments;
+use crate::output::Heard;
 use crate::output::describe::{FetchError, Fetched};
 use crate::printer::write_error;
 use crate::session::{Session, api_error};
@@ -38,6 +42,10 @@ pub(crate) use certificates::location_of_restore;
 const DESCRIPTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often the server's answer is looked for.
 const POLL: Duration = Duration::from_millis(25);
+/// How long the server may be silent before it is looked whether there is one.
+const SILENT_SERVER: Duration = Duration::from_secs(3);
+/// A server that was not heard of for so long will not answer, nor one that takes over from it.
+const GONE: SignedDuration = SignedDuration::from_secs(20);
 /// A store that cannot be connected to by then is out of reach.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a download may be silent.
@@ -99,6 +107,8 @@ pub(crate) struct Downloader<'a> {
     store_out_of_reach: AtomicBool,
     /// What the server was asked for.
     requests: Mutex<Vec<String>>,
+    /// When the server was last heard of, looked up once it did not answer.
+    heard: OnceCell<Option<Heard>>,
 }
 
 impl<'a> Downloader<'a> {
@@ -115,7 +125,7 @@ impl<'a> Downloader<'a> {
             builder = builder.tls_certs_merge(bundle);
         }
         let client = builder.build().context("cannot set up the connection to the object store")?;
-        Ok(Self { session, client, store_out_of_reach: AtomicBool::new(false), requests: Mutex::default() })
+        Ok(Self { session, client, store_out_of_reach: AtomicBool::new(false), requests: Mutex::default(), heard: OnceCell::new() })
     }
 
     /// A file as it is stored, to be read by blocking code while it arrives.
@@ -224,13 +234,20 @@ impl<'a> Downloader<'a> {
 
     /// Asks the server for the address of a file and waits for it.
     async fn request(&self, kind: DownloadTargetKind, name: &str, deadline: Instant) -> Result<DownloadRequest> {
+        // One file after the other would be waited for in vain.
+        self.fail_if_gone(self.heard.get())?;
         let target = DownloadTarget { kind, name: name.to_owned(), ..DownloadTarget::default() };
         let spec = DownloadRequestSpec { target, ..DownloadRequestSpec::default() };
         let request_name = format!("{name}-{}", uuid::Uuid::new_v4());
         let wish = DownloadRequest::new(self.session.namespace(), &request_name, spec);
         self.session.api().create(&PostParams::default(), &wish).await.map_err(refusal)?;
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request_name.clone());
+        let silent = Instant::now() + SILENT_SERVER;
         while Instant::now() < deadline {
+            if Instant::now() > silent {
+                let look = || async { last_heard_of(self.session, SILENT_SERVER).await.ok().flatten() };
+                self.fail_if_gone(Some(self.heard.get_or_init(look).await))?;
+            }
             sleep(POLL).await;
             let request: DownloadRequest = self.session.get(&request_name).await?;
             if !request.status.download_url.is_empty() {
@@ -241,6 +258,12 @@ impl<'a> Downloader<'a> {
             }
         }
         Err(anyhow!(NO_ADDRESS))
+    }
+
+    /// Fails when it is known that the server is gone, and has been for so long that no other one will take over.
+    fn fail_if_gone(&self, heard: Option<&Option<Heard>>) -> Result<()> {
+        let heard = heard.and_then(Option::as_ref).filter(|heard| heard.ago > GONE);
+        fail_if_gone(self.session, heard).context("files are handed out by the server")
     }
 
     /// Fetches a file from the server's own port, through the API server.

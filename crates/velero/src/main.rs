@@ -3,6 +3,7 @@
 //! A command is three things in three places: its flags (`arguments`), what flags, environment and file say together
 //! (`settings`), and what it does (`commands`, a function a verb). What it prints is made in `output`.
 
+mod alive;
 mod arguments;
 mod begin_anew;
 mod client_config;

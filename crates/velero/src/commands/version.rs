@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 
-use super::server_status::{fail_if_gone, kept_status, last_heard_of};
+use super::server_status::kept_status;
+use crate::alive::{fail_if_gone, last_heard_of};
 use crate::arguments::VersionArguments;
 use crate::output::{Format, ServerReport};
 use crate::printer::Printer;

@@ -8,7 +8,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use velero_api::v1::{SERVER_STATUS_NAME, ServerStatusRequest};
+use velero_api::v1::{Backup, SERVER_STATUS_NAME, ServerStatusRequest};
 use velero_testkit::{TestCluster, cluster_test};
 
 use crate::support::with_rights;
@@ -145,6 +145,25 @@ fn a_server_is_alive_while_its_lease_is_renewed_and_never_ready_when_it_is_gone(
         let json: Value = serde_json::from_slice(&gone.stdout).unwrap();
         assert_eq!((&json["server"]["status"], &json["server"]["alive"]), (&json!("Gone"), &json!(false)), "{json:#}");
         assert!(!gone.status.success());
+    });
+}
+
+#[test]
+fn files_are_not_waited_for_where_the_server_is_gone() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster);
+        let backups: Api<Backup> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+        let backup = Backup::new(&cluster.namespace, "b", Default::default());
+        backups.create(&PostParams::default(), &backup).await.unwrap();
+        let ended = json!({"status": {"phase": "Completed"}});
+        backups.patch("b", &PatchParams::default(), &Patch::Merge(ended)).await.unwrap();
+        write_lease(&cluster, "velero-1", 60).await;
+        let logs = ours(&cluster, &["backup", "logs", "b"]);
+        let said = String::from_utf8_lossy(&logs.stderr);
+        assert!(!logs.status.success() && said.contains("no server works in namespace"), "{logs:?}");
+        let described = ours(&cluster, &["backup", "describe", "b", "--details"]);
+        let text = String::from_utf8_lossy(&described.stdout);
+        assert!(text.contains("no server works in namespace"), "{described:?}");
     });
 }
 

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use tokio::time::{Instant, sleep};
 use velero_api::v1::{ServerStatusRequest, ServerStatusRequestPhase};
 
-use super::{fail_if_gone, last_heard_of};
+use crate::alive::{fail_if_gone, last_heard_of};
 use crate::session::Session;
 
 /// How often the answer is looked for.

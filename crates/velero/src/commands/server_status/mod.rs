@@ -1,6 +1,5 @@
 //! `velero server status`, and what other commands ask about the server.
 
-mod alive;
 mod ask;
 mod deployment;
 mod details;
@@ -8,13 +7,13 @@ mod kept;
 
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use tokio::time::timeout;
 
+use crate::alive::{fail_if_gone, last_heard_of};
 use crate::arguments::ServerStatusArguments;
-use crate::output::{Format, Heard, ServerReport};
+use crate::output::{Format, ServerReport};
 use crate::session::Session;
-pub(super) use alive::last_heard_of;
 pub(super) use ask::ask_server;
 pub(super) use deployment::{SERVER_CONTAINER, server_deployment};
 pub(super) use kept::kept_status;
@@ -33,14 +32,6 @@ pub(super) async fn status(session: &Session, arguments: &ServerStatusArguments)
     }
     report.print(session.printer, format)?;
     fail_if_gone(session, heard.as_ref())
-}
-
-/// Fails when the server is gone.
-pub(super) fn fail_if_gone(session: &Session, heard: Option<&Heard>) -> Result<()> {
-    let Some(heard) = heard.filter(|heard| !heard.is_alive) else { return Ok(()) };
-    let (namespace, ago) = (session.namespace(), heard.ago());
-    let how = if heard.leader.is_empty() { "it was stopped" } else { "it was last heard of" };
-    Err(anyhow!("no server works in namespace {namespace}: {how} {ago}; `kubectl get pods -n {namespace}` may say why"))
 }
 
 /// The status is what the server wrote last; it cannot take it back when it dies.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -36,6 +36,14 @@ pub(crate) async fn last_heard_of(session: &Session, patience: Duration) -> Resu
         }
     }
     Ok(Some(heard(false)))
+}
+
+/// Fails when the server is gone.
+pub(crate) fn fail_if_gone(session: &Session, heard: Option<&Heard>) -> Result<()> {
+    let Some(heard) = heard.filter(|heard| !heard.is_alive) else { return Ok(()) };
+    let (namespace, ago) = (session.namespace(), heard.ago());
+    let how = if heard.leader.is_empty() { "it was stopped" } else { "it was last heard of" };
+    Err(anyhow!("no server works in namespace {namespace}: {how} {ago}; `kubectl get pods -n {namespace}` may say why"))
 }
 
 /// The Lease of the server, and the time by the clock of the API server.
