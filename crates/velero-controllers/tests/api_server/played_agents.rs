@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 use velero_api::resource::VeleroResource;
@@ -14,7 +15,7 @@ use velero_api::v1::{BackupRepository, PodVolumeBackup, PodVolumeRestore};
 use velero_testkit::TestCluster;
 use velero_testkit::harness::unique_name;
 
-use crate::support::api;
+use crate::support::{PATIENCE, api};
 
 /// What an agent makes of the transfer of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,12 +99,50 @@ impl Shop {
         running_pod(&self.cluster, &self.namespace, pod).await
     }
 
+    /// A volume that only the claim of that name in that namespace can have.
+    pub(crate) async fn volume_for(&self, namespace: &str, claim: &str) {
+        let volume = json!({
+            "metadata": {"name": format!("{namespace}-{claim}")},
+            "spec": {"capacity": {"storage": "1Mi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "",
+                "nfs": {"server": "nowhere", "path": "/"}, "claimRef": {"namespace": namespace, "name": claim}},
+        });
+        let volumes: Api<PersistentVolume> = Api::all(self.cluster.client.clone());
+        volumes.create(&PostParams::default(), &serde_json::from_value(volume).unwrap()).await.unwrap();
+    }
+
+    /// The same with a volume `data` that is a claim of the pod's name, bound by hand. The name is a label of the pod too.
+    pub(crate) async fn pod_with_claim(&self, name: &str, node: &str) -> Pod {
+        let (client, namespace) = (&self.cluster.client, &self.namespace);
+        self.volume_for(namespace, name).await;
+        let claim = json!({
+            "metadata": {"name": name},
+            "spec": {"resources": {"requests": {"storage": "1Mi"}}, "accessModes": ["ReadWriteOnce"], "storageClassName": ""},
+        });
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), namespace);
+        claims.create(&PostParams::default(), &serde_json::from_value(claim).unwrap()).await.unwrap();
+        let is_bound = |claim: Option<&PersistentVolumeClaim>| {
+            claim.and_then(|claim| claim.status.as_ref()?.phase.as_deref()) == Some("Bound")
+        };
+        let bound = tokio::time::timeout(PATIENCE, await_condition(claims, name, is_bound)).await;
+        bound.expect("the claim is not bound").unwrap();
+        let pod = json!({
+            "metadata": {"name": name, "labels": {"app": name}, "annotations": {"backup.velero.io/backup-volumes": "data"}},
+            "spec": {"nodeName": node, "automountServiceAccountToken": false,
+                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}],
+                "nodeSelector": {"example.com/never": "true"},
+                "containers": [
+                    {"name": "main", "image": "none", "volumeMounts": [{"name": "data", "mountPath": "/data"}]},
+                ]},
+        });
+        running_pod(&self.cluster, &self.namespace, pod).await
+    }
+
     pub(crate) async fn remove(self) {
         remove_namespace(&self.cluster, &self.namespace).await;
     }
 }
 
-/// Removes a namespace. Its pods have no kubelet that would let them go.
+/// Removes a namespace, and the volumes made for its claims. Its pods have no kubelet that would let them go.
 pub(crate) async fn remove_namespace(cluster: &TestCluster, namespace: &str) {
     let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), namespace);
     for pod in pods.list(&ListParams::default()).await.unwrap() {
@@ -112,6 +151,13 @@ pub(crate) async fn remove_namespace(cluster: &TestCluster, namespace: &str) {
     }
     let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
     let _ = namespaces.delete(namespace, &DeleteParams::default()).await;
+    let volumes: Api<PersistentVolume> = Api::all(cluster.client.clone());
+    for volume in volumes.list_metadata(&ListParams::default()).await.unwrap() {
+        let name = volume.metadata.name.unwrap_or_default();
+        if name.starts_with(&format!("{namespace}-")) {
+            let _ = volumes.delete(&name, &DeleteParams::default()).await;
+        }
+    }
 }
 
 /// Makes a pod and says that it runs.

@@ -5,14 +5,17 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::Method;
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::runtime::wait::await_condition;
 use serde_json::json;
 use velero_api::annotations::{ASKED_FIELDS, RESUME_OF};
 use velero_api::finalizers::RESTORE_EXTERNAL_RESOURCES;
 use velero_api::labels;
 use velero_api::metadata::{annotation, label, uid};
+use velero_api::records::ResultsFile;
 use velero_api::v1::{Backup, BackupPhase, BackupSpec, PodVolumeRestore, Restore, RestorePhase, RestoreSpec};
 use velero_controllers::server::Settings;
 use velero_rules::resume::{resume_name, resuming};
@@ -213,6 +216,75 @@ fn a_pod_that_waits_for_data_gets_what_is_missing_and_is_made_again_only_if_nobo
         let after = pods.get("web").await.unwrap();
         assert_ne!(after.metadata.uid, before.metadata.uid);
         assert_eq!(fillings(&server, "r-resume-3").await.len(), 2);
+        remove_namespace(&cluster, &copy).await;
+        shop.remove().await;
+        nodes.remove().await;
+        server.stop().await;
+    });
+}
+
+/// A ReplicaSet for pods with a label `app` of that value.
+async fn replica_set(cluster: &TestCluster, namespace: &str, app: &str, replicas: i32) {
+    let sets: Api<ReplicaSet> = Api::namespaced(cluster.client.clone(), namespace);
+    let set = json!({
+        "metadata": {"name": "set"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": app}},
+            "template": {"metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "main", "image": "none"}]}}},
+    });
+    sets.create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
+}
+
+#[test]
+fn a_pod_that_was_filled_and_is_gone_since_is_an_error_unless_its_controller_is_there() {
+    cluster_test(|cluster| async move {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::start(cluster.clone()).await;
+        server.directory_location("default", directory.path()).await;
+        let nodes = Nodes::new(&cluster).await;
+        let (shop, copy) = (nodes.shop().await, unique_name("copy"));
+        for name in ["alone", "controlled"] {
+            shop.pod_with_claim(name, &nodes.with_agent).await;
+        }
+        shop.pod("late", &nodes.with_agent, &["logs"]).await;
+        replica_set(&cluster, &shop.namespace, "controlled", 1).await;
+        let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &shop.namespace);
+        let is_adopted = |pod: Option<&Pod>| pod.is_some_and(|pod| pod.metadata.owner_references.is_some());
+        let adopted = await_condition(pods, "controlled", is_adopted);
+        tokio::time::timeout(PATIENCE, adopted).await.expect("the pod is not adopted").unwrap();
+        let agents = play(&cluster, |_| Ending::Completed);
+        let mut spec = of_pods(&shop.namespace);
+        spec.included_resources.push("persistentvolumeclaims".to_owned());
+        assert_phase(&server.backup("b", spec).await, &BackupPhase::Completed);
+        drop(agents);
+
+        for claim in ["alone", "controlled"] {
+            shop.volume_for(&copy, claim).await;
+        }
+        let agents = play(&cluster, |volume| if volume == "data" { Ending::Completed } else { Ending::Failed });
+        let first = server.restore("r", into_copy("b", &shop.namespace, &copy)).await;
+        assert_restore_phase(&first, &RestorePhase::PartiallyFailed);
+        drop(agents);
+        let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &copy);
+        let at_once = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        for name in ["alone", "controlled"] {
+            pods.delete(name, &at_once).await.unwrap();
+        }
+        replica_set(&cluster, &copy, "controlled", 0).await;
+
+        let agents = play(&cluster, |_| Ending::Completed);
+        let again = resume(&server, "r").await;
+        assert_restore_phase(&again, &RestorePhase::PartiallyFailed);
+        let results: ResultsFile = read(&directory.path().join("restores/r-resume-1/restore-r-resume-1-results.gz"));
+        let (errors, warnings) = (&results.errors.namespaces[&copy], &results.warnings.namespaces[&copy]);
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(
+            errors[0].contains("alone was made and filled") && errors[0].contains("Make the pod by hand"),
+            "{errors:?}"
+        );
+        assert_says(warnings, "controlled was made and filled by an earlier restore, and is gone since");
+        assert_says(warnings, "ReplicaSet set sees to its pods");
+        assert!(pods.get_opt("alone").await.unwrap().is_none(), "what its claim holds is not written over");
+        drop(agents);
         remove_namespace(&cluster, &copy).await;
         shop.remove().await;
         nodes.remove().await;

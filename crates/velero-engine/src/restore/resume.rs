@@ -98,17 +98,37 @@ impl Run {
         open.retain(|claim| !filled.contains(claim));
         match (filled.first(), open.first()) {
             (None, _) => Ok(()),
-            (Some(claim), None) => Err(Trouble::warning(format!(
-                "{} was made and filled by an earlier restore, and is gone since; it is not made again, so that its claim {claim} \
-                 keeps what it holds by now",
-                item.id()
-            ))),
+            (Some(claim), None) => Err(self.gone_since(item, from_backup, claim).await?),
             (Some(filled), Some(open)) => Err(Trouble::error(format!(
                 "{} is gone, which an earlier restore made: its claim {filled} has its data, and {open} has not. Delete the \
                  claim {filled}, if what it holds is not needed, and resume the restore again",
                 item.id()
             ))),
         }
+    }
+
+    /// What is said of a pod that was filled and is gone. Which pods of a controller there are is up to that, and their data is
+    /// there; without one what was asked for is not there.
+    async fn gone_since(&self, item: &Item, from_backup: &Value, claim: &str) -> Result<Trouble, Trouble> {
+        let gone = format!(
+            "{} was made and filled by an earlier restore, and is gone since; it is not made again, so that its claim {claim} keeps \
+             what it holds by now",
+            item.id()
+        );
+        let owner = elements(from_backup, "/metadata/ownerReferences").find(|owner| owner["controller"] == true);
+        if let Some(owner) = owner
+            && let Some(served) = self.types.of(owner)
+        {
+            let name = text(owner, "/name");
+            let place = served.resource_type.item(item.target.as_deref(), name);
+            if self.live(item, place).await?.is_some() {
+                let kind = text(owner, "/kind");
+                return Ok(Trouble::warning(format!("{gone}. {kind} {name} sees to its pods, and is there")));
+            }
+        }
+        Ok(Trouble::error(format!(
+            "{gone}. Make the pod by hand; or delete the claim {claim}, if what it holds is not needed, and resume the restore again"
+        )))
     }
 
     /// Goes on with an object that was there already, if an earlier restore made it; whether one did.
