@@ -1,7 +1,7 @@
 //! What the API server serves.
 //!
-//! One request for the core group and one for all others, where the server offers aggregated discovery (Kubernetes
-//! 1.26 and later); older servers are asked group by group.
+//! One request for the core group and one for all others, where the server offers aggregated discovery as version 2
+//! (Kubernetes 1.30 and later); older servers are asked group by group.
 
 use std::collections::HashSet;
 
