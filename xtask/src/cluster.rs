@@ -94,7 +94,7 @@ pub(crate) fn run(action: &Action) -> Result<()> {
 
 fn environment(test_box: &TestBox) -> Result<Vec<(&'static str, String)>> {
     let mut environment = test_box.environment();
-    let tools = velero_testkit::install::kubernetes()?;
+    let tools = test_box.machine().kubernetes()?;
     environment.push(("PATH", format!("{}:{}", tools.display(), std::env::var("PATH")?)));
     Ok(environment)
 }

@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::cache::{self, Recipe};
+use crate::parts::KubernetesRelease;
 use crate::progress::say;
 use crate::tool::{Tool, ensure_outside_of_boxes};
 
@@ -56,6 +57,8 @@ pub const CHROMEDRIVER: &str = "/usr/bin/chromedriver";
 /// The components of the multi-call Kubernetes binary.
 const COMPONENTS: &[&str] =
     &["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"];
+/// Those of releases of which a box has only the control plane.
+const CONTROL_PLANE: &[&str] = &["kube-apiserver", "kube-controller-manager", "kubectl"];
 
 /// Fails with the remedy when the box cannot be made by this user on this machine.
 pub fn check_machine() -> Result<()> {
@@ -115,14 +118,21 @@ fn debian(tools: &[(&str, &'static str)]) -> Result<()> {
     apt(&install).with_context(|| format!("apt-get could not install {}", missing.join(" ")))
 }
 
-/// Gives the folder with one link a Kubernetes component, `kubectl` among them.
+/// Gives the folder with one link a component of the Kubernetes that boxes usually run, `kubectl` among them.
 pub fn kubernetes() -> Result<PathBuf> {
-    let binary = Tool::Kubernetes.path()?;
+    kubernetes_of(KubernetesRelease::Usual)
+}
+
+/// The same for any release.
+pub(crate) fn kubernetes_of(release: KubernetesRelease) -> Result<PathBuf> {
+    let tool = release.tool();
+    let binary = tool.path()?;
     let folder = binary.parent().context("the Kubernetes binary has no folder")?.to_owned();
-    for component in COMPONENTS {
+    let components = if release == KubernetesRelease::Usual { COMPONENTS } else { CONTROL_PLANE };
+    for component in components {
         let link = folder.join(component);
         if !link.exists() {
-            let _ = symlink("kubernetes", link);
+            let _ = symlink(tool.name(), link);
         }
     }
     Ok(folder)

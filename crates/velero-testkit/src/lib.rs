@@ -45,6 +45,7 @@ pub mod test_box;
 pub mod tool;
 
 pub use harness::{TestCluster, cluster_test, openshift_box_test, storage_box_test, whole_box_test};
+pub use parts::KubernetesRelease;
 pub use server::{Edition, ServerOptions, VeleroServer};
 pub use test_box::{BoxKind, TestBox};
 pub use tool::Tool;

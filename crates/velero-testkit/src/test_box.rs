@@ -16,8 +16,8 @@ use crate::install;
 use crate::machine::{self, Machine, links};
 use crate::parts::{
     self, ACCESS_KEY, BUCKET, Certificates, Containerd, CoreDns, CsiDriver, Door, Etcd, Images, KubeApiserver,
-    KubeControllerManager, KubeProxy, KubeScheduler, Kubelet, OpenShiftStandin, Part, SECRET_KEY, STORE_ADDRESS,
-    STORE_NETWORK, STORE_PORT, SeaweedFs, StorePart, start_together,
+    KubeControllerManager, KubeProxy, KubeScheduler, Kubelet, KubernetesRelease, OpenShiftStandin, Part, SECRET_KEY,
+    STORE_ADDRESS, STORE_NETWORK, STORE_PORT, SeaweedFs, StorePart, start_together,
 };
 use crate::progress::say;
 
@@ -37,6 +37,27 @@ pub enum BoxKind {
     OpenShift,
 }
 
+/// What is particular of a box, for as long as it is up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Particulars {
+    is_roomy: bool,
+    release: KubernetesRelease,
+}
+
+impl Particulars {
+    fn of(machine: &Machine) -> Self {
+        Self { is_roomy: machine.is_roomy(), release: machine.kubernetes_release() }
+    }
+
+    /// Tells the parts of a machine before they are started.
+    fn apply_to(self, machine: &Machine) -> Result<()> {
+        if self.is_roomy {
+            machine.make_roomy()?;
+        }
+        machine.run_kubernetes(self.release)
+    }
+}
+
 /// A box that is up.
 #[derive(Clone, Debug)]
 pub struct TestBox {
@@ -48,16 +69,21 @@ impl TestBox {
     /// Brings a box up. One that is up already is given as it is, with a node and storage added where they are wanted
     /// and missing. On failure nothing is left behind.
     pub fn up(name: &str, kind: BoxKind) -> Result<Self> {
-        Self::up_with(name, kind, false)
+        Self::up_with(name, kind, Particulars::default())
     }
 
     /// Brings a control plane up that holds millions of objects, which it pays for: its controllers are few, and it keeps
     /// no audit log.
     pub fn up_roomy(name: &str) -> Result<Self> {
-        Self::up_with(name, BoxKind::ControlPlane, true)
+        Self::up_with(name, BoxKind::ControlPlane, Particulars { is_roomy: true, ..Particulars::default() })
     }
 
-    fn up_with(name: &str, kind: BoxKind, is_roomy: bool) -> Result<Self> {
+    /// Brings a control plane of that release up. It cannot grow: only the usual release has what nodes need.
+    pub fn up_with_kubernetes(name: &str, release: KubernetesRelease) -> Result<Self> {
+        Self::up_with(name, BoxKind::ControlPlane, Particulars { release, ..Particulars::default() })
+    }
+
+    fn up_with(name: &str, kind: BoxKind, particulars: Particulars) -> Result<Self> {
         if kind >= BoxKind::Storage {
             // Cargo may have to wait for another build: that is no reason to keep others from their boxes.
             CsiDriver::default().install()?;
@@ -69,12 +95,14 @@ impl TestBox {
         check_name(name)?;
         install::check_machine()?;
         Self::install(kind)?;
+        install::kubernetes_of(particulars.release)?;
         if let Some(running) = Self::find(name) {
-            ensure!(running.machine.is_roomy() == is_roomy, "box {name} is up with other room; take it down first");
+            let found = Particulars::of(&running.machine);
+            ensure!(found == particulars, "box {name} is up with {found:?}, not {particulars:?}; take it down first");
             return running.grow(kind);
         }
         destroy(name)?;
-        Self::start(name, kind, is_roomy).inspect_err(|_| {
+        Self::start(name, kind, particulars).inspect_err(|_| {
             let _ = destroy(name);
             let _ = stop_unused_store();
         })
@@ -92,16 +120,14 @@ impl TestBox {
         parts.iter().try_for_each(|part| part.install().with_context(|| format!("cannot install {}", part.name())))
     }
 
-    fn start(name: &str, kind: BoxKind, is_roomy: bool) -> Result<Self> {
+    fn start(name: &str, kind: BoxKind, particulars: Particulars) -> Result<Self> {
         let number = free_number()?;
         let port = links::host_port(number);
         let api_door = Door::new("api-door", port, format!("127.0.0.1:{port}"));
         let store = start_store()?;
         say(format!("box {name}: starting the control plane"));
         let machine = Machine::create(name, number)?;
-        if is_roomy {
-            machine.make_roomy()?;
-        }
+        particulars.apply_to(&machine)?;
         machine.add_node_interface()?;
         machine.connect_to_hub(&store, STORE_NETWORK)?;
         let store_on_loopback = [

@@ -9,8 +9,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::cache::{self, Recipe};
-use crate::install::{self, KUBERNETES_VERSION, PEER_VERSION, repository_root, run_logged};
-use crate::parts::{Images, SnapshotDefinitions};
+use crate::install::{self, PEER_VERSION, repository_root, run_logged};
+use crate::parts::{Images, KubernetesRelease, SnapshotDefinitions};
 use crate::progress::say;
 
 /// One thing that is downloaded or built once and kept in the cache.
@@ -18,6 +18,10 @@ use crate::progress::say;
 pub enum Tool {
     /// Kubernetes in one binary; [`install::kubernetes`] gives its components.
     Kubernetes,
+    /// The control plane of an older Kubernetes, in one binary.
+    OlderKubernetes,
+    /// The control plane of a newer Kubernetes, in one binary.
+    NewerKubernetes,
     /// The name server of a box.
     CoreDns,
     /// Binds VolumeSnapshots to their contents.
@@ -76,8 +80,10 @@ struct GoBuild {
 
 impl Tool {
     /// The list. [`crate::server::install_all`] gets everything on it.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::Kubernetes,
+        Self::OlderKubernetes,
+        Self::NewerKubernetes,
         Self::CoreDns,
         Self::SnapshotController,
         Self::CsiSnapshotter,
@@ -105,13 +111,15 @@ impl Tool {
 
     /// Whether only tests that are begun with `--thorough` ask for it: such tools are not got for the usual run.
     pub fn is_for_thorough_runs(self) -> bool {
-        matches!(self, Self::Prometheus | Self::Promtool)
+        matches!(self, Self::OlderKubernetes | Self::NewerKubernetes | Self::Prometheus | Self::Promtool)
     }
 
     /// The name of its entry in the cache, and of its binary where it is built from Go.
     pub fn name(self) -> &'static str {
         match self {
             Self::Kubernetes => "kubernetes",
+            Self::OlderKubernetes => "kubernetes-1.30",
+            Self::NewerKubernetes => "kubernetes-1.36",
             Self::CoreDns => "coredns",
             Self::SnapshotController => "snapshot-controller",
             Self::CsiSnapshotter => "csi-snapshotter",
@@ -154,9 +162,13 @@ impl Tool {
 
     fn go_build(self) -> Option<GoBuild> {
         let (module, package) = match self {
-            Self::Kubernetes | Self::CoreDns | Self::OtlpReceiver | Self::Velero | Self::PluginHost => {
-                (self.name(), ".")
-            }
+            Self::Kubernetes
+            | Self::OlderKubernetes
+            | Self::NewerKubernetes
+            | Self::CoreDns
+            | Self::OtlpReceiver
+            | Self::Velero
+            | Self::PluginHost => (self.name(), "."),
             Self::SnapshotController => {
                 ("external-snapshotter", "github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller")
             }
@@ -199,10 +211,9 @@ impl Tool {
 
     fn ldflags(self) -> String {
         match self {
-            Self::Kubernetes => {
-                let version = "k8s.io/component-base/version";
-                format!("-X {version}.gitVersion={KUBERNETES_VERSION} -X {version}.gitMajor=1 -X {version}.gitMinor=35")
-            }
+            Self::Kubernetes => KubernetesRelease::Usual.ldflags(),
+            Self::OlderKubernetes => KubernetesRelease::Older.ldflags(),
+            Self::NewerKubernetes => KubernetesRelease::Newer.ldflags(),
             Self::Helm => {
                 let version = "helm.sh/helm/v3/pkg/chartutil";
                 format!("-X {version}.k8sVersionMajor=1 -X {version}.k8sVersionMinor=35")
@@ -240,7 +251,7 @@ impl Tool {
 
 fn go_version() -> Result<String> {
     let version = Command::new("go").arg("version").output().context(
-        "the Go toolchain is missing (`go` is not on the PATH): install Go 1.25 or later to build the test bed",
+        "the Go toolchain is missing (`go` is not on the PATH): install Go 1.26 or later to build the test bed",
     )?;
     Ok(String::from_utf8_lossy(&version.stdout).into_owned())
 }
@@ -249,7 +260,7 @@ fn go_version() -> Result<String> {
 pub(crate) fn go_sources(module: &str, used: &str) -> Result<PathBuf> {
     let folder = repository_root().join("testbed").join(module);
     let go = |arguments: &[&str]| Command::new("go").args(arguments).current_dir(&folder).output();
-    let download = go(&["mod", "download", used]).context("the Go toolchain is missing: install Go 1.25 or later")?;
+    let download = go(&["mod", "download", used]).context("the Go toolchain is missing: install Go 1.26 or later")?;
     ensure!(download.status.success(), "cannot get {used}: {}", String::from_utf8_lossy(&download.stderr).trim());
     let list = go(&["list", "-m", "-f", "{{.Dir}}", used])?;
     ensure!(list.status.success(), "cannot find {used}: {}", String::from_utf8_lossy(&list.stderr).trim());

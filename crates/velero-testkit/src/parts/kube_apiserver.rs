@@ -43,7 +43,7 @@ impl Part for KubeApiserver {
         machine.start_command(
             self.name(),
             shell,
-            install::kubernetes()?.join("kube-apiserver"),
+            machine.kubernetes()?.join("kube-apiserver"),
             [
                 format!("--etcd-servers={}", etcd::ENDPOINT),
                 format!("--secure-port={}", machine.host_port()),

@@ -32,7 +32,7 @@ impl Part for KubeControllerManager {
         };
         machine.start(
             self.name(),
-            install::kubernetes()?.join(self.name()),
+            machine.kubernetes()?.join(self.name()),
             [
                 format!("--kubeconfig={}", Certificates::kubeconfig(machine).display()),
                 "--leader-elect=false".into(),

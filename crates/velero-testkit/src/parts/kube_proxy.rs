@@ -34,7 +34,7 @@ impl Part for KubeProxy {
         });
         let path = machine.state().join("kube-proxy.json");
         fs::write(&path, configuration.to_string())?;
-        machine.start(self.name(), install::kubernetes()?.join(self.name()), [format!("--config={}", path.display())])
+        machine.start(self.name(), machine.kubernetes()?.join(self.name()), [format!("--config={}", path.display())])
     }
 
     fn check(&self, machine: &Machine) -> Result<()> {

@@ -21,7 +21,7 @@ impl Part for KubeScheduler {
     fn start(&self, machine: &Machine) -> Result<()> {
         machine.start(
             self.name(),
-            install::kubernetes()?.join(self.name()),
+            machine.kubernetes()?.join(self.name()),
             [format!("--kubeconfig={}", Certificates::kubeconfig(machine).display()), "--leader-elect=false".into()],
         )
     }

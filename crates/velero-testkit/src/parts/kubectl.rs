@@ -6,7 +6,6 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 
 use super::Certificates;
-use crate::install;
 use crate::machine::Machine;
 
 impl Machine {
@@ -39,7 +38,7 @@ impl Machine {
     }
 
     fn kubectl_command(&self) -> Result<Command> {
-        let mut command = self.command(install::kubernetes()?.join("kubectl"));
+        let mut command = self.command(self.kubernetes()?.join("kubectl"));
         command.env("KUBECONFIG", Certificates::kubeconfig(self)).env("HOME", self.state());
         Ok(command)
     }

@@ -29,7 +29,7 @@ impl Part for Kubelet {
         fs::write(&configuration, self.configuration(machine)?)?;
         machine.start(
             self.name(),
-            install::kubernetes()?.join(self.name()),
+            machine.kubernetes()?.join(self.name()),
             [
                 format!("--kubeconfig={}", Certificates::kubeconfig(machine).display()),
                 format!("--config={}", configuration.display()),
