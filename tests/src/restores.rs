@@ -131,6 +131,22 @@ fn text(message: &Value) -> String {
     message.as_str().map_or_else(|| message.to_string(), str::to_owned)
 }
 
+/// An item of a dry run, named as [`Ending::items`] names it.
+pub fn item_key(item: &Value) -> String {
+    let text = |field: &str| item[field].as_str().unwrap_or_default();
+    let name = match text("namespace") {
+        "" => text("name").to_owned(),
+        namespace => format!("{namespace}/{}", text("name")),
+    };
+    format!("{}/{} {name}", text("apiVersion"), text("kind"))
+}
+
+/// What the controllers of the cluster make in a new namespace before, or after, the restore gets there.
+pub fn is_a_race(item: &str) -> bool {
+    let account = item.contains("ServiceAccount") && item.ends_with("/default");
+    account || item.ends_with("/kube-root-ca.crt") || item.contains("Endpoint")
+}
+
 fn items(list: &Value) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for (kind, entries) in list.as_object().into_iter().flatten() {

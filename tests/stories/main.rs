@@ -27,6 +27,7 @@ mod no_secret_is_told;
 mod node_agent;
 mod node_agent_config;
 mod openshift_project;
+mod other_kubernetes;
 mod page_in_a_browser;
 mod peer_backs_up_and_restores;
 mod peer_commands;

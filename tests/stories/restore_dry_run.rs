@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use velero_testkit::machine::Machine;
 use velero_testkit::{BoxKind, Edition, ServerOptions, TestBox, VeleroServer, harness, load, objects};
 use velero_tests::audit::{AuditLog, Request};
-use velero_tests::restores::{self, Ending};
+use velero_tests::restores::{self, Ending, is_a_race, item_key};
 use velero_tests::{backups, fixture, workloads};
 
 const BACKUP: &str = "all";
@@ -158,15 +158,6 @@ fn plan(server: &VeleroServer, scenario: &Scenario) -> BTreeMap<String, Planned>
     items.iter().map(|item| (item_key(item), planned(item))).collect()
 }
 
-fn item_key(item: &Value) -> String {
-    let text = |field: &str| item[field].as_str().unwrap_or_default();
-    let name = match text("namespace") {
-        "" => text("name").to_owned(),
-        namespace => format!("{namespace}/{}", text("name")),
-    };
-    format!("{}/{} {name}", text("apiVersion"), text("kind"))
-}
-
 /// How a planned item appears in the list of a restore: what brings an error has failed, what stays as it is was skipped.
 fn becomes(item: &Value) -> &'static str {
     let stays = item["reason"].as_str().is_some_and(|reason| reason.contains("would stay as it is"));
@@ -188,12 +179,6 @@ fn compare(name: &str, plan: &BTreeMap<String, Planned>, ending: &Ending, wrong:
             wrong.push(format!("{name}: {item}: planned {planned:?}, became {became:?}"));
         }
     }
-}
-
-/// What the controllers of the cluster make in a new namespace before, or after, the restore gets there.
-fn is_a_race(item: &str) -> bool {
-    let account = item.contains("ServiceAccount") && item.ends_with("/default");
-    account || item.ends_with("/kube-root-ca.crt") || item.contains("Endpoint")
 }
 
 /// Whatever the dry run asked the API server to write: only its questions to the server, and these go again.
