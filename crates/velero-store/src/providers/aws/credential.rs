@@ -115,10 +115,18 @@ enum Account {
 const LONGEST_CHAIN: usize = 5;
 /// The name of a session that has none.
 const SESSION: &str = "velero";
+/// Settings of a profile that say where requests go and whom to trust, and how to say it here.
+const NOT_FOLLOWED: [(&str, &str); 4] = [
+    ("use_fips_endpoint", "name the address in config s3Url, or ec2Url for snapshots"),
+    ("use_dualstack_endpoint", "name the address in config s3Url, or ec2Url for snapshots"),
+    ("services", "name the address in config s3Url, or ec2Url for snapshots"),
+    ("ca_bundle", "put the certificates into spec.objectStorage.caCert of the location"),
+];
 
 impl Profile {
     fn find(text: &str, name: &str) -> Result<Self> {
         let profiles = parse(text);
+        refuse_what_is_not_followed(&profiles, name)?;
         let region = profiles.get(name).and_then(|values| values.get("region").cloned());
         let account = Account::find(&profiles, name, &[])?;
         Ok(Self { region, account })
@@ -130,6 +138,19 @@ impl Profile {
 }
 
 type Profiles = BTreeMap<String, BTreeMap<String, String>>;
+
+/// Refuses what cannot be followed: passed over in silence, requests would go elsewhere than their owner thinks.
+fn refuse_what_is_not_followed(profiles: &Profiles, name: &str) -> Result<()> {
+    let Some(values) = profiles.get(name) else { return Ok(()) };
+    let is_set = |key: &str| values.get(key).is_some_and(|value| !value.eq_ignore_ascii_case("false"));
+    match NOT_FOLLOWED.into_iter().find(|(key, _)| is_set(key)) {
+        None => Ok(()),
+        Some((key, remedy)) => {
+            let problem = format!("profile {name:?} has {key}, which is not followed here; remove it, and {remedy}");
+            Err(invalid(PROVIDER, "credentials", problem))
+        }
+    }
+}
 
 impl Account {
     /// The account of a profile; `chain` are those that refer to it.
@@ -388,6 +409,21 @@ role_arn = arn:aws:iam::1:role/a
         for (name, part) in [("circle", "leads back"), ("nobody", "does not say who takes the role")] {
             let error = Profile::find(FILE, name).err().unwrap().to_string();
             assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_would_send_requests_elsewhere_is_refused_and_not_passed_over() {
+        let keys = "aws_access_key_id = a\naws_secret_access_key = b\n";
+        let find = |setting: &str| Profile::find(&format!("[default]\n{keys}{setting}\n"), "default");
+        for setting in
+            ["use_fips_endpoint = true", "use_dualstack_endpoint=true", "services = own", "ca_bundle = /ca.pem"]
+        {
+            let error = find(setting).err().unwrap().to_string();
+            assert!(error.contains("is not followed here; remove it, and "), "{error}");
+        }
+        for setting in ["use_fips_endpoint = false", "output = json", "duration_seconds = 900"] {
+            assert!(find(setting).is_ok(), "{setting}");
         }
     }
 

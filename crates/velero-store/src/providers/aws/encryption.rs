@@ -46,7 +46,10 @@ async fn customer_key(config: &StoreConfig) -> Result<Vec<u8>> {
     let (field, key) = match config.get(KEY_FILE) {
         Some(path) => {
             let read = tokio::fs::read(path).await;
-            (KEY_FILE, read.map_err(|error| invalid(PROVIDER, KEY_FILE, format!("{path}: {error}")))?)
+            let mut key = read.map_err(|error| invalid(PROVIDER, KEY_FILE, format!("{path}: {error}")))?;
+            // As for Velero's plugin, whose backups are to be read: what follows, such as a line break, is no part of it.
+            key.truncate(KEY_LENGTH);
+            (KEY_FILE, key)
         }
         None => {
             let missing = || invalid(PROVIDER, KEY_SECRET, "the secret it refers to was not read");
@@ -76,6 +79,18 @@ mod tests {
         assert!(check(&config).await.is_err());
         config.customer_key = Some(CustomerKey(vec![1; 32]));
         check(&config).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_line_break_after_the_key_of_a_file_is_no_part_of_it() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let config = StoreConfig::new("aws", "b").with(KEY_FILE, file.path().display().to_string());
+        for end in ["", "\n"] {
+            std::fs::write(file.path(), "k".repeat(KEY_LENGTH) + end).unwrap();
+            assert_eq!(customer_key(&config).await.unwrap(), [b'k'; KEY_LENGTH]);
+        }
+        std::fs::write(file.path(), "k".repeat(31)).unwrap();
+        assert!(customer_key(&config).await.unwrap_err().to_string().contains("31 bytes"));
     }
 
     #[tokio::test]

@@ -30,12 +30,12 @@ impl Settings {
         self.get(name).map(str::to_owned).or_else(from_environment)
     }
 
-    /// Reads lines of the form `NAME=value`, with or without quotes and `export`.
+    /// Reads lines of the form `NAME=value` or `NAME: value`, with or without quotes and `export`.
     pub(super) fn parse(text: &str) -> Self {
         let mut values = BTreeMap::new();
         for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
             let line = line.strip_prefix("export ").unwrap_or(line);
-            if let Some((name, value)) = line.split_once('=') {
+            if let Some((name, value)) = line.split_once(['=', ':']) {
                 values.insert(name.trim().to_owned(), unquoted(value.trim()).to_owned());
             }
         }
@@ -49,7 +49,7 @@ fn unquoted(value: &str) -> &str {
             return inner;
         }
     }
-    value
+    value.split(" #").next().map_or(value, str::trim_end)
 }
 
 /// Adds the account key or the identity the location asks for.
@@ -65,6 +65,7 @@ pub(super) async fn configure(
         return Ok(builder.with_access_key(settings.get(name).ok_or_else(missing)?));
     }
     refuse_certificates(settings)?;
+    warn_of_other_tenants(settings);
     if !config.get_bool(PROVIDER, "useAAD")? {
         return Ok(builder.with_access_key(management::account_key(config, settings, cloud).await?));
     }
@@ -78,6 +79,13 @@ fn refuse_certificates(settings: &Settings) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A token is asked of one tenant; further ones are not tried, but not silently.
+fn warn_of_other_tenants(settings: &Settings) {
+    if let Some(tenants) = settings.get("AZURE_ADDITIONALLY_ALLOWED_TENANTS") {
+        tracing::warn!(tenants, "AZURE_ADDITIONALLY_ALLOWED_TENANTS is ignored: tokens are those of AZURE_TENANT_ID");
+    }
 }
 
 /// A client secret, else workload identity, else the identity of the machine.
@@ -110,6 +118,8 @@ mod tests {
         assert_eq!(settings.get("B"), Some("two words"));
         assert_eq!(settings.get("C"), Some("x=y"));
         assert_eq!(settings.get("D"), None);
+        let settings = Settings::parse("A: a==\nB=b+/= # note\nC='c # d'\n");
+        assert_eq!(["A", "B", "C"].map(|name| settings.get(name)), [Some("a=="), Some("b+/="), Some("c # d")]);
     }
 
     #[test]

@@ -60,7 +60,8 @@ fn resource(config: &StoreConfig, settings: &Settings) -> Result<String> {
                        variable that holds the key, or useAAD to true";
         invalid(PROVIDER, field, problem)
     };
-    let group = config.get("resourceGroup").ok_or_else(|| missing("resourceGroup"))?;
+    let group = config.get("resourceGroup").map(str::to_owned).or_else(|| settings.value("AZURE_RESOURCE_GROUP"));
+    let group = group.ok_or_else(|| missing("resourceGroup"))?;
     let account = config.get("storageAccount").ok_or_else(|| missing("storageAccount"))?;
     let subscription = config.get("subscriptionId").map(str::to_owned);
     let subscription = subscription.or_else(|| settings.value("AZURE_SUBSCRIPTION_ID"));
@@ -68,7 +69,7 @@ fn resource(config: &StoreConfig, settings: &Settings) -> Result<String> {
     Ok(format!(
         "/subscriptions/{}/resourceGroups/{}/providers/Microsoft.Storage/storageAccounts/{}",
         escaped(&subscription),
-        escaped(group),
+        escaped(&group),
         escaped(account)
     ))
 }
@@ -196,6 +197,10 @@ mod tests {
         let path = resource(&config, &settings).unwrap();
         assert_eq!(path, "/subscriptions/1-2/resourceGroups/my%20group/providers/Microsoft.Storage/storageAccounts/a");
         let other = config.with("subscriptionId", "3");
+        let elsewhere = Settings::parse("AZURE_SUBSCRIPTION_ID=1-2\nAZURE_RESOURCE_GROUP=of-the-file\n");
+        assert!(resource(&other, &elsewhere).unwrap().contains("/resourceGroups/my%20group/"), "its own goes first");
+        let bare = StoreConfig::new("azure", "c").with("storageAccount", "a");
+        assert!(resource(&bare, &elsewhere).unwrap().contains("/resourceGroups/of-the-file/"));
         assert!(resource(&other, &settings).unwrap().starts_with("/subscriptions/3/"));
         let error = resource(&StoreConfig::new("azure", "c").with("storageAccount", "a"), &settings).unwrap_err();
         assert!(error.to_string().contains("resourceGroup") && error.to_string().contains("useAAD"), "{error}");

@@ -15,7 +15,7 @@ pub(super) async fn build(config: &StoreConfig) -> Result<GoogleCloudStorage> {
     config.check_keys(&VALID_KEYS)?;
     refuse_what_is_missing(config)?;
     let endpoint = config.get("storeEndpoint").map(base_url);
-    let plain = endpoint.is_some_and(|endpoint| endpoint.starts_with("http://"));
+    let plain = endpoint.as_ref().is_some_and(|endpoint| endpoint.starts_with("http://"));
     let mut builder = GoogleCloudStorageBuilder::new()
         .with_bucket_name(config.bucket_name(PROVIDER)?)
         .with_client_options(client_options(PROVIDER, config)?.with_allow_http(plain))
@@ -32,11 +32,13 @@ pub(super) async fn build(config: &StoreConfig) -> Result<GoogleCloudStorage> {
     builder.build().map_err(rejected(PROVIDER))
 }
 
-/// The address of the XML API. Locations written for the original have the JSON API's, with a path at its end.
-fn base_url(endpoint: &str) -> &str {
+/// The address of the XML API. Locations written for the original have the JSON API's, with a path at its end, and may
+/// name a host alone.
+fn base_url(endpoint: &str) -> String {
     const JSON_API: &str = "/storage/v1";
     let endpoint = endpoint.trim_end_matches('/');
-    endpoint.strip_suffix(JSON_API).unwrap_or(endpoint)
+    let endpoint = endpoint.strip_suffix(JSON_API).unwrap_or(endpoint);
+    if endpoint.contains("://") { endpoint.to_owned() } else { format!("https://{endpoint}") }
 }
 
 /// Options that cannot be followed must not be passed over.
@@ -55,6 +57,14 @@ mod tests {
     fn an_endpoint_of_the_json_api_leads_to_the_xml_api() {
         for endpoint in ["", "/", "/storage/v1", "/storage/v1/"] {
             assert_eq!(base_url(&format!("https://storage.example.com{endpoint}")), "https://storage.example.com");
+            assert_eq!(base_url(&format!("http://localhost:4443{endpoint}")), "http://localhost:4443");
+        }
+    }
+
+    #[test]
+    fn a_host_alone_is_spoken_to_with_tls() {
+        for endpoint in ["storage-example.p.googleapis.com", "storage-example.p.googleapis.com/storage/v1/"] {
+            assert_eq!(base_url(endpoint), "https://storage-example.p.googleapis.com");
         }
     }
 
