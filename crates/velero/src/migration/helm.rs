@@ -9,8 +9,15 @@ use serde_json::Value;
 
 use super::{Line, Verdict, text};
 
-/// The values our chart knows, with their defaults.
-const OUR_VALUES: &str = include_str!("../../../../deploy/chart/velero/values.yaml");
+/// The values our chart takes.
+const OUR_SCHEMA: &str = include_str!("../../../../deploy/chart/velero/values.schema.json");
+/// How the description of a value begins that the chart knows and refuses.
+const REFUSED: &str = "Refused: ";
+/// What says which image runs.
+const OF_THE_IMAGE: [&str; 3] = ["repository", "tag", "digest"];
+const WRONG_IMAGE: &str = "our chart refuses the image of the original: leave it out, or name a copy of ours";
+/// The oldest of Velero's charts whose objects have the names of ours.
+const OLDEST_CHART: u32 = 11;
 /// The longest document that is unpacked.
 const LONGEST: u64 = 64 << 20;
 
@@ -48,36 +55,60 @@ impl Release {
 /// What becomes of a release and its values.
 pub(super) fn judge(release: &Release) -> Vec<Line> {
     let object = format!("Release/{}", release.name);
-    let mut lines = vec![Line::new(
-        &object,
-        Verdict::Differs,
-        format!(
-            "chart {}-{}: upgrade the release to our chart, with its values (docs/from-velero.md); what is exchanged without \
-             Helm it takes back at its next upgrade",
-            release.chart, release.chart_version
-        ),
-    )];
-    let ours: Value = serde_saphyr::from_str(OUR_VALUES).unwrap_or_default();
-    let mut unknown = Vec::new();
-    find_unknown(&release.values, &ours, "", &mut unknown);
-    lines.extend(unknown.into_iter().map(|path| {
-        Line::new(format!("{object} value {path}"), Verdict::Missing, "our chart does not have it; it has no effect")
-    }));
+    let Release { chart, chart_version, values, .. } = release;
+    if chart_version == env!("CARGO_PKG_VERSION") {
+        return vec![Line::new(object, Verdict::Works, format!("chart {chart}-{chart_version}: it is ours already"))];
+    }
+    let first = match chart_version.split('.').next().and_then(|major| major.parse::<u32>().ok()) {
+        Some(major) if (1..OLDEST_CHART).contains(&major) => {
+            "upgrade the release to Velero's chart 12 first, since the objects of older ones have other names; then"
+        }
+        _ => "upgrade the release",
+    };
+    let detail = format!(
+        "chart {chart}-{chart_version}: {first} to our chart, with its values (docs/from-velero.md); what is exchanged \
+         without Helm it takes back at its next upgrade"
+    );
+    let mut lines = vec![Line::new(&object, Verdict::Differs, detail)];
+    let value = |path: &str, detail: &str| Line::new(format!("{object} value {path}"), Verdict::Missing, detail);
+    lines.extend(refused_values(values).iter().map(|(path, reason)| value(path, reason)));
+    let of_the_image = OF_THE_IMAGE.iter().filter(|field| !text(values, &format!("/image/{field}")).is_empty());
+    lines.extend(of_the_image.map(|field| value(&format!("image.{field}"), WRONG_IMAGE)));
     lines
 }
 
-/// The paths of values that ours has not. Where ours is empty anything may be written.
-fn find_unknown(theirs: &Value, ours: &Value, path: &str, unknown: &mut Vec<String>) {
-    let (Value::Object(theirs), Value::Object(known)) = (theirs, ours) else { return };
-    if known.is_empty() {
+/// The values of a release that our chart refuses, by their paths, each with the reason.
+fn refused_values(values: &Value) -> Vec<(String, String)> {
+    let schema: Value = serde_json::from_str(OUR_SCHEMA).unwrap_or_default();
+    let mut refused = Vec::new();
+    find_refused(values, &schema, "", &mut refused);
+    refused
+}
+
+fn find_refused(value: &Value, schema: &Value, path: &str, refused: &mut Vec<(String, String)>) {
+    if let Some(reason) = text(schema, "/description").strip_prefix(REFUSED) {
+        refused.push((path.to_owned(), format!("our chart refuses it: {reason}")));
         return;
     }
-    for (key, value) in theirs {
-        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-        match known.get(key) {
-            Some(ours) => find_unknown(value, ours, &path, unknown),
-            None => unknown.push(path),
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                match schema["properties"].get(name) {
+                    Some(known) => find_refused(field, known, &path, refused),
+                    None if schema["additionalProperties"] == false => {
+                        refused.push((path, "our chart does not know it, and refuses it: leave it out".to_owned()));
+                    }
+                    None => find_refused(field, &schema["additionalProperties"], &path, refused),
+                }
+            }
         }
+        Value::Array(entries) => {
+            for (index, entry) in entries.iter().enumerate() {
+                find_refused(entry, &schema["items"], &format!("{path}[{index}]"), refused);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -115,11 +146,43 @@ mod tests {
     }
 
     #[test]
-    fn values_that_ours_has_not_are_named_by_their_path() {
-        let ours = json!({"a": {"b": 1, "free": {}}, "list": []});
-        let theirs = json!({"a": {"b": {"x": 1}, "c": 2, "free": {"any": 1}}, "list": [1], "d": 1});
-        let mut unknown = Vec::new();
-        find_unknown(&theirs, &ours, "", &mut unknown);
-        assert_eq!(unknown, ["a.c", "d"]);
+    fn values_that_our_chart_refuses_are_named_by_their_path_with_the_reason() {
+        let location = json!({"provider": "aws", "bucket": "b", "region": "r", "config": {"any": "1"}});
+        let refused = refused_values(&json!({
+            "global": {"any": 1}, "securityContext": {"any": 1}, "resources": {"limits": {"any": 1}}, "replicas": 1,
+            "deployRestic": true,
+            "configuration": {"backupStorageLocation": [location], "defaultBackupTtl": "1h", "resticTimeout": "1h"},
+            "schedules": {"daily": {"schedule": "@daily", "cron": "x", "template": {"includeNamespaces": ["a"]}}},
+        }));
+        let mut paths: Vec<&str> = refused.iter().map(|(path, _)| path.as_str()).collect();
+        paths.sort_unstable();
+        let expected = [
+            "configuration.backupStorageLocation[0].region",
+            "configuration.defaultBackupTtl",
+            "configuration.resticTimeout",
+            "deployRestic",
+            "schedules.daily.cron",
+            "schedules.daily.template.includeNamespaces",
+        ];
+        assert_eq!(paths, expected);
+        let reason = |path: &str| refused.iter().find(|(found, _)| found == path).map(|(_, reason)| reason.as_str());
+        assert_eq!(reason("deployRestic"), Some("our chart refuses it: it is called deployNodeAgent."));
+    }
+
+    #[test]
+    fn what_must_be_done_before_a_release_is_upgraded_is_told() {
+        let of = |version: &str, values: Value| Release {
+            name: "velero".to_owned(),
+            chart: "velero".to_owned(),
+            chart_version: version.to_owned(),
+            values,
+        };
+        let original = json!({"image": {"repository": "velero/velero", "tag": "v1.18.1", "pullPolicy": "Always"}});
+        let lines = judge(&of("12.1.0", original));
+        let objects: Vec<&str> = lines.iter().map(|line| line.object.as_str()).collect();
+        let expected = ["Release/velero", "Release/velero value image.repository", "Release/velero value image.tag"];
+        assert_eq!(objects, expected);
+        assert!(judge(&of("8.7.2", json!({})))[0].detail.contains("to Velero's chart 12 first"));
+        assert_eq!(judge(&of(env!("CARGO_PKG_VERSION"), json!({})))[0].verdict, Verdict::Works);
     }
 }

@@ -1,5 +1,11 @@
 //! `velero migrate`: what it says of an installed Velero, and what it makes of its workloads.
 
+use std::io::Write;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use velero_testkit::{TestCluster, cluster_test};
 
@@ -92,15 +98,89 @@ fn every_object_of_an_installed_velero_is_judged() {
         }
         let table = said(&cluster, &["migrate", "check"]);
         assert!(table.contains("invalid keys [regoin]") && table.contains("0 stand in the way."), "{table}");
+    });
+}
 
-        for (image, words) in [("velero/velero:v1.8.1", "older than 1.9"), ("velero/velero:v1.19.0", "newer than 1.18")]
-        {
+/// The specifications of server and node agents.
+fn specs(cluster: &TestCluster) -> [Value; 2] {
+    ["deployments/velero", "daemonsets/node-agent"].map(|path| {
+        let path = format!("/apis/apps/v1/namespaces/{}/{path}", cluster.namespace);
+        cluster.test_box.machine().read(&path).unwrap()["spec"].clone()
+    })
+}
+
+#[test]
+fn a_velero_too_old_or_too_new_is_refused_before_anything_is_changed() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster);
+        for (image, words) in [
+            ("velero/velero:v1.8.1", "older than 1.9: upgrade Velero to 1.18 first"),
+            ("velero/velero:v1.19.0", "newer than 1.18"),
+            ("velero/velero:v2.0.0", "newer than 1.18"),
+        ] {
             install_peer(&cluster, image);
-            for command in ["check", "run"] {
-                let told = refused(&cluster, &["migrate", command]);
+            let before = specs(&cluster);
+            for arguments in [&["migrate", "check"][..], &["migrate", "run"], &["migrate", "run", "--force"]] {
+                let told = refused(&cluster, arguments);
                 assert!(told.contains(words), "{told}");
             }
+            assert_eq!(specs(&cluster), before, "{image}");
         }
+        for image in ["velero/velero:v1.9.7", "velero/velero:v1.12.4", "velero/velero:v1.18.3"] {
+            install_peer(&cluster, image);
+            let told = said(&cluster, &["migrate", "check"]);
+            assert!(told.contains("0 stand in the way."), "{image}: {told}");
+        }
+        let told = refused(&cluster, &["migrate", "back"]);
+        assert!(told.contains("velero-before-migration"), "nothing is kept yet: {told}");
+    });
+}
+
+/// What Helm remembers of a release.
+fn helm_release(cluster: &TestCluster, chart: &Value, values: &Value) -> Value {
+    let document = json!({"name": "backup", "version": 1, "chart": {"metadata": chart}, "config": values});
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(document.to_string().as_bytes()).unwrap();
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1",
+        "metadata": {
+            "name": "sh.helm.release.v1.backup.v1", "namespace": cluster.namespace,
+            "labels": {"owner": "helm", "name": "backup", "status": "deployed", "version": "1"},
+        },
+        "stringData": {"release": BASE64_STANDARD.encode(packed.finish().unwrap())},
+    })
+}
+
+#[test]
+fn a_release_of_helm_is_left_to_helm_and_the_values_that_our_chart_refuses_are_named() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster);
+        install_peer(&cluster, "velero/velero:v1.18.3");
+        let before = specs(&cluster);
+        let values = json!({
+            "image": {"tag": "v1.18.1"}, "snapshotsEnabled": false,
+            "configuration": {"defaultBackupTtl": "1h", "defaultVolumesToRestic": true},
+        });
+        let release = helm_release(&cluster, &json!({"name": "velero", "version": "12.1.0"}), &values);
+        cluster.test_box.machine().apply(&release.to_string()).unwrap();
+        let told = said(&cluster, &["migrate", "check"]);
+        for expected in [
+            "chart velero-12.1.0: upgrade the release to our chart",
+            "Release/backup value configuration.defaultBackupTtl",
+            "it is called defaultVolumesToFsBackup",
+            "Release/backup value image.tag",
+        ] {
+            assert!(told.contains(expected), "{expected}: {told}");
+        }
+        let told = refused(&cluster, &["migrate", "run", "--image=example.com/velero-rust:v1"]);
+        assert!(told.contains("nothing was changed: Helm has installed this Velero"), "{told}");
+        assert_eq!(specs(&cluster), before);
+
+        // A release of something else under that name says nothing about the Velero that is there.
+        let release = helm_release(&cluster, &json!({"name": "shop", "version": "1.0.0"}), &values);
+        cluster.test_box.machine().apply(&release.to_string()).unwrap();
+        let told = said(&cluster, &["migrate", "check"]);
+        assert!(!told.contains("Release/"), "{told}");
     });
 }
 
