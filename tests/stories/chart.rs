@@ -147,7 +147,7 @@ fn keeps_a_secret_that_somebody_else_has_filled(machine: &Machine) {
     const RELEASE: &str = "filled";
     let helm = Helm::of(machine);
     let [theirs, ours] = [veleros_chart(), chart()].map(|chart| chart.display().to_string());
-    let values = json!({"configuration": {"backupStorageLocation": []}});
+    let values = json!({"configuration": {"backupStorageLocation": []}, "snapshotsEnabled": false});
     let quiet = ["--namespace", RELEASE, "--no-hooks"];
     let install = ["install", RELEASE, &theirs, "--create-namespace", "--set=replicas=0"];
     helm.run(&[&install[..], &quiet].concat(), Some(&values)).unwrap();

@@ -107,6 +107,11 @@ imagePullSecrets:
 {{- end }}
 {{- end -}}
 
+{{/* Whether mounts of values have a place for temporary files, as values made for other images may. */}}
+{{- define "velero.mountsTmp" -}}
+{{- range . }}{{ if eq (toString .mountPath | trimSuffix "/") "/tmp" }}true{{ end }}{{ end -}}
+{{- end -}}
+
 {{/* Whether backups go to a volume: they do when nothing is said about locations. */}}
 {{- define "velero.usesVolume" -}}
 {{- if and .Values.backupsEnabled .Values.persistence.enabled (kindIs "invalid" .Values.configuration.backupStorageLocation) -}}true{{- end -}}

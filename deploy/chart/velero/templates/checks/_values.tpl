@@ -34,8 +34,15 @@
 {{- if eq (toString $configuration.uploaderType) "restic" -}}
 {{- fail "configuration.uploaderType is restic, which Velero 1.18 no longer writes; leave it out, or use kopia" -}}
 {{- end -}}
-{{- if hasKey .Values.configMaps "restic-restore-action-config" -}}
+{{- if hasKey (.Values.configMaps | default dict) "restic-restore-action-config" -}}
 {{- fail "configMaps.restic-restore-action-config: it is called fs-restore-action-config since chart 3" -}}
+{{- end -}}
+{{- $restore := index (.Values.configMaps | default dict) "fs-restore-action-config" | default dict -}}
+{{- if hasKey ($restore.labels | default dict) "velero.io/restic" -}}
+{{- fail "configMaps.fs-restore-action-config has the label velero.io/restic: it is called velero.io/pod-volume-restore since chart 3" -}}
+{{- end -}}
+{{- if contains "velero-restic-restore-helper" (toString ($restore.data | default dict).image) -}}
+{{- fail "configMaps.fs-restore-action-config names the image velero-restic-restore-helper, which knows restic alone: leave data.image out" -}}
 {{- end -}}
 {{- with $configuration.namespace -}}
 {{- if ne (toString .) $.Release.Namespace -}}
