@@ -11,7 +11,8 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 use velero_testkit::install::{our_binary, package_binary, repository_root};
 use velero_testkit::machine::{Machine, wait_until};
-use velero_testkit::parts::{BUCKET, Certificates, Images};
+use velero_testkit::parts::{BUCKET, Images};
+use velero_testkit::registry::skopeo;
 use velero_testkit::server::credentials_file;
 use velero_testkit::{BoxKind, TestBox, Tool, harness, install, load, objects};
 
@@ -135,6 +136,43 @@ fn a_release_is_whole_the_same_every_time_and_its_client_needs_nothing() {
     the_bill_is_whole(&first);
 }
 
+/// Who wants releases compared says here how they are built; what is published is built with `release`.
+const PROFILE: &str = "VELERO_RELEASE_PROFILE";
+
+/// A checkout of the commit that is tested, in a folder of its own.
+fn check_out(folder: &Path) {
+    let commit = succeed(Command::new("git").args(["rev-parse", "HEAD"]).current_dir(repository_root()));
+    succeed(Command::new("git").args(["clone", "--quiet", "--no-checkout"]).arg(repository_root()).arg(folder));
+    let mut command = Command::new("git");
+    succeed(command.args(["checkout", "--quiet", "--detach", commit.trim()]).current_dir(folder));
+}
+
+#[test]
+#[ignore = "compiles everything twice, as a release is compiled, where VELERO_RELEASE_PROFILE says how"]
+fn a_commit_released_in_two_folders_gives_equal_checksums() {
+    let Ok(profile) = std::env::var(PROFILE) else {
+        eprintln!("not compared: {PROFILE} is not set");
+        return;
+    };
+    let place = tempfile::tempdir().unwrap();
+    let made = ["one", "another/with-a-longer-name"].map(|name| {
+        let [source, output] = ["source", "release"].map(|folder| place.path().join(name).join(folder));
+        fs::create_dir_all(place.path().join(name)).unwrap();
+        check_out(&source);
+        let mut command = Command::new("cargo");
+        command.args(["xtask", "release", "--profile", &profile, "--output"]).arg(&output);
+        // The command itself needs not be compiled from nothing twice; what it builds it builds below the source.
+        command.env("CARGO_TARGET_DIR", place.path().join("xtask"));
+        succeed(command.current_dir(&source));
+        // Gigabytes.
+        fs::remove_dir_all(source.join("target")).unwrap();
+        fs::read_to_string(output.join("SHA256SUMS")).unwrap()
+    });
+    assert_eq!(made[0].lines().count(), 11, "{}", made[0]);
+    assert_eq!(made[0], made[1]);
+    eprintln!("{}", made[0]);
+}
+
 /// A program in a root of its own: nothing is there but it and what it is handed.
 struct Alone<'a> {
     machine: &'a Machine,
@@ -154,7 +192,9 @@ impl Alone<'_> {
 fn alone<'a>(machine: &'a Machine, release: &Path) -> Alone<'a> {
     let root = machine.folder("empty-root").unwrap();
     let client = unpack_client(release, &root);
-    fs::copy(Certificates::kubeconfig(machine), root.join("kubeconfig")).unwrap();
+    // With the certificate in it: the file that the box's own names is not there.
+    let kubeconfig = machine.kubectl(&["config", "view", "--raw", "--flatten"]).unwrap();
+    fs::write(root.join("kubeconfig"), kubeconfig).unwrap();
     fs::write(root.join("keys"), credentials_file()).unwrap();
     let program = format!("/{}", client.strip_prefix(&root).unwrap().display());
     Alone { machine, root, program }
@@ -185,8 +225,9 @@ fn readable_image(release: &Path, name: &str) -> PathBuf {
     let file = fs::read_dir(release).unwrap().map(|entry| entry.unwrap().path());
     let file =
         file.into_iter().find(|file| file.file_name().unwrap().to_string_lossy().starts_with(&beginning)).unwrap();
-    let said = succeed(Command::new("skopeo").arg("inspect").arg(format!("oci-archive:{}", file.display())));
-    let said: Value = serde_json::from_str(&said).unwrap();
+    let archive = format!("oci-archive:{}", file.display());
+    let said = skopeo(["inspect", archive.as_str()]).unwrap();
+    let said: Value = serde_json::from_slice(&said).unwrap();
     assert_eq!(said["Labels"]["org.opencontainers.image.title"], name, "{said}");
     assert_eq!(said["Labels"]["org.opencontainers.image.version"], format!("v{VERSION}"), "{said}");
     file

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use velero_testkit::progress::say;
 
-use super::Release;
-use super::programs::PLUGINS;
+use super::programs::{OWN_PROGRAMS, PLUGINS};
+use super::{Release, read};
 
 /// What the folders of the builder are called in the binaries.
 const SOURCE: &str = "/source";
@@ -48,7 +48,34 @@ pub(super) fn build(release: &Release, profile: &str) -> Result<PathBuf> {
         platform.triple,
         platform.triple
     );
-    Ok(target_folder.join(&platform.triple).join(if profile == "dev" { "debug" } else { profile }))
+    let folder = target_folder.join(&platform.triple).join(if profile == "dev" { "debug" } else { profile });
+    if profile != "dev" {
+        check_traces(release, &folder, &names)?;
+    }
+    Ok(folder)
+}
+
+/// Refuses programs that name a folder of the builder: elsewhere they would be others.
+fn check_traces(release: &Release, folder: &Path, names: &[(PathBuf, String)]) -> Result<()> {
+    let programs = match release.platform.runs_servers() {
+        true => [&OWN_PROGRAMS[..], &PLUGINS].concat(),
+        false => OWN_PROGRAMS[..1].to_vec(),
+    };
+    for program in programs {
+        let path = folder.join(release.platform.program(program));
+        let content = read(&path)?;
+        if let Some(trace) = names.iter().map(|(trace, _)| trace).find(|trace| is_in(&content, trace)) {
+            bail!("{} names {}: built elsewhere it would be another", path.display(), trace.display());
+        }
+    }
+    Ok(())
+}
+
+/// Whether a program names something below a folder. What a folder is called instead may be its own name.
+fn is_in(content: &[u8], folder: &Path) -> bool {
+    let name = format!("{}/", folder.display());
+    let is_renamed = [SOURCE, DEPENDENCIES].iter().all(|other| !name.starts_with(&format!("{other}/")));
+    is_renamed && content.windows(name.len()).any(|part| part == name.as_bytes())
 }
 
 /// The compiler that the toolchain file names.
@@ -128,6 +155,15 @@ mod tests {
         let refused = check_version("rustc 1.96.0\nrelease: 1.96.0\n", toolchain).unwrap_err().to_string();
         assert!(refused.contains("1.96.0") && refused.contains("1.95.0"), "{refused}");
         assert!(check_version("release: 1.95.0\n", "").is_err());
+    }
+
+    #[test]
+    fn a_program_that_names_a_folder_of_the_builder_is_found() {
+        let program = b"\x00/home/me/velero/target/x.rs\x00/source/src/main.rs\x00";
+        assert!(is_in(program, Path::new("/home/me/velero")));
+        for other in ["/home/me/velero/target/x", "/home/me/vel", "/home/you", SOURCE] {
+            assert!(!is_in(program, Path::new(other)), "{other}");
+        }
     }
 
     #[test]
