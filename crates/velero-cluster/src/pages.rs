@@ -15,12 +15,7 @@ pub async fn list_all<K>(api: &Api<K>, parameters: &ListParams) -> Result<Object
 where
     K: Clone + DeserializeOwned + Debug,
 {
-    let mut pages = Pages::new(parameters);
-    loop {
-        if let Some(whole) = pages.take(api.list(&pages.next).await, |item| item)? {
-            return Ok(whole);
-        }
-    }
+    gathered(parameters, |next| async move { api.list(&next).await }, |item| item).await
 }
 
 /// What is kept of all objects that a list names: of the objects themselves a page is in memory at a time.
@@ -33,12 +28,8 @@ where
     K: Clone + DeserializeOwned + Debug,
     F: Clone,
 {
-    let mut pages = Pages::new(parameters);
-    loop {
-        if let Some(whole) = pages.take(api.list(&pages.next).await, &keep)? {
-            return Ok(whole.items);
-        }
-    }
+    let whole = gathered(parameters, |next| async move { api.list(&next).await }, keep).await?;
+    Ok(whole.items)
 }
 
 /// The metadata of all objects that a list names.
@@ -49,12 +40,7 @@ pub async fn list_all_metadata<K>(
 where
     K: Clone + DeserializeOwned + Debug,
 {
-    let mut pages = Pages::new(parameters);
-    loop {
-        if let Some(whole) = pages.take(api.list_metadata(&pages.next).await, |item| item)? {
-            return Ok(whole);
-        }
-    }
+    gathered(parameters, |next| async move { api.list_metadata(&next).await }, |item| item).await
 }
 
 /// What is kept of the metadata of all objects that a list names: of the metadata themselves a page is in memory at a time.
@@ -67,11 +53,27 @@ where
     K: Clone + DeserializeOwned + Debug,
     F: Clone,
 {
+    let keep = |item: PartialObjectMeta<K>| keep(item.metadata);
+    let whole = gathered(parameters, |next| async move { api.list_metadata(&next).await }, keep).await?;
+    Ok(whole.items)
+}
+
+/// Asks for page after page and keeps of each what is wanted.
+async fn gathered<A, F, Asked>(
+    parameters: &ListParams,
+    ask: impl Fn(ListParams) -> Asked,
+    keep: impl Fn(A) -> F,
+) -> Result<ObjectList<F>, kube::Error>
+where
+    A: Clone,
+    F: Clone,
+    Asked: Future<Output = Result<ObjectList<A>, kube::Error>>,
+{
     let mut pages = Pages::new(parameters);
     loop {
-        let kept = |item: PartialObjectMeta<K>| keep(item.metadata);
-        if let Some(whole) = pages.take(api.list_metadata(&pages.next).await, kept)? {
-            return Ok(whole.items);
+        let answer = ask(pages.next.clone()).await;
+        if let Some(whole) = pages.take(answer, &keep)? {
+            return Ok(whole);
         }
     }
 }

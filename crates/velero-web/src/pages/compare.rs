@@ -58,16 +58,7 @@ pub(crate) async fn with_backup(
     Path(name): Path<String>,
     Query(wanted): Query<Wanted>,
 ) -> Answer {
-    let backup: Backup = user.get(&name).await?;
-    user.must(Right::FILES).await?;
-    let forms = forms(&user, &backup, &name, &wanted, &offered(&shared, &user, &name).await?);
-    if wanted.with.is_empty() {
-        return Ok(page(&user, &name, "another one", &forms, &html! {}));
-    }
-    user.get::<Backup>(&wanted.with).await?;
-    let compared = compare_backups(&shared, &name, &wanted).await;
-    let sides = Sides { one: &name, other: Some(&wanted.with) };
-    Ok(page(&user, &name, &sides.other_words(), &forms, &result(&sides, compared, &wanted)))
+    show(&shared, &user, &name, &wanted, false).await
 }
 
 /// Compares a backup with the cluster, with the rights of who asks.
@@ -77,12 +68,23 @@ pub(crate) async fn with_cluster(
     Path(name): Path<String>,
     Query(wanted): Query<Wanted>,
 ) -> Answer {
-    let backup: Backup = user.get(&name).await?;
+    show(&shared, &user, &name, &wanted, true).await
+}
+
+async fn show(shared: &Shared, user: &User, name: &str, wanted: &Wanted, with_cluster: bool) -> Answer {
+    let backup: Backup = user.get(name).await?;
     user.must(Right::FILES).await?;
-    let forms = forms(&user, &backup, &name, &wanted, &offered(&shared, &user, &name).await?);
-    let compared = compare_cluster(&shared, &user, &backup.spec, &name, &wanted).await;
-    let sides = Sides { one: &name, other: None };
-    Ok(page(&user, &name, &sides.other_words(), &forms, &result(&sides, compared, &wanted)))
+    let forms = forms(user, &backup, name, wanted, &offered(shared, user, name).await?);
+    let (other, compared) = match wanted.with.as_str() {
+        _ if with_cluster => (None, compare_cluster(shared, user, &backup.spec, name, wanted).await),
+        "" => return Ok(page(user, name, "another one", &forms, &html! {})),
+        other => {
+            user.get::<Backup>(other).await?;
+            (Some(other), compare_backups(shared, name, wanted).await)
+        }
+    };
+    let sides = Sides { one: name, other };
+    Ok(page(user, name, &sides.other_words(), &forms, &result(&sides, compared, wanted)))
 }
 
 async fn compare_backups(shared: &Shared, name: &str, wanted: &Wanted) -> Result<Compared, Problem> {

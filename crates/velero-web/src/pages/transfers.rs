@@ -1,5 +1,6 @@
 //! The data of volumes on its way, while a backup or restore runs: what node agents copy and move, with their bytes.
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::ListParams;
 use maud::{Markup, html};
 use velero_api::labels;
@@ -24,58 +25,59 @@ struct Told {
     message: String,
 }
 
+/// The data of a volume on its way.
+trait Transfer: VeleroResource {
+    fn told(self) -> Told;
+}
+
+/// A transfer whose status is as that of all of them; what it is about is said in its own words.
+macro_rules! transfer {
+    ($kind:ty, $spec:ident => $volume:expr) => {
+        impl Transfer for $kind {
+            fn told(self) -> Told {
+                let (phase, $spec) = (self.status.phase().clone(), self.spec);
+                Told { volume: $volume, phase, progress: self.status.progress, message: self.status.message }
+            }
+        }
+    };
+}
+
+transfer!(PodVolumeBackup, spec => of_pod(&spec.pod, &spec.volume));
+transfer!(PodVolumeRestore, spec => of_pod(&spec.pod, &spec.volume));
+transfer!(DataUpload, spec => format!("{}/{}", spec.source_namespace, spec.source_pvc));
+transfer!(DataDownload, spec => format!("{}/{}", spec.target_volume.namespace, spec.target_volume.pvc));
+
+fn of_pod(pod: &ObjectReference, volume: &str) -> String {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    format!("{}/{} {volume}", text(&pod.namespace), text(&pod.name))
+}
+
 /// The transfers of a backup.
 pub(crate) async fn of_backup(user: &User, backup: &str) -> Markup {
     let label = format!("{}={}", labels::BACKUP_NAME, labels::valid_value(backup));
-    let copies = list(user, &label, |copy: PodVolumeBackup| Told {
-        volume: format!("{}/{} {}", text_of(&copy.spec.pod.namespace), text_of(&copy.spec.pod.name), copy.spec.volume),
-        phase: copy.status.phase().clone(),
-        progress: copy.status.progress,
-        message: copy.status.message,
-    });
-    let uploads = list(user, &label, |upload: DataUpload| Told {
-        volume: format!("{}/{}", upload.spec.source_namespace, upload.spec.source_pvc),
-        phase: upload.status.phase().clone(),
-        progress: upload.status.progress,
-        message: upload.status.message,
-    });
-    let (copies, uploads) = tokio::join!(copies, uploads);
-    html! { (table("Copied through file systems", copies)) (table("Moved from snapshots", uploads)) }
+    show::<PodVolumeBackup, DataUpload>(user, &label, ["Copied through file systems", "Moved from snapshots"]).await
 }
 
 /// The transfers of a restore.
 pub(crate) async fn of_restore(user: &User, restore: &str) -> Markup {
     let label = format!("{}={}", labels::RESTORE_NAME, labels::valid_value(restore));
-    let copies = list(user, &label, |copy: PodVolumeRestore| Told {
-        volume: format!("{}/{} {}", text_of(&copy.spec.pod.namespace), text_of(&copy.spec.pod.name), copy.spec.volume),
-        phase: copy.status.phase().clone(),
-        progress: copy.status.progress,
-        message: copy.status.message,
-    });
-    let downloads = list(user, &label, |download: DataDownload| Told {
-        volume: format!("{}/{}", download.spec.target_volume.namespace, download.spec.target_volume.pvc),
-        phase: download.status.phase().clone(),
-        progress: download.status.progress,
-        message: download.status.message,
-    });
-    let (copies, downloads) = tokio::join!(copies, downloads);
-    html! { (table("Copied into file systems", copies)) (table("Moved into volumes", downloads)) }
+    show::<PodVolumeRestore, DataDownload>(user, &label, ["Copied into file systems", "Moved into volumes"]).await
 }
 
-fn text_of(text: &Option<String>) -> &str {
-    text.as_deref().unwrap_or_default()
+async fn show<C: Transfer, M: Transfer>(user: &User, label: &str, [copied, moved]: [&str; 2]) -> Markup {
+    let (copies, moves) = tokio::join!(list::<C>(user, label), list::<M>(user, label));
+    html! { (table(copied, copies)) (table(moved, moves)) }
 }
 
 /// What is told, and whether there is more.
 type Listed = Result<(Vec<Told>, bool), Problem>;
 
-async fn list<K: VeleroResource>(user: &User, label: &str, told: impl Fn(K) -> Told) -> Listed {
-    let right = Right::to("list", K::PLURAL);
-    user.must(right).await?;
+async fn list<K: Transfer>(user: &User, label: &str) -> Listed {
+    user.must(Right::to("list", K::PLURAL)).await?;
     let found = user.api::<K>().list(&ListParams::default().labels(label).limit(MOST)).await;
     let found = user.checked(&format!("list {}", K::PLURAL), found)?;
     let more = found.metadata.continue_.is_some_and(|token| !token.is_empty());
-    Ok((found.items.into_iter().map(told).collect(), more))
+    Ok((found.items.into_iter().map(K::told).collect(), more))
 }
 
 fn table(heading: &str, listed: Listed) -> Markup {
@@ -90,7 +92,7 @@ fn table(heading: &str, listed: Listed) -> Markup {
                 thead { tr { th { "Volume" } th { "Phase" } th { "Bytes" } th { "What is said of it" } } }
                 tbody { @for told in &transfers { (row(told)) } }
             } }
-            @if more { p { "and more" } }
+            @if more { p { "and more: `describe --details` of the command names all of them" } }
         }
     }
 }
