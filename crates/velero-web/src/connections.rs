@@ -1,4 +1,5 @@
-//! The connections to the page: so many at once, none on which nothing moves, and encrypted where there is a certificate.
+//! The connections to the page: so many at once, none on which nothing moves or a request comes to no end, and encrypted where there
+//! is a certificate.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -17,12 +18,16 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use crate::server::REQUEST_TIME;
 use crate::tls::Tls;
 
 /// How many connections there may be. Others wait until one ends.
 const MOST: usize = 512;
 /// How long nothing may move on a connection. Live pages hear something every fifteen seconds.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
+/// How long it may take from the first byte of a request to the first of its answer: what the answer may take, and a few seconds
+/// for the request. Who sends it byte by byte gets no more.
+const LONGEST_QUESTION: Duration = Duration::from_secs(REQUEST_TIME.as_secs() + 15);
 /// How soon it is tried again when the system gives no connection.
 const AFTER_FAILURE: Duration = Duration::from_millis(200);
 
@@ -147,28 +152,38 @@ macro_rules! of_stream {
     };
 }
 
-/// A connection that ends when nothing moves on it.
+/// A connection that ends when nothing moves on it, or too slowly.
 pub(crate) struct Connection {
     stream: Stream,
-    silence: Pin<Box<Sleep>>,
+    /// When it ends, unless something moves.
+    end: Pin<Box<Sleep>>,
+    /// Whether a request has begun that has no answer yet.
+    is_asked: bool,
     _place: OwnedSemaphorePermit,
 }
 
 impl Connection {
     fn new(stream: Stream, place: OwnedSemaphorePermit) -> Self {
-        Self { stream, silence: Box::pin(sleep(LONGEST_SILENCE)), _place: place }
+        Self { stream, end: Box::pin(sleep(LONGEST_SILENCE)), is_asked: false, _place: place }
     }
 
-    /// Takes note of whether something moved; an error when nothing has for too long.
-    fn moved<T>(&mut self, polled: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
-        if polled.is_ready() {
-            self.silence.as_mut().reset(Instant::now() + LONGEST_SILENCE);
-            return polled;
+    /// Takes note of what was read: the first bytes of a request give it its time, those behind them no more.
+    fn note_read(&mut self) {
+        if !self.is_asked {
+            self.is_asked = true;
+            self.end.as_mut().reset(Instant::now() + LONGEST_QUESTION);
         }
-        match self.silence.as_mut().poll(context) {
-            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            Poll::Pending => Poll::Pending,
-        }
+    }
+
+    /// Takes note of what was written: a part of an answer.
+    fn note_written(&mut self) {
+        self.is_asked = false;
+        self.end.as_mut().reset(Instant::now() + LONGEST_SILENCE);
+    }
+
+    /// Waits on; an error when that has been for too long.
+    fn waited<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        self.end.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
@@ -179,14 +194,22 @@ impl AsyncRead for Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let polled = of_stream!(self, poll_read(context, buffer));
-        self.moved(polled, context)
+        if polled.is_pending() {
+            return self.waited(context);
+        }
+        self.note_read();
+        polled
     }
 }
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = of_stream!(self, poll_write(context, bytes));
-        self.moved(polled, context)
+        if polled.is_pending() {
+            return self.waited(context);
+        }
+        self.note_written();
+        polled
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -228,6 +251,51 @@ mod tests {
             }
         };
         assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
+    }
+
+    /// Serves a page of one word, which is there after a while.
+    async fn serving(after: Duration) -> SocketAddr {
+        let (connections, address) = listening().await;
+        let page = axum::Router::new().fallback(move || async move {
+            sleep(after).await;
+            "page"
+        });
+        tokio::spawn(axum::serve(connections, page).into_future());
+        address
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sends_a_request_byte_by_byte_is_let_go() {
+        const BETWEEN: Duration = Duration::from_secs(20);
+        let address = serving(Duration::ZERO).await;
+        for begin in ["", "GET / HTTP/1.1\r\nHost: page\r\nSlow: "] {
+            let mut client = TcpStream::connect(address).await.unwrap();
+            client.write_all(begin.as_bytes()).await.unwrap();
+            let (mut is_let_go, mut byte) = (false, [0_u8]);
+            for _ in 0..100 {
+                match timeout(BETWEEN, client.read(&mut byte)).await {
+                    Ok(Ok(0) | Err(_)) => {
+                        is_let_go = true;
+                        break;
+                    }
+                    Ok(Ok(_)) => {}
+                    // It may be gone just now, which the next look shows.
+                    Err(_) => drop(client.write_all(b"x").await),
+                }
+            }
+            assert!(is_let_go, "{begin:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_after_a_long_silence_gets_an_answer_that_takes_long() {
+        let address = serving(REQUEST_TIME).await;
+        let mut client = TcpStream::connect(address).await.unwrap();
+        sleep(LONGEST_SILENCE - Duration::from_secs(5)).await;
+        client.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.0 200") && answer.ends_with("page"), "{answer}");
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! What holds for every request, whatever it asks for.
 
+use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -7,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use tokio::time::timeout;
 
 use crate::problem::Problem;
-use crate::server::{REQUEST_TIME, Shared};
+use crate::server::{FORM_TIME, LARGEST_FORM, REQUEST_TIME, Shared};
 
 /// Sent with every answer: nothing comes from elsewhere, nothing goes elsewhere, nobody puts the page into another one.
 const HEADERS: [(HeaderName, &str); 7] = [
@@ -44,15 +45,38 @@ pub(crate) async fn guard(State(shared): State<Shared>, request: Request, next: 
 }
 
 async fn answer(shared: &Shared, request: Request, next: Next) -> Response {
+    let request = match with_form(request).await {
+        Ok(request) => request,
+        Err(problem) => return problem.into_response(),
+    };
     match shared.requests.acquire().await {
         Ok(_place) => next.run(request).await,
         Err(_) => Problem::Late.into_response(),
     }
 }
 
+/// The request with all of its form, before it takes the place of others: who sends slowly keeps nobody waiting.
+async fn with_form(request: Request) -> Result<Request, Problem> {
+    if is_reading(request.method()) {
+        return Ok(request);
+    }
+    let (parts, body) = request.into_parts();
+    match timeout(FORM_TIME, to_bytes(body, LARGEST_FORM)).await {
+        Ok(Ok(bytes)) => Ok(Request::from_parts(parts, Body::from(bytes))),
+        Ok(Err(error)) => {
+            Err(Problem::Bad(format!("the form cannot be read: {error}; it may have {LARGEST_FORM} bytes")))
+        }
+        Err(_) => Err(Problem::Bad(format!("the form did not come within {} seconds", FORM_TIME.as_secs()))),
+    }
+}
+
+fn is_reading(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
 /// Why a request is not looked at: it would change something, and does not come from one of our own pages.
 fn refusal(method: &Method, headers: &HeaderMap) -> Option<Problem> {
-    if matches!(*method, Method::GET | Method::HEAD) {
+    if is_reading(method) {
         return None;
     }
     let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
@@ -109,6 +133,25 @@ mod tests {
             assert!(refusal(&Method::DELETE, &headers(&pairs)).is_none() == is_taken);
             assert!(refusal(&Method::GET, &headers(&pairs)).is_none(), "reading changes nothing");
         }
+    }
+
+    fn form(body: Body) -> Request {
+        let mut request = Request::new(body);
+        *request.method_mut() = Method::POST;
+        request
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_form_comes_whole_and_in_time_or_not_at_all() {
+        let whole = with_form(form(Body::from("token=x"))).await.unwrap();
+        assert_eq!(to_bytes(whole.into_body(), LARGEST_FORM).await.unwrap(), "token=x");
+        let never = Body::from_stream(futures::stream::pending::<Result<String, std::io::Error>>());
+        let problem = with_form(form(never)).await.unwrap_err().to_string();
+        assert!(problem.contains("did not come"), "{problem}");
+        let large = with_form(form(Body::from("x".repeat(LARGEST_FORM + 1)))).await;
+        assert!(matches!(large, Err(Problem::Bad(_))), "too large");
+        let read = Body::from_stream(futures::stream::pending::<Result<String, std::io::Error>>());
+        assert!(with_form(Request::new(read)).await.is_ok(), "who reads sends no form");
     }
 
     #[test]

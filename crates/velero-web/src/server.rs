@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use tokio::net::TcpListener;
@@ -31,7 +30,9 @@ pub(crate) const MOST_LIVE: usize = 256;
 /// How many files are read at once.
 const MOST_FILES: usize = 4;
 /// How large a form may be.
-const LARGEST_FORM: usize = 64 << 10;
+pub(crate) const LARGEST_FORM: usize = 64 << 10;
+/// How long a form may take to come. It takes no place of other requests meanwhile.
+pub(crate) const FORM_TIME: Duration = Duration::from_secs(10);
 
 /// What the page needs.
 pub struct Means {
@@ -133,7 +134,9 @@ fn router(shared: Shared) -> Router {
         .route("/search", get(pages::search::show))
         .route("/live", get(pages::live::stream))
         .route("/style.css", get(pages::assets::style))
-        .route("/script.js", get(pages::assets::script));
+        .route("/script.js", get(pages::assets::script))
+        .route("/icon.svg", get(pages::assets::icon))
+        .route("/favicon.ico", get(pages::assets::icon));
     let acting = Router::new()
         .route("/sign-in", get(actions::sign_in::show).post(actions::sign_in::submit))
         .route("/sign-out", post(actions::sign_in::end))
@@ -149,7 +152,6 @@ fn router(shared: Shared) -> Router {
     reading
         .merge(acting)
         .fallback(pages::nothing_here)
-        .layer(DefaultBodyLimit::max(LARGEST_FORM))
         .layer(from_fn_with_state(shared.clone(), guard::guard))
         .with_state(shared)
 }

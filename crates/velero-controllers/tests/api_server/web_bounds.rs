@@ -1,4 +1,4 @@
-//! What the page says and bears, whoever asks: the headers of every answer, hundreds of tabs, slow readers.
+//! What the page says and bears, whoever asks: the headers of every answer, hundreds of tabs, slow readers and writers.
 
 use std::time::Duration;
 
@@ -38,6 +38,8 @@ fn every_kind_of_answer_has_the_headers_that_keep_others_out() {
             (stranger.get("/sign-in").await, 200, "no-store"),
             (stranger.get("/style.css").await, 200, "private, max-age=300"),
             (stranger.get("/script.js").await, 200, "private, max-age=300"),
+            (stranger.get("/icon.svg").await, 200, "private, max-age=300"),
+            (stranger.get("/favicon.ico").await, 200, "private, max-age=300"),
             (stranger.get("/nothing").await, 404, "no-store"),
             (stranger.post("/sign-in", &[("token", "wrong")]).await, 401, "no-store"),
             (stranger.send("POST", "/sign-in", &[form, ("Origin", &own)], &large).await, 400, "no-store"),
@@ -109,6 +111,27 @@ fn hundreds_of_tabs_and_slow_readers_leave_room_for_others() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         people.remove();
+        server.stop().await;
+    });
+}
+
+#[test]
+fn forms_that_come_slowly_leave_room_for_others() {
+    cluster_test(|cluster| async move {
+        let (server, address) = with_page(&cluster).await;
+        let mut slow = Vec::new();
+        for _ in 0..64 {
+            let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
+            let request = format!(
+                "POST /sign-in HTTP/1.1\r\nHost: {address}\r\nOrigin: http://{address}\r\n\
+                 Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\ntoken="
+            );
+            stream.write_all(request.as_bytes()).await.unwrap();
+            slow.push(stream);
+        }
+        let page = Browser::new(&address).get("/sign-in").await;
+        assert_eq!(page.code, 200, "{}", page.body);
+        drop(slow);
         server.stop().await;
     });
 }

@@ -55,6 +55,7 @@ fn frame(title: &str, menu: &Markup, body: &Markup) -> Html<String> {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (title) " · Velero" }
+                link rel="icon" type="image/svg+xml" href="/icon.svg";
                 link rel="stylesheet" href="/style.css";
                 script src="/script.js" defer {}
             }
