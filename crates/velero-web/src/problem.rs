@@ -59,6 +59,9 @@ pub(crate) enum Problem {
     Late,
 }
 
+/// Where a right counts that is one to all namespaces, and to what belongs to none.
+pub(crate) const IN_CLUSTER: &str = "in the whole cluster";
+
 impl Problem {
     fn status(&self) -> StatusCode {
         match self {
@@ -93,8 +96,8 @@ impl Problem {
     /// What to do about it.
     fn remedy(&self) -> Markup {
         match self {
-            Self::Missing { verb, resource, .. } => html! {
-                p { "Whoever manages rights in the cluster can grant it with a Role that has this rule:" }
+            Self::Missing { verb, resource, place, .. } => html! {
+                p { "Whoever manages rights in the cluster can grant it with a " (role(place)) " that has this rule:" }
                 pre { (rule(verb, resource)) }
             },
             Self::OldForm => {
@@ -116,6 +119,11 @@ impl Problem {
             }
         }
     }
+}
+
+/// What grants a right there: a Role counts in one namespace alone.
+fn role(place: &str) -> &'static str {
+    if place == IN_CLUSTER { "ClusterRole, bound by a ClusterRoleBinding," } else { "Role" }
 }
 
 fn rule(verb: &str, resource: &str) -> String {
@@ -173,5 +181,27 @@ impl From<FileProblem> for Problem {
             FileProblem::None(text) => Self::NotFound(text),
             FileProblem::Away(text) => Self::Away(text),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_grants_a_missing_right_counts_where_it_is_missing() {
+        let remedy = |resource: &str, place: &str| {
+            let problem = Problem::Missing {
+                user: "anna".to_owned(),
+                verb: "list".to_owned(),
+                resource: resource.to_owned(),
+                place: place.to_owned(),
+            };
+            problem.note().into_string()
+        };
+        let cluster = remedy("namespaces", IN_CLUSTER);
+        assert!(cluster.contains("ClusterRoleBinding") && cluster.contains("in the whole cluster"), "{cluster}");
+        let own = remedy("backups.velero.io", "in namespace velero");
+        assert!(own.contains("with a Role that") && own.contains("&quot;velero.io&quot;"), "{own}");
     }
 }

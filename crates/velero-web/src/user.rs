@@ -17,7 +17,7 @@ use velero_api::resource::VeleroResource;
 use velero_cluster::{Cluster, Error as ClusterError};
 
 use crate::identity::{Identity, Person};
-use crate::problem::{Problem, from_cluster};
+use crate::problem::{IN_CLUSTER, Problem, from_cluster};
 use crate::server::Shared;
 use crate::text;
 
@@ -147,7 +147,7 @@ impl User {
         let group = if right.group.is_empty() { String::new() } else { format!(".{}", right.group) };
         let place = match right.place {
             Place::Server => format!("in namespace {}", self.namespace),
-            Place::Cluster => "in the whole cluster".to_owned(),
+            Place::Cluster => IN_CLUSTER.to_owned(),
         };
         let resource = format!("{}{group}", right.resource);
         Problem::Missing { user: self.name.clone(), verb: right.verb.to_owned(), resource, place }
