@@ -1,12 +1,13 @@
 //! One backup: how far it is, what it took, what went wrong, and what can be done with it.
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use velero_api::metadata::{name, namespace};
 use velero_api::v1::{Backup, DownloadTargetKind};
 use velero_rules::cancellation;
 
+use super::paged::Lists;
 use super::{Answer, layout, operations, parts, transfers, volumes};
 use crate::problem::Problem;
 use crate::rows::{BackupRow, Row, without_noise};
@@ -22,7 +23,12 @@ struct May {
     delete: bool,
 }
 
-pub(crate) async fn show(State(shared): State<Shared>, user: User, Path(wanted): Path<String>) -> Answer {
+pub(crate) async fn show(
+    State(shared): State<Shared>,
+    user: User,
+    Path(wanted): Path<String>,
+    Query(lists): Query<Lists>,
+) -> Answer {
     let backup: Backup = user.get(&wanted).await?;
     let rights = [
         Right::FILES,
@@ -32,7 +38,7 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User, Path(wanted):
     ];
     let [read_files, restore, cancel, delete] = user.may_each(rights).await?;
     let may = May { read_files, restore, cancel, delete };
-    let files = of_files(&shared, &user, &backup, &may).await;
+    let files = of_files(&shared, &user, &backup, &may, lists).await;
     let transfers = match backup.status.phase().stage().is_under_way() {
         true => transfers::of_backup(&user, &wanted).await,
         false => html! {},
@@ -105,7 +111,7 @@ fn actions(user: &User, backup: &Backup, may: &May) -> Markup {
 }
 
 /// What the files of the backup say: problems by cause, and volumes.
-async fn of_files(shared: &Shared, user: &User, backup: &Backup, may: &May) -> Markup {
+async fn of_files(shared: &Shared, user: &User, backup: &Backup, may: &May, lists: Lists) -> Markup {
     if !may.read_files {
         return user.missing(Right::FILES).note();
     }
@@ -126,12 +132,12 @@ async fn of_files(shared: &Shared, user: &User, backup: &Backup, may: &May) -> M
     html! {
         (parts::results(results))
         @match operations {
-            Some(Ok(operations)) => (operations::of_backup(&operations)),
+            Some(Ok(operations)) => (operations::of_backup(&operations, &lists.operations())),
             Some(Err(problem)) => (Problem::from(problem).note()),
             None => {},
         }
         @match volumes {
-            Ok(volumes) => (volumes::saved(&volumes)),
+            Ok(volumes) => (volumes::saved(&volumes, &lists.volumes())),
             Err(problem) => (Problem::from(problem).note()),
         }
     }

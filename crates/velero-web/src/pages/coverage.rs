@@ -12,6 +12,7 @@ use velero_cluster::list_metadata_kept;
 use velero_report::{Cover, Gap, NamespaceFact, Protection, Taken, names, protection};
 
 use super::covered_objects::{self, Covered};
+use super::paged::Paged;
 use super::{Answer, layout, parts};
 use crate::server::Shared;
 use crate::user::{Right, User};
@@ -19,8 +20,8 @@ use crate::user::{Right, User};
 /// How old a backup may be, in hours, unless somebody says.
 const USUAL_HOURS: i64 = 26;
 const MOST_HOURS: i64 = 24 * 365;
-/// How many namespaces each table has.
-const SHOWN: usize = 150;
+/// How many lines a page of each list has.
+pub(super) const PAGE: usize = 50;
 
 /// What is to be shown.
 #[derive(Debug, Deserialize)]
@@ -30,11 +31,26 @@ pub(crate) struct Wanted {
     hours: i64,
     /// A part of the names of namespaces.
     search: String,
+    /// The pages of the lists: namespaces without a good backup, workloads, claims, namespaces with one.
+    without: usize,
+    workloads: usize,
+    claims: usize,
+    with: usize,
 }
 
 impl Default for Wanted {
     fn default() -> Self {
-        Self { hours: USUAL_HOURS, search: String::new() }
+        Self { hours: USUAL_HOURS, search: String::new(), without: 0, workloads: 0, claims: 0, with: 0 }
+    }
+}
+
+impl Wanted {
+    /// One of the lists of the page.
+    fn list(&self, name: &'static str) -> Paged {
+        let pages =
+            [("without", self.without), ("workloads", self.workloads), ("claims", self.claims), ("with", self.with)];
+        let others = parts::entry("hours", &self.hours.to_string()) + &parts::entry("search", &self.search);
+        Paged::among(name, &pages, &others)
     }
 }
 
@@ -57,8 +73,11 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted)
     let (now, longest) = (Timestamp::now(), SignedDuration::from_hours(hours));
     let by_name: BTreeMap<&str, &Protection<'_>> = found.iter().map(|found| (found.namespace, found)).collect();
     let covered = Covered { by_name, now, longest };
-    let (workloads, claims) =
-        tokio::join!(covered_objects::workloads(&user, &covered), covered_objects::claims(&shared, &user, &covered));
+    let (of_workloads, of_claims) = (wanted.list("workloads"), wanted.list("claims"));
+    let (workloads, claims) = tokio::join!(
+        covered_objects::workloads(&user, &covered, &of_workloads),
+        covered_objects::claims(&shared, &user, &covered, &of_claims)
+    );
     let (gaps, safe): (Vec<_>, Vec<_>) = found.iter().partition(|found| found.gap(now, longest).is_some());
     let body = html! {
         h1 { "Coverage" }
@@ -69,26 +88,28 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted)
         }
         p { "A namespace is safe when a backup of all of it was Completed within that time." }
         h2 { (gaps.len()) " namespaces without" }
-        (table(&gaps, now, longest))
+        (table(&gaps, (now, longest), &wanted.list("without")))
         h2 { "Workloads" }
         (workloads)
         h2 { "Claims" }
         (claims)
         h2 { (safe.len()) " namespaces with" }
-        (table(&safe, now, longest))
+        (table(&safe, (now, longest), &wanted.list("with")))
     };
     Ok(layout::page(&user, "/coverage", "Coverage", &body))
 }
 
-fn table(rows: &[&Protection<'_>], now: Timestamp, longest: SignedDuration) -> Markup {
+fn table(rows: &[&Protection<'_>], (now, longest): (Timestamp, SignedDuration), paged: &Paged) -> Markup {
+    let shown = paged.part(rows, PAGE);
     html! {
-        @if !rows.is_empty() {
+        @if !shown.is_empty() {
             div.scroll tabindex="0" { table {
                 thead { tr { th { "Namespace" } th { "Last good backup" } th { "Why" } th { "Schedules that take it" } } }
-                tbody { @for row in rows.iter().take(SHOWN) { (table_row(row, now, longest)) } }
+                tbody { @for row in shown { (table_row(row, now, longest)) } }
             } }
         }
-        @if rows.len() > SHOWN { p { "and " (rows.len() - SHOWN) " more: look for a part of their names" } }
+        @else if !rows.is_empty() { p.none { "There are not so many." } }
+        (paged.pager(rows.len(), PAGE))
     }
 }
 
@@ -134,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_of_namespaces_make_a_small_page_that_says_how_many_there_are() {
+    fn thousands_of_namespaces_are_shown_a_small_page_at_a_time() {
         let names: Vec<NamespaceFact> = (0..5000)
             .map(|number| NamespaceFact { name: format!("team-{number}"), is_left_out: number == 0 })
             .collect();
@@ -143,8 +164,16 @@ mod tests {
             Taken { backup: "b", phase: "PartiallyFailed", at: Timestamp::UNIX_EPOCH, is_good: false, scope: &scope };
         let found = protection(&names, [taken], &[]);
         let rows: Vec<&Protection<'_>> = found.iter().collect();
-        let text = table(&rows, Timestamp::UNIX_EPOCH, SignedDuration::from_hours(1)).into_string();
-        assert!(text.contains("and 4850 more") && text.len() < 100 << 10, "{} bytes", text.len());
-        assert!(text.contains("its label leaves it out") && text.contains("PartiallyFailed"), "{text}");
+        let page = |wanted: &Wanted| {
+            let moment = (Timestamp::UNIX_EPOCH, SignedDuration::from_hours(1));
+            table(&rows, moment, &wanted.list("without")).into_string()
+        };
+        let first = page(&Wanted { search: "team&".to_owned(), claims: 3, ..Wanted::default() });
+        assert!(first.len() < 25 << 10, "{} bytes", first.len());
+        assert!(first.contains("?without=1&amp;hours=26&amp;search=team%26&amp;claims=3"), "{first}");
+        assert!(first.contains("its label leaves it out") && first.contains("PartiallyFailed"), "{first}");
+        let last = page(&Wanted { without: 99, ..Wanted::default() });
+        assert_eq!((last.matches("<tr>").count(), last.contains("rel=\"next\"")), (PAGE + 1, false), "with its head");
+        assert!(page(&Wanted { without: usize::MAX, ..Wanted::default() }).contains("There are not so many"));
     }
 }

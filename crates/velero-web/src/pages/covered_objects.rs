@@ -13,6 +13,8 @@ use serde::de::DeserializeOwned;
 use velero_cluster::list_metadata_kept;
 use velero_report::{ObjectGap, Protection, object_gap};
 
+use super::coverage::PAGE;
+use super::paged::Paged;
 use crate::files;
 use crate::problem::Problem;
 use crate::server::Shared;
@@ -21,9 +23,6 @@ use crate::user::{Right, User};
 
 /// Of how many backups is asked what they saved of volumes.
 const MOST_LOOKS: usize = 8;
-/// How many objects are named.
-const SHOWN: usize = 150;
-
 /// How safe namespaces are.
 pub(crate) struct Covered<'a> {
     pub(crate) by_name: BTreeMap<&'a str, &'a Protection<'a>>,
@@ -69,7 +68,7 @@ impl Covered<'_> {
 }
 
 /// Deployments, StatefulSets and DaemonSets without a recent good backup.
-pub(crate) async fn workloads(user: &User, covered: &Covered<'_>) -> Markup {
+pub(crate) async fn workloads(user: &User, covered: &Covered<'_>, paged: &Paged) -> Markup {
     let (deployments, stateful_sets, daemon_sets) = tokio::join!(
         of_kind::<Deployment>(user, covered, ("Deployment", "deployments")),
         of_kind::<StatefulSet>(user, covered, ("StatefulSet", "statefulsets")),
@@ -89,7 +88,7 @@ pub(crate) async fn workloads(user: &User, covered: &Covered<'_>) -> Markup {
     looked.not_safe.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
     html! {
         @for problem in &problems { (problem.note()) }
-        @if problems.len() < 3 { (table("workloads have no recent good backup", &looked)) }
+        @if problems.len() < 3 { (table("workloads have no recent good backup", &looked, paged)) }
     }
 }
 
@@ -120,9 +119,9 @@ where
 }
 
 /// Claims whose data is not in the last good backup of their namespace.
-pub(crate) async fn claims(shared: &Shared, user: &User, covered: &Covered<'_>) -> Markup {
+pub(crate) async fn claims(shared: &Shared, user: &User, covered: &Covered<'_>, paged: &Paged) -> Markup {
     match look_at_claims(shared, user, covered).await {
-        Ok(looked) => table("claims have no data in a recent good backup of their namespace", &looked),
+        Ok(looked) => table("claims have no data in a recent good backup of their namespace", &looked, paged),
         Err(problem) => problem.note(),
     }
 }
@@ -192,21 +191,22 @@ fn why_not_saved(saved: Option<&Saved>, (namespace, name): (&str, &str), backup:
     }
 }
 
-fn table(words: &str, looked: &Looked) -> Markup {
-    let count = looked.not_safe.len();
+fn table(words: &str, looked: &Looked, paged: &Paged) -> Markup {
+    let (count, shown) = (looked.not_safe.len(), paged.part(&looked.not_safe, PAGE));
     html! {
         p { (count) " of " (looked.all) " " (words) "." }
-        @if count > 0 {
+        @if !shown.is_empty() {
             div.scroll tabindex="0" { table {
                 thead { tr { th { "Kind" } th { "Object" } th { "Why" } } }
                 tbody {
-                    @for object in looked.not_safe.iter().take(SHOWN) {
+                    @for object in shown {
                         tr { td { (object.kind) } td { (object.namespace) "/" (object.name) } td { (object.why) } }
                     }
                 }
             } }
-            @if count > SHOWN { p { "and " (count - SHOWN) " more: look for a part of the names of their namespaces" } }
         }
+        @else if count > 0 { p.none { "There are not so many." } }
+        (paged.pager(count, PAGE))
     }
 }
 
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn many_objects_that_are_not_safe_are_counted_and_some_are_named() {
+    fn many_objects_that_are_not_safe_are_counted_and_shown_a_page_at_a_time() {
         let object = |number: usize| Unsafe {
             kind: "Deployment",
             namespace: "shop".to_owned(),
@@ -235,8 +235,15 @@ mod tests {
             why: "its namespace has no recent good backup".to_owned(),
         };
         let looked = Looked { all: 20_000, not_safe: (0..10_000).map(object).collect() };
-        let text = table("workloads", &looked).into_string();
-        assert!(text.contains("10000 of 20000 workloads") && text.contains("and 9850 more"), "{text}");
-        assert!(!text.contains("<b>") && text.len() < 100 << 10, "{} bytes", text.len());
+        let page = |number: usize| {
+            let paged = Paged::among("workloads", &[("workloads", number)], "");
+            table("workloads", &looked, &paged).into_string()
+        };
+        let first = page(0);
+        assert!(first.contains("10000 of 20000 workloads") && first.contains("?workloads=1"), "{first}");
+        assert!(!first.contains("<b>") && first.len() < 25 << 10, "{} bytes", first.len());
+        let last = page(199);
+        assert!(last.contains("web-9999") && !last.contains("rel=\"next\""), "{last}");
+        assert!(page(200).contains("10000 of 20000 workloads"), "the count is that of all");
     }
 }

@@ -1,28 +1,42 @@
 //! The backup locations, and what is wrong with them.
 
-use axum::extract::State;
+use axum::extract::{Query, State};
 use jiff::Timestamp;
 use maud::{Markup, html};
+use serde::Deserialize;
 
 use super::{Answer, layout, parts};
 use crate::rows::LocationRow;
 use crate::server::Shared;
 use crate::user::{Right, User};
 
-pub(crate) async fn show(State(shared): State<Shared>, user: User) -> Answer {
+/// How many locations a page of the list has.
+const PAGE: usize = 50;
+
+/// What the list is to show.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Wanted {
+    page: usize,
+}
+
+pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted): Query<Wanted>) -> Answer {
     user.must(Right::to("list", "backupstoragelocations")).await?;
     let rows = shared.index.locations.rows().await?;
-    let now = Timestamp::now();
+    let (now, shown) = (Timestamp::now(), rows.get(wanted.page.saturating_mul(PAGE)..).unwrap_or_default());
     let body = html! {
         h1 { "Locations" }
         div #list data-live="locations" {
+            p { (rows.len()) " locations" }
             div.scroll tabindex="0" { table {
                 thead { tr { th { "Name" } th { "Phase" } th { "Provider" } th { "Bucket" } th { "Looked at" } th { "What is wrong" } } }
                 tbody {
-                    @for row in &rows { (table_row(row, now)) }
+                    @for row in shown.iter().take(PAGE) { (table_row(row, now)) }
                     @if rows.is_empty() { tr { td colspan="6" { "There is no location: backups have no place to go." } } }
+                    @else if shown.is_empty() { tr { td colspan="6" { "There are not so many locations." } } }
                 }
             } }
+            (parts::pager(wanted.page, shown.len() > PAGE, ""))
         }
     };
     Ok(layout::page(&user, "/locations", "Locations", &body))

@@ -15,6 +15,7 @@ pub(crate) mod object_difference;
 pub(crate) mod objects;
 pub(crate) mod operations;
 pub(crate) mod overview;
+mod paged;
 pub(crate) mod parts;
 pub(crate) mod restore;
 pub(crate) mod restores;

@@ -3,10 +3,11 @@
 use maud::{Markup, html};
 use velero_api::records::{BackupOperation, OperationStatus, ResourceIdentifier, RestoreOperation};
 
+use super::paged::Paged;
 use super::parts;
 
-/// How many operations are shown.
-const MOST: usize = 100;
+/// How many operations a page of the list has.
+const PAGE: usize = 100;
 
 /// What is told of an operation.
 struct Told<'a> {
@@ -28,24 +29,25 @@ impl<'a> From<&'a RestoreOperation> for Told<'a> {
 }
 
 /// The operations of a backup.
-pub(crate) fn of_backup(operations: &[BackupOperation]) -> Markup {
-    table(&operations.iter().map(Told::from).collect::<Vec<_>>())
+pub(crate) fn of_backup(operations: &[BackupOperation], paged: &Paged) -> Markup {
+    table(&operations.iter().map(Told::from).collect::<Vec<_>>(), paged)
 }
 
 /// The operations of a restore.
-pub(crate) fn of_restore(operations: &[RestoreOperation]) -> Markup {
-    table(&operations.iter().map(Told::from).collect::<Vec<_>>())
+pub(crate) fn of_restore(operations: &[RestoreOperation], paged: &Paged) -> Markup {
+    table(&operations.iter().map(Told::from).collect::<Vec<_>>(), paged)
 }
 
-fn table(operations: &[Told<'_>]) -> Markup {
+fn table(operations: &[Told<'_>], paged: &Paged) -> Markup {
     html! {
         @if !operations.is_empty() {
             h2 { "Operations" }
+            p { (operations.len()) @if operations.len() == 1 { " operation" } @else { " operations" } }
             div.scroll tabindex="0" { table {
                 thead { tr { th { "Object" } th { "Action" } th { "Phase" } th { "Progress" } th { "What is said of it" } } }
-                tbody { @for told in operations.iter().take(MOST) { (row(told)) } }
+                tbody { @for told in paged.part(operations, PAGE) { (row(told)) } }
             } }
-            @if operations.len() > MOST { p { "and " (operations.len() - MOST) " more" } }
+            (paged.pager(operations.len(), PAGE))
         }
     }
 }
@@ -83,6 +85,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::pages::paged::Lists;
 
     #[test]
     fn an_operation_says_for_what_it_is_and_how_far() {
@@ -92,9 +95,10 @@ mod tests {
             "status": {"phase": "InProgress", "nCompleted": 512, "nTotal": 1024, "operationUnits": "Byte",
                 "error": "<script>"}}))
         .unwrap();
-        let text = of_backup(&[operation]).into_string();
+        let first = Lists::default().operations();
+        let text = of_backup(&[operation], &first).into_string();
         assert!(text.contains("512 B of 1.0 KiB") && text.contains("InProgress"), "{text}");
         assert!(text.contains("shop/&lt;b&gt;data") && text.contains("&lt;script&gt;"), "{text}");
-        assert_eq!(of_restore(&[]).into_string(), "");
+        assert_eq!(of_restore(&[], &first).into_string(), "");
     }
 }

@@ -176,14 +176,20 @@ pub(crate) fn search(label: &str, value: &str) -> Markup {
     }
 }
 
-/// The way to other pages of a list. `rest` is what else the address says, ready to be written into it.
+/// The way to other pages of the one list that a page has. `rest` is what else the address says, ready to be written into it.
 pub(crate) fn pager(page: usize, more: bool, rest: &str) -> Markup {
+    pager_of("page", page, more, rest)
+}
+
+/// The way to other pages of a list that has this name in the address.
+pub(crate) fn pager_of(name: &str, page: usize, more: bool, rest: &str) -> Markup {
+    let label = if name == "page" { "Pages of the list".to_owned() } else { format!("Pages of the list: {name}") };
     html! {
         @if page > 0 || more {
-            nav.pager aria-label="Pages of the list" {
-                @if page > 0 { a rel="prev" href=(format!("?page={}{rest}", page - 1)) { "Previous" } }
+            nav.pager aria-label=(label) {
+                @if page > 0 { a rel="prev" href=(format!("?{name}={}{rest}", page - 1)) { "Previous" } }
                 span { "Page " (page.saturating_add(1)) }
-                @if more { a rel="next" href=(format!("?page={}{rest}", page + 1)) { "Next" } }
+                @if more { a rel="next" href=(format!("?{name}={}{rest}", page + 1)) { "Next" } }
             }
         }
     }
@@ -194,9 +200,16 @@ pub(crate) fn entry(name: &str, value: &str) -> String {
     if value.is_empty() { String::new() } else { format!("&{name}={}", text::address_part(value)) }
 }
 
-/// A namespaced list of names; `all` where it is empty.
+/// How many names of a list are written out.
+const MOST_NAMES: usize = 50;
+
+/// A list of names, and how many there are beside those that are written out; `all` where it is empty.
 pub(crate) fn names(names: &[String], all: &str) -> Markup {
-    html! { @if names.is_empty() { span.none { (all) } } @else { (names.join(", ")) } }
+    let (shown, rest) = names.split_at(names.len().min(MOST_NAMES));
+    html! {
+        @if names.is_empty() { span.none { (all) } } @else { (shown.join(", ")) }
+        @if !rest.is_empty() { ", and " (rest.len()) " more" }
+    }
 }
 
 #[cfg(test)]
@@ -219,6 +232,15 @@ mod tests {
             let text = markup.into_string();
             assert!(!text.contains("<script") && !text.contains("\"'"), "{text}");
         }
+    }
+
+    #[test]
+    fn of_thousands_of_names_some_are_written_out_and_all_are_counted() {
+        let many: Vec<String> = (0..5000).map(|number| format!("team-{number}")).collect();
+        let text = names(&many, "all").into_string();
+        assert!(text.starts_with("team-0, team-1, ") && text.ends_with("team-49, and 4950 more"), "{text}");
+        assert_eq!(names(&many[..2], "all").into_string(), "team-0, team-1");
+        assert!(names(&[], "all").into_string().contains("all"));
     }
 
     #[test]

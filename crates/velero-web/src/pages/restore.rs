@@ -1,12 +1,13 @@
 //! One restore: how far it is and what went wrong.
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use velero_api::metadata::{name, namespace};
 use velero_api::v1::{DownloadTargetKind, Restore};
 use velero_rules::cancellation;
 
+use super::paged::Lists;
 use super::{Answer, layout, operations, parts, transfers, volumes};
 use crate::files::FileProblem;
 use crate::problem::Problem;
@@ -15,10 +16,15 @@ use crate::server::Shared;
 use crate::user::{Right, User};
 use crate::{command, files};
 
-pub(crate) async fn show(State(shared): State<Shared>, user: User, Path(wanted): Path<String>) -> Answer {
+pub(crate) async fn show(
+    State(shared): State<Shared>,
+    user: User,
+    Path(wanted): Path<String>,
+    Query(lists): Query<Lists>,
+) -> Answer {
     let restore: Restore = user.get(&wanted).await?;
     let [may_read, may_cancel] = user.may_each([Right::FILES, Right::to("patch", "restores")]).await?;
-    let files = of_files(&shared, &user, &restore, may_read).await;
+    let files = of_files(&shared, &user, &restore, may_read, lists).await;
     let transfers = match restore.status.phase().stage().is_under_way() {
         true => transfers::of_restore(&user, &wanted).await,
         false => html! {},
@@ -82,7 +88,7 @@ fn actions(user: &User, restore: &Restore, may_read: bool, may_cancel: bool) -> 
 }
 
 /// What the files of the restore say: problems by cause, operations and volumes.
-async fn of_files(shared: &Shared, user: &User, restore: &Restore, may_read: bool) -> Markup {
+async fn of_files(shared: &Shared, user: &User, restore: &Restore, may_read: bool, lists: Lists) -> Markup {
     if !may_read {
         return user.missing(Right::FILES).note();
     }
@@ -103,12 +109,12 @@ async fn of_files(shared: &Shared, user: &User, restore: &Restore, may_read: boo
     html! {
         (parts::results(results))
         @match operations {
-            Some(Ok(operations)) => (operations::of_restore(&operations)),
+            Some(Ok(operations)) => (operations::of_restore(&operations, &lists.operations())),
             Some(Err(problem)) => (Problem::from(problem).note()),
             None => {},
         }
         @match volumes {
-            Ok(volumes) => (volumes::restored(&volumes)),
+            Ok(volumes) => (volumes::restored(&volumes, &lists.volumes())),
             // Restores that failed early, and those of older servers, have none.
             Err(FileProblem::None(_)) => {},
             Err(problem) => (Problem::from(problem).note()),

@@ -3,13 +3,14 @@
 use maud::{Markup, html};
 use velero_api::records::{BackupVolumeInfo, RestoreVolumeInfo};
 
+use super::paged::Paged;
 use crate::text;
 
-/// How many volumes are shown.
-const MOST: usize = 200;
+/// How many volumes a page of the list has.
+const PAGE: usize = 100;
 
 /// What a backup did with volumes.
-pub(crate) fn saved(volumes: &[BackupVolumeInfo]) -> Markup {
+pub(crate) fn saved(volumes: &[BackupVolumeInfo], paged: &Paged) -> Markup {
     let total: i64 = volumes.iter().filter_map(size).fold(0, i64::saturating_add);
     html! {
         @if !volumes.is_empty() {
@@ -18,7 +19,7 @@ pub(crate) fn saved(volumes: &[BackupVolumeInfo]) -> Markup {
             div.scroll tabindex="0" { table {
                 thead { tr { th { "Claim" } th { "Volume" } th { "How" } th { "Size" } th { "New" } th { "What became of it" } } }
                 tbody {
-                    @for volume in volumes.iter().take(MOST) {
+                    @for volume in paged.part(volumes, PAGE) {
                         tr {
                             td { (volume.pvc_namespace) "/" (volume.pvc_name) }
                             td { (volume.pv_name) }
@@ -30,20 +31,21 @@ pub(crate) fn saved(volumes: &[BackupVolumeInfo]) -> Markup {
                     }
                 }
             } }
-            (more(volumes.len()))
+            (paged.pager(volumes.len(), PAGE))
         }
     }
 }
 
 /// What a restore did with volumes.
-pub(crate) fn restored(volumes: &[RestoreVolumeInfo]) -> Markup {
+pub(crate) fn restored(volumes: &[RestoreVolumeInfo], paged: &Paged) -> Markup {
     html! {
         @if !volumes.is_empty() {
             h2 { "Volumes" }
+            p { (volumes.len()) " volumes" }
             div.scroll tabindex="0" { table {
                 thead { tr { th { "Claim" } th { "Volume" } th { "How" } th { "Size" } } }
                 tbody {
-                    @for volume in volumes.iter().take(MOST) {
+                    @for volume in paged.part(volumes, PAGE) {
                         tr {
                             td { (volume.pvc_namespace) "/" (volume.pvc_name) }
                             td { (volume.pv_name) }
@@ -53,13 +55,9 @@ pub(crate) fn restored(volumes: &[RestoreVolumeInfo]) -> Markup {
                     }
                 }
             } }
-            (more(volumes.len()))
+            (paged.pager(volumes.len(), PAGE))
         }
     }
-}
-
-fn more(count: usize) -> Markup {
-    html! { @if count > MOST { p { "and " (count - MOST) " more" } } }
 }
 
 fn method(method: Option<&str>, moved: bool) -> Markup {
@@ -105,6 +103,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::pages::paged::Lists;
 
     #[test]
     fn volumes_are_told_with_their_bytes_and_markup_is_text() {
@@ -113,18 +112,20 @@ mod tests {
                 "result": "succeeded", "pvbInfo": {"size": size, "incrementalSize": 1024}}))
             .unwrap()
         };
-        let text = saved(&[volume("<b>", 1 << 30), volume("b", 1 << 30)]).into_string();
+        let first = Lists::default().volumes();
+        let text = saved(&[volume("<b>", 1 << 30), volume("b", 1 << 30)], &first).into_string();
         assert!(
             text.contains("2 volumes, 2.0 GiB in all") && text.contains("1.0 KiB") && !text.contains("<b>"),
             "{text}"
         );
         let left_out: BackupVolumeInfo =
             serde_json::from_value(json!({"skipped": true, "skippedReason": "<i>by policy"})).unwrap();
-        let text = saved(&[left_out]).into_string();
+        let text = saved(&[left_out], &first).into_string();
         assert!(text.contains("left out") && text.contains("&lt;i&gt;by policy"), "{text}");
-        assert_eq!(saved(&[]).into_string(), "");
+        assert_eq!(saved(&[], &first).into_string(), "");
         let many: Vec<_> = (0..5000).map(|number| volume(&format!("data-{number}"), i64::MAX)).collect();
-        let text = saved(&many).into_string();
-        assert!(text.contains("and 4800 more") && text.len() < 100 << 10, "{} bytes", text.len());
+        let text = saved(&many, &first).into_string();
+        assert!(text.contains("5000 volumes") && text.contains("?volumes=1"), "{text}");
+        assert!(text.len() < 100 << 10, "{} bytes", text.len());
     }
 }
