@@ -3,8 +3,7 @@
 (() => {
   "use strict";
   const marked = () => document.querySelectorAll("[data-live][id]");
-  const first = marked()[0];
-  if (!first || !window.EventSource) return;
+  if (!marked()[0] || !window.EventSource) return;
   let stream = null;
   let busy = false;
   let again = false;
@@ -31,16 +30,22 @@
       /* The next change is another try. */
     } finally {
       busy = false;
+      /* The server tells of changes a few times a second at most: what came meanwhile need not wait. */
       if (again) {
         again = false;
-        setTimeout(refresh, 500);
+        refresh();
       }
     }
   };
 
+  /* The server hears what the page knows, and tells of what has changed since: nothing is missed before the stream begins. */
   const listen = () => {
-    if (stream || document.hidden) return;
-    stream = new EventSource("/live?kind=" + encodeURIComponent(first.dataset.live));
+    const { live, name, since } = marked()[0]?.dataset ?? {};
+    if (stream || document.hidden || !live) return;
+    const wanted = new URLSearchParams({ kind: live });
+    if (name) wanted.set("name", name);
+    if (since) wanted.set("since", since);
+    stream = new EventSource("/live?" + wanted);
     stream.addEventListener("change", refresh);
   };
 

@@ -53,6 +53,18 @@ impl Identity {
             Self::Proxied(person) => format!("proxied:{}", person.name),
         }
     }
+
+    /// Whose rights are meant: of a person whom a proxy names, the groups count too. No header has a line end in it.
+    pub(crate) fn who(&self) -> String {
+        let mut who = self.form_id();
+        if let Self::Proxied(person) = self {
+            for group in &person.groups {
+                who.push('\n');
+                who.push_str(group);
+            }
+        }
+        who
+    }
 }
 
 impl Shared {
@@ -135,6 +147,27 @@ mod tests {
         assert_eq!(told(&[(GROUPS, "dev")]), Ok(None), "groups of nobody");
         assert_eq!(told(&[(USER, "  "), (GROUPS, "dev")]), Ok(None));
         assert_eq!(told(&[]), Ok(None));
+    }
+
+    #[test]
+    fn rights_are_those_of_a_person_in_these_groups() {
+        let who = |name: &str, groups: &[&str]| {
+            let groups = groups.iter().map(|group| (*group).to_owned()).collect();
+            Identity::Proxied(Person { name: name.to_owned(), groups }).who()
+        };
+        let session = Session { token: "t".to_owned(), name: "anna".to_owned(), id: "1".to_owned(), ends: 0 };
+        let all = [
+            who("anna", &[]),
+            who("anna", &["dev"]),
+            who("anna", &["dev", "ops"]),
+            who("anna", &["dev,ops"]),
+            who("bert", &["dev"]),
+            Identity::Token(session).who(),
+        ];
+        for (number, one) in all.iter().enumerate() {
+            assert!(!all[number + 1..].contains(one), "{one}");
+        }
+        assert_eq!(who("anna", &["dev"]), all[1]);
     }
 
     #[test]

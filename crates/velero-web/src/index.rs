@@ -17,8 +17,10 @@ use tokio_util::sync::CancellationToken;
 use velero_api::resource::VeleroResource;
 use velero_cluster::Cluster;
 
+use crate::digests::SavedBytes;
+use crate::kept::{Kept, Row};
 use crate::problem::Problem;
-use crate::rows::{BackupRow, CopyRow, LocationRow, RestoreRow, Row, ScheduleRow, UploadRow};
+use crate::rows::{BackupRow, CopyRow, LocationRow, RestoreRow, ScheduleRow, UploadRow};
 
 /// How many objects a page of the first list holds.
 const PAGE: u32 = 200;
@@ -61,45 +63,72 @@ impl Index {
 pub(crate) type Bytes = BTreeMap<String, u64>;
 
 impl Index {
-    /// How many bytes of volumes backups have saved, copied and moved.
-    pub(crate) async fn bytes(&self) -> Result<Bytes, Problem> {
-        let (copies, uploads) = (self.copies.rows().await?, self.uploads.rows().await?);
-        let all = copies.iter().map(|row| &row.0).chain(uploads.iter().map(|row| &row.0));
-        let mut bytes = Bytes::new();
-        for volume in all.filter(|volume| volume.is_complete) {
-            *bytes.entry(volume.backup.clone()).or_default() += volume.bytes;
+    /// How many bytes of volumes all backups have saved, copied and moved.
+    pub(crate) async fn all_bytes(&self) -> Result<u64, Problem> {
+        let copied = self.copies.read(|kept| kept.digest().total()).await?;
+        let moved = self.uploads.read(|kept| kept.digest().total()).await?;
+        Ok(copied.saturating_add(moved))
+    }
+
+    /// How many bytes of volumes these backups have saved, copied and moved; those that saved none are not in it.
+    pub(crate) async fn bytes_of(&self, labels: &[String]) -> Result<Bytes, Problem> {
+        let copied = self.copies.read(|kept| among(labels, kept.digest())).await?;
+        let moved = self.uploads.read(|kept| among(labels, kept.digest())).await?;
+        let mut bytes = copied;
+        for (label, more) in moved {
+            let sum = bytes.entry(label).or_default();
+            *sum = sum.saturating_add(more);
         }
         Ok(bytes)
     }
 }
 
+fn among(labels: &[String], saved: &SavedBytes) -> Bytes {
+    labels.iter().filter_map(|label| Some((label.clone(), saved.of(label)?))).collect()
+}
+
 /// The rows of one kind.
-pub(crate) struct Table<R> {
-    rows: RwLock<BTreeMap<String, Arc<R>>>,
+pub(crate) struct Table<R: Row> {
+    kept: RwLock<Kept<R>>,
     /// How often something changed; nothing before the first list was read.
     changes: watch::Sender<u64>,
 }
 
-impl<R> Default for Table<R> {
+impl<R: Row> Default for Table<R> {
     fn default() -> Self {
-        Self { rows: RwLock::default(), changes: watch::Sender::new(0) }
+        Self { kept: RwLock::default(), changes: watch::Sender::new(0) }
     }
 }
 
 impl<R: Row> Table<R> {
-    /// All rows, in the order of their names.
-    pub(crate) async fn rows(&self) -> Result<Vec<Arc<R>>, Problem> {
+    /// Looks at what is known, once the first list was read. Changes wait meanwhile: what takes long is done with what was found.
+    pub(crate) async fn read<T>(&self, look: impl FnOnce(&Kept<R>) -> T) -> Result<T, Problem> {
         let mut changes = self.changes.subscribe();
-        let listed = timeout(FIRST_LIST, changes.wait_for(|count| *count > 0)).await;
-        if !matches!(listed, Ok(Ok(_))) {
+        let is_listed = matches!(timeout(FIRST_LIST, changes.wait_for(|count| *count > 0)).await, Ok(Ok(_)));
+        if !is_listed {
             return Err(Problem::Away("the server has not read the list from the API server yet".to_owned()));
         }
-        Ok(self.rows.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect())
+        Ok(look(&self.kept.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// All rows, in the order of their names.
+    pub(crate) async fn rows(&self) -> Result<Vec<Arc<R>>, Problem> {
+        self.read(|kept| kept.rows().values().cloned().collect()).await
+    }
+
+    /// One row, as far as there is one now. After each change of its object it is another one.
+    pub(crate) fn row(&self, name: &str) -> Option<Arc<R>> {
+        self.kept.read().unwrap_or_else(PoisonError::into_inner).rows().get(name).cloned()
     }
 
     /// Tells when something has changed.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
+    }
+
+    /// How often something has changed. Who reads rows afterwards has all of that.
+    pub(crate) fn version(&self) -> u64 {
+        *self.changes.borrow()
     }
 
     async fn follow(&self, cluster: &Cluster, namespace: &str)
@@ -110,7 +139,7 @@ impl<R: Row> Table<R> {
         let api: Api<DynamicObject> = Api::namespaced_with(cluster.client().clone(), namespace, &resource);
         let config = watcher::Config::default().page_size(PAGE);
         let mut events = std::pin::pin!(watcher(api, config).default_backoff());
-        let mut coming = BTreeMap::new();
+        let mut coming = Kept::default();
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => self.take(event, &mut coming),
@@ -121,36 +150,33 @@ impl<R: Row> Table<R> {
         }
     }
 
-    fn take(&self, event: Event<DynamicObject>, coming: &mut BTreeMap<String, Arc<R>>)
+    fn take(&self, event: Event<DynamicObject>, coming: &mut Kept<R>)
     where
         R::Kind: VeleroResource,
     {
         match event {
-            Event::Init => coming.clear(),
-            Event::InitApply(object) => insert(coming, object),
-            Event::InitDone => {
-                *self.rows.write().unwrap_or_else(PoisonError::into_inner) = std::mem::take(coming);
-                self.changed();
+            Event::Init => *coming = Kept::default(),
+            Event::InitApply(object) => {
+                let (name, row) = row_of(object);
+                coming.put(name, row);
             }
+            Event::InitDone => self.change(|kept| *kept = std::mem::take(coming)),
             Event::Apply(object) => {
-                insert(&mut self.rows.write().unwrap_or_else(PoisonError::into_inner), object);
-                self.changed();
+                let (name, row) = row_of(object);
+                self.change(|kept| kept.put(name, row));
             }
-            Event::Delete(object) => {
-                let name = object.metadata.name.unwrap_or_default();
-                self.rows.write().unwrap_or_else(PoisonError::into_inner).remove(&name);
-                self.changed();
-            }
+            Event::Delete(object) => self.change(|kept| kept.put(object.metadata.name.unwrap_or_default(), None)),
         }
     }
 
-    fn changed(&self) {
+    fn change(&self, change: impl FnOnce(&mut Kept<R>)) {
+        change(&mut self.kept.write().unwrap_or_else(PoisonError::into_inner));
         self.changes.send_modify(|count| *count += 1);
     }
 }
 
-/// Takes a row in. An object that cannot be read hinders nobody: its own page says what is wrong with it.
-fn insert<R: Row>(rows: &mut BTreeMap<String, Arc<R>>, object: DynamicObject)
+/// The row of an object. One that cannot be read hinders nobody: its own page says what is wrong with it.
+fn row_of<R: Row>(object: DynamicObject) -> (String, Option<R>)
 where
     R::Kind: VeleroResource,
 {
@@ -163,8 +189,5 @@ where
             None
         }
     };
-    match row {
-        Some(row) => rows.insert(name, Arc::new(row)),
-        None => rows.remove(&name),
-    };
+    (name, row)
 }

@@ -9,11 +9,12 @@
 //!   actions/ ── what is done for a person, with a form and its answer
 //!   pages/ ── one file a page: from what is known to HTML
 //!     user ── who asks, with the rights of that person; identity (a token or a trusted proxy), session (the sealed cookie),
-//!             attempts (how often may be tried)
+//!             attempts (how often may be tried), rights (what the API server said of them a moment ago)
 //!     index ── small rows of backups, restores, schedules, locations and volumes, kept current by watches
+//!     memo ── what is the same for many open pages, made once a change
 //!     files ── logs, results, lists and objects of a backup, a page at a time
 //!     cluster_side ── what the cluster holds, listed with the rights of who compares it with a backup
-//!       rows, comparison, line_difference, command, chart, text ── pure
+//!       kept, digests, rows, comparison, line_difference, command, chart, text ── pure
 //! ```
 
 mod actions;
@@ -23,14 +24,18 @@ mod cluster_side;
 mod command;
 mod comparison;
 mod connections;
+mod digests;
 mod files;
 mod form;
 mod guard;
 mod identity;
 mod index;
+mod kept;
 mod line_difference;
+mod memo;
 mod pages;
 mod problem;
+mod rights;
 mod rows;
 mod server;
 mod session;

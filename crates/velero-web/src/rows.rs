@@ -10,17 +10,9 @@ use velero_api::v2alpha1::DataUpload;
 use velero_api::{dry_run, labels};
 use velero_report::{Scope, Taken, VolumeFact};
 
+use crate::digests::{BackupDigest, SavedBytes};
+pub(crate) use crate::kept::Row;
 use crate::text::moment;
-
-/// Something that lists are made of.
-pub(crate) trait Row: Send + Sync + 'static {
-    /// The kind of object it is made from.
-    type Kind;
-    /// The row of an object; none where lists do not show it.
-    fn of(object: &Self::Kind) -> Option<Self>
-    where
-        Self: Sized;
-}
 
 /// A backup.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -61,6 +53,7 @@ pub(crate) struct Run {
 
 impl Row for BackupRow {
     type Kind = Backup;
+    type Digest = BackupDigest;
 
     fn of(backup: &Backup) -> Option<Self> {
         let status = &backup.status;
@@ -99,6 +92,7 @@ pub(crate) struct RestoreRow {
 
 impl Row for RestoreRow {
     type Kind = Restore;
+    type Digest = ();
 
     fn of(restore: &Restore) -> Option<Self> {
         if dry_run::is_asked(restore) {
@@ -142,6 +136,7 @@ pub(crate) struct ScheduleRow {
 
 impl Row for ScheduleRow {
     type Kind = Schedule;
+    type Digest = ();
 
     fn of(schedule: &Schedule) -> Option<Self> {
         Some(Self {
@@ -168,6 +163,7 @@ pub(crate) struct CopyRow(pub(crate) VolumeFact);
 
 impl Row for CopyRow {
     type Kind = PodVolumeBackup;
+    type Digest = SavedBytes;
 
     fn of(copy: &PodVolumeBackup) -> Option<Self> {
         Some(Self(VolumeFact::from(copy.clone())))
@@ -180,6 +176,7 @@ pub(crate) struct UploadRow(pub(crate) VolumeFact);
 
 impl Row for UploadRow {
     type Kind = DataUpload;
+    type Digest = SavedBytes;
 
     fn of(upload: &DataUpload) -> Option<Self> {
         Some(Self(VolumeFact::from(upload.clone())))
@@ -202,6 +199,7 @@ pub(crate) struct LocationRow {
 
 impl Row for LocationRow {
     type Kind = BackupStorageLocation;
+    type Digest = ();
 
     fn of(location: &BackupStorageLocation) -> Option<Self> {
         let (spec, status) = (&location.spec, &location.status);

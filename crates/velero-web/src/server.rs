@@ -17,6 +17,8 @@ use crate::connections::{Connections, Peer};
 use crate::files::Files;
 use crate::identity::TrustedProxy;
 use crate::index::Index;
+use crate::memo::Memo;
+use crate::rights::Rights;
 use crate::session::Keys;
 use crate::tls::Tls;
 use crate::{actions, guard, pages};
@@ -57,7 +59,14 @@ pub(crate) struct State {
     pub(crate) means: Means,
     pub(crate) keys: Keys,
     pub(crate) attempts: Mutex<Attempts>,
+    pub(crate) rights: Arc<Rights>,
     pub(crate) index: Arc<Index>,
+    /// What the first page tells of backups: without the bytes of volumes, and with them.
+    pub(crate) glances: [Memo<pages::overview::Key>; 2],
+    /// What it tells of schedules: how often they have changed, and the second it tells of.
+    pub(crate) coming_runs: Memo<(u64, i64)>,
+    /// The list of backups: how often they have changed, the second it tells of, and what was asked for.
+    pub(crate) lists: Memo<(u64, i64, pages::backups::Wanted)>,
     pub(crate) requests: Semaphore,
     pub(crate) live: Arc<Semaphore>,
     pub(crate) file_places: Semaphore,
@@ -94,7 +103,11 @@ pub async fn serve(listener: TcpListener, tls: Option<Tls>, means: Means) {
         means,
         keys,
         attempts: Mutex::default(),
+        rights: Arc::default(),
         index,
+        glances: Default::default(),
+        coming_runs: Memo::default(),
+        lists: Memo::default(),
         requests: Semaphore::new(MOST_REQUESTS),
         live: Arc::new(Semaphore::new(MOST_LIVE)),
         file_places: Semaphore::new(MOST_FILES),

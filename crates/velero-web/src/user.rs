@@ -2,6 +2,8 @@
 //! a trusted proxy names.
 
 use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Instant;
 
 use axum::extract::FromRequestParts;
 use futures::future::join_all;
@@ -18,11 +20,12 @@ use velero_cluster::{Cluster, Error as ClusterError};
 
 use crate::identity::{Identity, Person};
 use crate::problem::{IN_CLUSTER, Problem, from_cluster};
+use crate::rights::Rights;
 use crate::server::Shared;
 use crate::text;
 
 /// The namespaces that a right counts in.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Place {
     /// That of the server.
     Server,
@@ -31,7 +34,7 @@ pub(crate) enum Place {
 }
 
 /// A right: to do something with a kind of objects.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Right {
     pub(crate) verb: &'static str,
     pub(crate) group: &'static str,
@@ -69,6 +72,9 @@ pub(crate) struct User {
     pub(crate) is_proxied: bool,
     cluster: Cluster,
     namespace: String,
+    /// Whose rights are asked for, and what was said of them a moment ago.
+    who: Arc<str>,
+    rights: Arc<Rights>,
 }
 
 impl User {
@@ -96,6 +102,8 @@ impl User {
             is_proxied: matches!(identity, Identity::Proxied(_)),
             cluster,
             namespace: shared.means.namespace.clone(),
+            who: identity.who().into(),
+            rights: Arc::clone(&shared.rights),
         })
     }
 
@@ -116,6 +124,11 @@ impl User {
 
     /// Whether this person has a right.
     pub(crate) async fn may(&self, right: Right) -> Result<bool, Problem> {
+        self.rights.answer((Arc::clone(&self.who), right), Instant::now(), self.ask(right)).await
+    }
+
+    /// Asks the API server whether this person has a right.
+    async fn ask(&self, right: Right) -> Result<bool, Problem> {
         let attributes = ResourceAttributes {
             group: Some(right.group.to_owned()),
             resource: Some(right.resource.to_owned()),

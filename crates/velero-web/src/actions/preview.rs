@@ -44,6 +44,7 @@ pub(crate) async fn show(
     Path(name): Path<String>,
     Query(wanted): Query<Wanted>,
 ) -> Answer {
+    let since = shared.index.restores.version();
     let question = question(&user, &name).await?;
     user.must(Right::FILES).await?;
     let restore = dry_run::wanted(&question);
@@ -60,7 +61,7 @@ pub(crate) async fn show(
     let body = html! {
         h1 { "What restore " (metadata::name(&restore)) " would do" }
         p { "From backup " (restore.spec.backup_name) ". Nothing has been changed yet." }
-        div #state data-live="restores" { (answer) }
+        div #state data-live="restores" data-since=(since) { (answer) }
         (parts::texts(&as_asked(&restore), &command::of_restore(&restore)))
     };
     Ok(layout::page(&user, "/restores", "What it would do", &body))

@@ -29,6 +29,7 @@ pub(crate) async fn show(
     Path(wanted): Path<String>,
     Query(lists): Query<Lists>,
 ) -> Answer {
+    let since = shared.index.backups.version();
     let backup: Backup = user.get(&wanted).await?;
     let rights = [
         Right::FILES,
@@ -45,7 +46,7 @@ pub(crate) async fn show(
     };
     let body = html! {
         h1 { "Backup " (wanted) }
-        div #state data-live="backups" {
+        div #state data-live="backups" data-name=(wanted) data-since=(since) {
             (state(&backup))
             (actions(&user, &backup, &may))
             (transfers)

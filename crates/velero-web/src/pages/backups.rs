@@ -8,6 +8,8 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::{Answer, layout, parts};
+use crate::kept::Newest;
+use crate::problem::Problem;
 use crate::rows::BackupRow;
 use crate::server::Shared;
 use crate::user::{Right, User};
@@ -16,7 +18,7 @@ use crate::user::{Right, User};
 const PAGE: usize = 50;
 
 /// What the list is to show.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Wanted {
     /// A part of the name, the schedule or the location.
@@ -26,37 +28,64 @@ pub(crate) struct Wanted {
     page: usize,
 }
 
+impl Wanted {
+    fn is_everything(&self) -> bool {
+        self.search.trim().is_empty() && self.phase.is_empty() && self.schedule.is_empty()
+    }
+
+    fn wants(&self, row: &BackupRow, search: &str) -> bool {
+        let found =
+            [&row.name, &row.schedule, &row.location].into_iter().any(|text| text.to_lowercase().contains(search));
+        found
+            && (self.phase.is_empty() || *row.phase == *self.phase)
+            && (self.schedule.is_empty() || *row.schedule == *self.schedule)
+    }
+}
+
+/// A page of the list.
+struct Found {
+    all: usize,
+    matched: usize,
+    shown: Vec<Arc<BackupRow>>,
+}
+
 pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted): Query<Wanted>) -> Answer {
     user.must(Right::to("list", "backups")).await?;
-    let rows = shared.index.backups.rows().await?;
     let may_create = user.may(Right::to("create", "backups")).await?;
-    let now = Timestamp::now();
-    let all = rows.len();
-    let rows = select(rows, &wanted);
+    let (since, now) = (shared.index.backups.version(), Timestamp::now());
+    let make = async { Ok::<_, Problem>(list(&find(&shared, &wanted).await?, &wanted, now)) };
+    let list = shared.lists.get((since, now.as_second(), wanted.clone()), make).await?;
     let body = html! {
         h1 { "Backups" }
         @if may_create { p { a.button.main href="/new-backup" { "Back up now" } } }
         (filters(&wanted))
-        div #list data-live="backups" {
-            p { (rows.len()) " of " (all) " backups" }
-            (table(&rows, &wanted, now))
-        }
+        div #list data-live="backups" data-since=(since) { (list) }
     };
     Ok(layout::page(&user, "/backups", "Backups", &body))
 }
 
-/// The rows that are wanted, newest first.
-fn select(mut rows: Vec<Arc<BackupRow>>, wanted: &Wanted) -> Vec<Arc<BackupRow>> {
+/// Finds the rows of a page. Who looks for nothing gets them without a look at the others.
+async fn find(shared: &Shared, wanted: &Wanted) -> Result<Found, Problem> {
+    let backups = &shared.index.backups;
+    if wanted.is_everything() {
+        return backups.read(|kept| everything(&kept.digest().newest, wanted.page)).await;
+    }
+    let rows: Vec<Arc<BackupRow>> =
+        backups.read(|kept| kept.digest().newest.iter().cloned().collect::<Vec<_>>()).await?;
+    Ok(select(&rows, wanted))
+}
+
+fn everything(rows: &Newest<BackupRow>, page: usize) -> Found {
+    let shown = rows.iter().skip(page.saturating_mul(PAGE)).take(PAGE).cloned().collect();
+    Found { all: rows.len(), matched: rows.len(), shown }
+}
+
+/// The rows that are wanted, of all, newest first.
+fn select(rows: &[Arc<BackupRow>], wanted: &Wanted) -> Found {
     let search = wanted.search.trim().to_lowercase();
-    rows.retain(|row| {
-        let found =
-            [&row.name, &row.schedule, &row.location].into_iter().any(|text| text.to_lowercase().contains(&search));
-        found
-            && (wanted.phase.is_empty() || *row.phase == *wanted.phase)
-            && (wanted.schedule.is_empty() || *row.schedule == *wanted.schedule)
-    });
-    rows.sort_by(|one, other| other.run.created.cmp(&one.run.created).then_with(|| one.name.cmp(&other.name)));
-    rows
+    let matched: Vec<&Arc<BackupRow>> = rows.iter().filter(|row| wanted.wants(row, &search)).collect();
+    let shown = matched.iter().skip(wanted.page.saturating_mul(PAGE)).take(PAGE).copied().cloned().collect();
+    Found { all: rows.len(), matched: matched.len(), shown }
 }
 
 fn filters(wanted: &Wanted) -> Markup {
@@ -77,12 +106,12 @@ fn filters(wanted: &Wanted) -> Markup {
     }
 }
 
-fn table(rows: &[Arc<BackupRow>], wanted: &Wanted, now: Timestamp) -> Markup {
-    let first = wanted.page.saturating_mul(PAGE);
-    let shown = rows.get(first..).unwrap_or_default();
+fn list(Found { all, matched, shown }: &Found, wanted: &Wanted, now: Timestamp) -> Markup {
+    let behind = wanted.page.saturating_mul(PAGE).saturating_add(shown.len());
     let entries = [("search", &wanted.search), ("phase", &wanted.phase), ("schedule", &wanted.schedule)];
     let rest: String = entries.iter().map(|(name, value)| parts::entry(name, value)).collect();
     html! {
+        p { (matched) " of " (all) " backups" }
         div.scroll tabindex="0" {
             table {
                 thead { tr {
@@ -90,12 +119,12 @@ fn table(rows: &[Arc<BackupRow>], wanted: &Wanted, now: Timestamp) -> Markup {
                     th { "Location" } th { "Expires" }
                 } }
                 tbody {
-                    @for row in shown.iter().take(PAGE) { (table_row(row, now)) }
+                    @for row in shown { (table_row(row, now)) }
                     @if shown.is_empty() { tr { td colspan="8" { "No backup is like that." } } }
                 }
             }
         }
-        (parts::pager(wanted.page, shown.len() > PAGE, &rest))
+        (parts::pager(wanted.page, !shown.is_empty() && behind < *matched, &rest))
     }
 }
 
@@ -130,10 +159,19 @@ mod tests {
         })
     }
 
+    fn newest(rows: impl IntoIterator<Item = Arc<BackupRow>>) -> Newest<BackupRow> {
+        let mut newest = Newest::default();
+        for row in rows {
+            newest.add(&row);
+        }
+        newest
+    }
+
     fn names(wanted: &Wanted) -> Vec<String> {
         let rows =
-            vec![row("a", "Completed", 1, "daily"), row("b", "Failed", 3, ""), row("c", "Completed", 2, "daily")];
-        select(rows, wanted).iter().map(|row| row.name.to_string()).collect()
+            newest([row("a", "Completed", 1, "daily"), row("b", "Failed", 3, ""), row("c", "Completed", 2, "daily")]);
+        let rows: Vec<_> = rows.iter().cloned().collect();
+        select(&rows, wanted).shown.iter().map(|row| row.name.to_string()).collect()
     }
 
     #[test]
@@ -147,16 +185,29 @@ mod tests {
 
     #[test]
     fn ten_thousand_backups_make_a_small_page() {
-        let rows: Vec<_> =
-            (0..10_000).map(|number| row(&format!("daily-{number:05}"), "Completed", number, "daily")).collect();
-        let rows = select(rows, &Wanted::default());
-        let text = table(&rows, &Wanted::default(), Timestamp::UNIX_EPOCH).into_string();
-        assert!(text.len() < 50 << 10, "{} bytes", text.len());
-        assert!(text.contains("daily-09999") && !text.contains("daily-09949") && text.contains("?page=1"));
-        let last = Wanted { page: 199, ..Wanted::default() };
-        let text = table(&rows, &last, Timestamp::UNIX_EPOCH).into_string();
-        assert!(text.contains("daily-00000") && !text.contains("rel=\"next\""));
-        let far = Wanted { page: usize::MAX, ..Wanted::default() };
-        assert!(table(&rows, &far, Timestamp::UNIX_EPOCH).into_string().contains("No backup"));
+        let rows = newest((0..10_000).map(|number| row(&format!("daily-{number:05}"), "Completed", number, "daily")));
+        let text = |wanted: &Wanted| list(&everything(&rows, wanted.page), wanted, Timestamp::UNIX_EPOCH).into_string();
+        let first = text(&Wanted::default());
+        assert!(first.len() < 50 << 10, "{} bytes", first.len());
+        assert!(first.contains("10000 of 10000 backups") && first.contains("?page=1"), "{first}");
+        assert!(first.contains("daily-09999") && !first.contains("daily-09949"), "{first}");
+        let last = text(&Wanted { page: 199, ..Wanted::default() });
+        assert!(last.contains("daily-00000") && !last.contains("rel=\"next\""), "{last}");
+        assert!(text(&Wanted { page: usize::MAX, ..Wanted::default() }).contains("No backup"));
+    }
+
+    #[test]
+    fn what_is_found_by_a_search_has_the_pages_that_it_needs() {
+        let rows: Vec<_> = (0..120).map(|number| row(&format!("daily-{number}"), "Completed", number, "")).collect();
+        let page = |page: usize| {
+            let wanted = Wanted { search: "daily".to_owned(), page, ..Wanted::default() };
+            let found = select(&rows, &wanted);
+            let text = list(&found, &wanted, Timestamp::UNIX_EPOCH).into_string();
+            (found.matched, found.shown.len(), text.contains("rel=\"next\""))
+        };
+        assert_eq!(
+            [page(0), page(1), page(2), page(3)],
+            [(120, 50, true), (120, 50, true), (120, 20, false), (120, 0, false)]
+        );
     }
 }

@@ -7,7 +7,7 @@ use velero_api::labels::valid_value;
 use velero_api::metadata::name;
 use velero_api::v1::BackupStorageLocation;
 
-use super::{Answer, layout, overview, parts};
+use super::{Answer, layout, parts};
 use crate::command;
 use crate::problem::Problem;
 use crate::rows::{LocationRow, Row, without_noise};
@@ -16,13 +16,14 @@ use crate::text;
 use crate::user::{Right, User};
 
 pub(crate) async fn show(State(shared): State<Shared>, user: User, Path(wanted): Path<String>) -> Answer {
+    let since = shared.index.locations.version();
     let location: BackupStorageLocation = user.get(&wanted).await?;
     let row = LocationRow::of(&location).unwrap_or_default();
     let used = used(&shared, &user, &wanted).await?;
     let check = ["velero", "backup-location", "check", name(&location)];
     let body = html! {
         h1 { "Location " (wanted) }
-        div #state data-live="locations" {
+        div #state data-live="locations" data-name=(wanted) data-since=(since) {
             (state(&row, Timestamp::now()))
             (used)
         }
@@ -52,13 +53,18 @@ fn state(row: &LocationRow, now: Timestamp) -> Markup {
 /// How many backups lie there, and how much they have saved of volumes.
 async fn used(shared: &Shared, user: &User, location: &str) -> Result<Markup, Problem> {
     let right = Right::to("list", "backups");
-    if !user.may(right).await? {
+    let rights = [right, Right::to("list", "podvolumebackups"), Right::to("list", "datauploads")];
+    let [backups, copies, uploads] = user.may_each(rights).await?;
+    if !backups {
         return Ok(user.missing(right).note());
     }
-    let backups = shared.index.backups.rows().await?;
-    let own: Vec<_> = backups.iter().filter(|row| *row.location == *location).collect();
-    let bytes = overview::bytes(shared, user).await?;
-    let sum = bytes.map(|bytes| own.iter().filter_map(|row| bytes.get(&valid_value(&row.name))).sum::<u64>());
+    let rows = shared.index.backups.rows().await?;
+    let own = rows.iter().filter(|row| *row.location == *location);
+    let own: Vec<String> = own.map(|row| valid_value(&row.name)).collect();
+    let sum = match copies && uploads {
+        true => Some(shared.index.bytes_of(&own).await?.values().copied().fold(0, u64::saturating_add)),
+        false => None,
+    };
     Ok(html! {
         (parts::facts(&[
             ("Backups in it", html! { (own.len()) }),

@@ -9,7 +9,9 @@ use velero_api::labels::valid_value;
 
 use super::{Answer, backups, layout, parts, schedules};
 use crate::chart::{self, Bar};
+use crate::digests::{BackupDigest, Endings};
 use crate::index::Bytes;
+use crate::memo::SharedMarkup;
 use crate::problem::Problem;
 use crate::rows::{BackupRow, LocationRow, ScheduleRow};
 use crate::server::Shared;
@@ -18,29 +20,93 @@ use crate::user::{Right, User};
 
 /// How many backups the chart has.
 const BARS: usize = 60;
+/// Of how many of the last backups the charts may tell: who looks at none but the newest is quick however many there are.
+const LOOKED_AT: usize = 1000;
 /// How many lines each list has.
 const LINES: usize = 10;
 /// What is looked back on.
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
+/// What the part about backups is made for: how often backups, copies and uploads have changed, and the second it tells of.
+pub(crate) type Key = ([u64; 3], i64);
+
+/// What is known of all backups.
+struct Glance {
+    all: usize,
+    /// How those of the last day ended.
+    endings: Endings,
+    under_way: Vec<Arc<BackupRow>>,
+    /// Those of the last day in which something went wrong.
+    failures: Vec<Arc<BackupRow>>,
+    /// The newest.
+    last: Vec<Arc<BackupRow>>,
+}
+
+/// How much data of volumes backups have saved.
+struct Saved {
+    total: u64,
+    /// The newest backups.
+    last: Bytes,
+}
+
 pub(crate) async fn show(State(shared): State<Shared>, user: User) -> Answer {
-    let rights = ["backups", "schedules", "backupstoragelocations"].map(|resource| Right::to("list", resource));
-    let [backups, schedules, locations] = user.may_each(rights).await?;
-    let [backups_right, schedules_right, locations_right] = rights;
-    let now = Timestamp::now();
+    let rights = ["backups", "schedules", "backupstoragelocations", "podvolumebackups", "datauploads"]
+        .map(|resource| Right::to("list", resource));
+    let [backups, schedules, locations, copies, uploads] = user.may_each(rights).await?;
+    let [backups_right, schedules_right, locations_right, ..] = rights;
+    let (since, now) = (shared.index.backups.version(), Timestamp::now());
     let body = html! {
         h1 { "Overview" }
-        div #overview data-live="backups" {
+        div #overview data-live="backups" data-since=(since) {
             @if locations { (of_locations(&shared.index.locations.rows().await?)) }
             @else { (user.missing(locations_right).note()) }
-            @if backups { (of_backups(shared.index.backups.rows().await?, bytes(&shared, &user).await?.as_ref(), now)) }
+            @if backups { (glance(&shared, copies && uploads, now).await?) }
             @else { (user.missing(backups_right).note()) }
-            @if schedules { (of_schedules(&shared.index.schedules.rows().await?, now)) }
+            @if schedules { (coming_runs(&shared, now).await?) }
             @else { (user.missing(schedules_right).note()) }
         }
         p.none { "Velero " (shared.means.version) " in namespace " (user.namespace()) }
     };
     Ok::<_, Problem>(layout::page(&user, "/", "Overview", &body))
+}
+
+/// The part about backups, made once a change for all who may see it.
+async fn glance(shared: &Shared, with_bytes: bool, now: Timestamp) -> Result<SharedMarkup, Problem> {
+    let index = &shared.index;
+    let versions = [index.backups.version(), index.copies.version(), index.uploads.version()];
+    let make = async {
+        let found = index.backups.read(|kept| Glance::of(kept.digest(), now)).await?;
+        let saved = match with_bytes {
+            true => {
+                let labels: Vec<String> = found.last.iter().map(|row| valid_value(&row.name)).collect();
+                Some(Saved { total: index.all_bytes().await?, last: index.bytes_of(&labels).await? })
+            }
+            false => None,
+        };
+        Ok::<_, Problem>(of_backups(&found, saved.as_ref(), now))
+    };
+    shared.glances[usize::from(with_bytes)].get((versions, now.as_second()), make).await
+}
+
+/// The part about schedules, made once a change for all who may see it.
+async fn coming_runs(shared: &Shared, now: Timestamp) -> Result<SharedMarkup, Problem> {
+    let schedules = &shared.index.schedules;
+    let make = async { Ok::<_, Problem>(of_schedules(&schedules.rows().await?, now)) };
+    shared.coming_runs.get((schedules.version(), now.as_second()), make).await
+}
+
+impl Glance {
+    fn of(backups: &BackupDigest, now: Timestamp) -> Self {
+        let yesterday = now.checked_sub(DAY).unwrap_or(Timestamp::MIN);
+        let is_of_today = |row: &&Arc<BackupRow>| row.run.created.is_some_and(|created| created >= yesterday);
+        Self {
+            all: backups.newest.len(),
+            endings: backups.since(yesterday),
+            under_way: backups.under_way.iter().take(LINES).cloned().collect(),
+            failures: backups.failures.iter().take_while(is_of_today).take(LINES).cloned().collect(),
+            last: backups.newest.iter().take(LOOKED_AT).cloned().collect(),
+        }
+    }
 }
 
 fn of_locations(rows: &[Arc<LocationRow>]) -> Markup {
@@ -54,31 +120,24 @@ fn of_locations(rows: &[Arc<LocationRow>]) -> Markup {
     }
 }
 
-fn of_backups(mut rows: Vec<Arc<BackupRow>>, bytes: Option<&Bytes>, now: Timestamp) -> Markup {
-    rows.sort_by(|one, other| other.run.created.cmp(&one.run.created).then_with(|| one.name.cmp(&other.name)));
-    let is_of_today = |row: &&Arc<BackupRow>| row.run.created.is_some_and(|created| now.duration_since(created) <= DAY);
-    let count = |phase: &str| rows.iter().filter(is_of_today).filter(|row| &*row.phase == phase).count();
-    let running: Vec<_> = rows.iter().filter(|row| row.run.is_under_way).take(LINES).collect();
-    let is_failure = |row: &&Arc<BackupRow>| matches!(&*row.phase, "Failed" | "PartiallyFailed" | "FailedValidation");
-    let failures: Vec<_> = rows.iter().filter(is_of_today).filter(is_failure).take(LINES).collect();
-    let (completed, partly) = (count("Completed"), count("PartiallyFailed"));
-    let failed = count("Failed") + count("FailedValidation");
+fn of_backups(found: &Glance, saved: Option<&Saved>, now: Timestamp) -> Markup {
+    let Glance { all, endings: Endings { good, partly, failed }, under_way, failures, last } = found;
     html! {
         h2 { "Backups of the last 24 hours" }
         (parts::facts(&[
-            ("Good", html! { span.good { (completed) } }),
-            ("With errors", html! { span.doubtful[partly > 0] { (partly) } }),
-            ("Failed", html! { span.bad[failed > 0] { (failed) } }),
-            ("All backups", html! { a href="/backups" { (rows.len()) } }),
-            ("Data of volumes in them", used(&rows, bytes)),
+            ("Good", html! { span.good { (good) } }),
+            ("With errors", html! { span.doubtful[*partly > 0] { (partly) } }),
+            ("Failed", html! { span.bad[*failed > 0] { (failed) } }),
+            ("All backups", html! { a href="/backups" { (all) } }),
+            ("Data of volumes in them", used(saved)),
         ]))
-        @if !running.is_empty() { h2 { "Under way" } (list(&running, now)) }
-        @if !failures.is_empty() { h2 { "What went wrong" } (list(&failures, now)) }
-        (charts(&rows, bytes))
+        @if !under_way.is_empty() { h2 { "Under way" } (list(under_way, now)) }
+        @if !failures.is_empty() { h2 { "What went wrong" } (list(failures, now)) }
+        (charts(last, saved.map(|saved| &saved.last)))
     }
 }
 
-fn list(rows: &[&Arc<BackupRow>], now: Timestamp) -> Markup {
+fn list(rows: &[Arc<BackupRow>], now: Timestamp) -> Markup {
     html! {
         div.scroll tabindex="0" { table {
             thead { tr {
@@ -124,23 +183,11 @@ fn size(bytes: u64) -> String {
     text::size(i64::try_from(bytes).unwrap_or(i64::MAX))
 }
 
-/// How many bytes of volumes backups have saved, for those who may list what tells it.
-pub(crate) async fn bytes(shared: &Shared, user: &User) -> Result<Option<Bytes>, Problem> {
-    let rights = ["podvolumebackups", "datauploads"].map(|resource| Right::to("list", resource));
-    match user.may_each(rights).await? {
-        [true, true] => shared.index.bytes().await.map(Some),
-        _ => Ok(None),
-    }
-}
-
-/// How much of volumes there is in backups that still exist.
-fn used(rows: &[Arc<BackupRow>], bytes: Option<&Bytes>) -> Markup {
-    match bytes {
+/// How much data of volumes there is in backups, for those who may list what tells it.
+fn used(saved: Option<&Saved>) -> Markup {
+    match saved {
         None => html! { span.none { "not shown: you may not list podvolumebackups and datauploads" } },
-        Some(bytes) => {
-            let sum: u64 = rows.iter().filter_map(|row| bytes.get(&valid_value(&row.name))).sum();
-            html! { (size(sum)) ", before what is the same was left out" }
-        }
+        Some(saved) => html! { (size(saved.total)) ", before what is the same was left out" },
     }
 }
 
@@ -161,23 +208,24 @@ fn of_schedules(rows: &[Arc<ScheduleRow>], now: Timestamp) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kept::Kept;
     use crate::rows::Run;
 
     #[test]
     fn the_overview_of_ten_thousand_backups_is_small() {
         let now = Timestamp::from_second(100_000).unwrap();
-        let row = |number: i64| {
+        let mut kept = Kept::<BackupRow>::default();
+        for number in 60_000..70_000 {
             let moment = Timestamp::from_second(number).ok();
             let run = Run { created: moment, started: moment, ended: moment, ..Run::default() };
-            Arc::new(BackupRow {
-                name: format!("b-{number}").into(),
-                phase: "Failed".into(),
-                run,
-                ..BackupRow::default()
-            })
-        };
-        let bytes: Bytes = (60_000..70_000).map(|number| (format!("b-{number}"), 1 << 20)).collect();
-        let text = of_backups((60_000..70_000).map(row).collect(), Some(&bytes), now).into_string();
+            let name = format!("b-{number}");
+            let row = BackupRow { name: name.as_str().into(), phase: "Failed".into(), run, ..BackupRow::default() };
+            kept.put(name, Some(row));
+        }
+        let last: Bytes = (60_000..70_000).map(|number| (format!("b-{number}"), 1 << 20)).collect();
+        let found = Glance::of(kept.digest(), now);
+        assert_eq!((found.all, found.endings.failed, found.last.len()), (10_000, 10_000, LOOKED_AT));
+        let text = of_backups(&found, Some(&Saved { total: 10_000 << 20, last }), now).into_string();
         assert!(text.len() < 50 << 10, "{} bytes", text.len());
         assert!(text.contains("b-69999") && !text.contains("b-60000"));
         assert_eq!(text.matches("<svg").count(), 2, "durations and sizes");

@@ -22,6 +22,7 @@ pub(crate) async fn show(
     Path(wanted): Path<String>,
     Query(lists): Query<Lists>,
 ) -> Answer {
+    let since = shared.index.restores.version();
     let restore: Restore = user.get(&wanted).await?;
     let [may_read, may_cancel] = user.may_each([Right::FILES, Right::to("patch", "restores")]).await?;
     let files = of_files(&shared, &user, &restore, may_read, lists).await;
@@ -31,7 +32,7 @@ pub(crate) async fn show(
     };
     let body = html! {
         h1 { "Restore " (wanted) }
-        div #state data-live="restores" {
+        div #state data-live="restores" data-name=(wanted) data-since=(since) {
             (state(&restore))
             (actions(&user, &restore, may_read, may_cancel))
             (transfers)

@@ -26,12 +26,13 @@ pub(crate) struct Wanted {
 
 pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted): Query<Wanted>) -> Answer {
     user.must(Right::to("list", "restores")).await?;
+    let since = shared.index.restores.version();
     let rows = select(shared.index.restores.rows().await?, &wanted);
     let body = html! {
         h1 { "Restores" }
         p { "A restore begins at its backup: choose one from the " a href="/backups" { "list of backups" } "." }
         (parts::search("Name or backup", &wanted.search))
-        div #list data-live="restores" { (table(&rows, &wanted)) }
+        div #list data-live="restores" data-since=(since) { (table(&rows, &wanted)) }
     };
     Ok(layout::page(&user, "/restores", "Restores", &body))
 }

@@ -12,13 +12,14 @@ use crate::rows::{Row, ScheduleRow, without_noise};
 use crate::server::Shared;
 use crate::user::{Right, User};
 
-pub(crate) async fn show(State(_): State<Shared>, user: User, Path(wanted): Path<String>) -> Answer {
+pub(crate) async fn show(State(shared): State<Shared>, user: User, Path(wanted): Path<String>) -> Answer {
+    let since = shared.index.schedules.version();
     let schedule: Schedule = user.get(&wanted).await?;
     let [may_pause, may_run] = user.may_each([Right::to("patch", "schedules"), Right::to("create", "backups")]).await?;
     let row = ScheduleRow::of(&schedule).unwrap_or_default();
     let body = html! {
         h1 { "Schedule " (wanted) }
-        div #state data-live="schedules" {
+        div #state data-live="schedules" data-name=(wanted) data-since=(since) {
             (state(&schedule, &row, Timestamp::now()))
             (schedules::actions(&user, &row, may_pause, may_run))
         }

@@ -28,6 +28,7 @@ pub(crate) struct Wanted {
 
 pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted): Query<Wanted>) -> Answer {
     user.must(Right::to("list", "schedules")).await?;
+    let since = shared.index.schedules.version();
     let mut rows = shared.index.schedules.rows().await?;
     let (all, search) = (rows.len(), wanted.search.trim().to_lowercase());
     rows.retain(|row| row.name.contains(&search));
@@ -36,7 +37,7 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted)
     let body = html! {
         h1 { "Schedules" }
         (parts::search("Name", &wanted.search))
-        div #list data-live="schedules" {
+        div #list data-live="schedules" data-since=(since) {
             p { (rows.len()) " of " (all) " schedules" }
             div.scroll tabindex="0" { table {
                 thead { tr { th { "Name" } th { "Phase" } th { "When" } th { "Last" } th { "Next" } th { "Takes" } th { "Actions" } } }
