@@ -1,11 +1,13 @@
 //! `cargo xtask demo`: what the project does, on real clusters, in front of your eyes.
 
+use std::io::{IsTerminal, Read, Write, stdin, stdout};
+use std::net::TcpStream;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::{Value, json};
-use velero_testkit::machine::{Machine, wait_until};
+use velero_testkit::machine::{Machine, links, wait_until};
 use velero_testkit::{BoxKind, Edition, ServerOptions, TestBox, VeleroServer, objects};
 use velero_tests::{csi, restores};
 
@@ -16,7 +18,7 @@ pub(crate) struct Options {
     /// Leave the boxes up afterwards
     #[arg(long)]
     keep: bool,
-    /// Leave the page of the first cluster open to look at, instead of moving the shop to a second one
+    /// Open the page of the first cluster to look at, until Ctrl-C, instead of moving the shop to a second one
     #[arg(long)]
     web: bool,
 }
@@ -41,8 +43,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         // One that was left up to be looked at.
         TestBox::down(name)?;
     }
-    let outcome = show(options.web);
-    if options.keep || (options.web && outcome.is_ok()) {
+    if options.web {
+        // Better now than in five minutes.
+        links::wait_until_free(WEB_PORT, links::GIVING_UP)?;
+    }
+    let outcome = show(options);
+    if options.keep {
         for name in [BOX, SECOND_BOX].into_iter().filter(|name| TestBox::find(name).is_some()) {
             out!("\nthe box stays up: eval \"$(cargo xtask cluster env --name {name})\"");
         }
@@ -54,7 +60,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     outcome
 }
 
-fn show(web: bool) -> Result<()> {
+fn show(options: &Options) -> Result<()> {
     let test_box = TestBox::up(BOX, BoxKind::Storage)?;
     let machine = test_box.machine();
     let books = application(machine)?;
@@ -70,8 +76,8 @@ fn show(web: bool) -> Result<()> {
     shown(&velero, &["backup", "get"])?;
     shown(&velero, &["repo", "get"])?;
     lose_and_restore(machine, &velero, &books)?;
-    if web {
-        return open_page(machine, &velero);
+    if options.web {
+        return open_page(machine, &velero, options.keep);
     }
     let password = machine.read(&format!("/api/v1/namespaces/{SERVER_NAMESPACE}/secrets/{PASSWORD}"))?;
     velero.stop()?;
@@ -157,25 +163,53 @@ fn lose_and_restore(machine: &Machine, velero: &VeleroServer, books: &str) -> Re
     compare_data(machine, NAMESPACE, books)
 }
 
-/// Opens a door to the page, makes somebody who may see and do everything there, and says how to come in.
-fn open_page(machine: &Machine, velero: &VeleroServer) -> Result<()> {
+/// Opens a door to the page, makes somebody who may see and do everything there, says how to come in, and waits until who looks has
+/// seen enough. Where nobody sits at a terminal nobody could say so: then it is enough that the page answers.
+fn open_page(machine: &Machine, velero: &VeleroServer, keep: bool) -> Result<()> {
     title("A schedule, so that there is something to come");
-    shown(
-        velero,
-        &["schedule", "create", "shop-nightly", "--schedule", "0 3 * * *", "--include-namespaces", NAMESPACE],
-    )?;
+    let times = ["--schedule", "0 3 * * *", "--include-namespaces", NAMESPACE];
+    shown(velero, &[&["schedule", "create", "shop-nightly"], &times[..]].concat())?;
     machine.kubectl(&["-n", SERVER_NAMESPACE, "create", "serviceaccount", WEB_ACCOUNT])?;
     let account = format!("--serviceaccount={SERVER_NAMESPACE}:{WEB_ACCOUNT}");
     machine.kubectl(&["create", "clusterrolebinding", WEB_ACCOUNT, "--clusterrole=cluster-admin", &account])?;
     machine.open_door("page-door", WEB_PORT, &format!("127.0.0.1:{WEB_PORT}"))?;
+    wait_until("the page", Duration::from_secs(60), page_answers)?;
     title("The page is open");
     out!("http://127.0.0.1:{WEB_PORT}");
-    out!("a token to sign in with, good for a day:");
-    out!(
-        "cargo xtask cluster run --name {BOX} -- kubectl -n {SERVER_NAMESPACE} create token {WEB_ACCOUNT} --duration=24h"
-    );
-    out!("when you have seen enough: cargo xtask cluster down --name {BOX}");
+    let make_token = ["-n", SERVER_NAMESPACE, "create", "token", WEB_ACCOUNT, "--duration=24h"];
+    if keep {
+        out!("a token to sign in with, good for a day:");
+        out!("cargo xtask cluster run --name {BOX} -- kubectl {}", make_token.join(" "));
+        out!("when you have seen enough: cargo xtask cluster down --name {BOX}");
+        return Ok(());
+    }
+    if !(stdin().is_terminal() && stdout().is_terminal()) {
+        out!("it answers; nobody is at a terminal to look at it, so it is closed again (--keep leaves it open)");
+        return Ok(());
+    }
+    out!("sign in with this token, which is good for a day and for this cluster alone:\n");
+    out!("{}", machine.kubectl(&make_token)?.trim());
+    out!("\nCtrl-C when you have seen enough: the cluster goes with it");
+    until_interrupted()?;
+    title("Closing the page and taking the cluster down");
     Ok(())
+}
+
+/// Asks for the form to sign in, through the door.
+fn page_answers() -> Result<()> {
+    let mut door = TcpStream::connect(("127.0.0.1", WEB_PORT)).context("the door is closed")?;
+    door.set_read_timeout(Some(Duration::from_secs(10)))?;
+    door.write_all(format!("GET /sign-in HTTP/1.0\r\nHost: 127.0.0.1:{WEB_PORT}\r\n\r\n").as_bytes())?;
+    let mut answer = String::new();
+    door.read_to_string(&mut answer)?;
+    ensure!(answer.starts_with("HTTP/1.0 200"), "the page answers {answer:?}");
+    Ok(())
+}
+
+/// Waits for Ctrl-C. What runs in the box does not hear it: it is no child of this terminal.
+fn until_interrupted() -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(tokio::signal::ctrl_c()).context("cannot wait for Ctrl-C")
 }
 
 /// Another cluster reads the same bucket and gives the shop another name. It needs the password of the repositories.
