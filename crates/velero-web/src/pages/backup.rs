@@ -108,6 +108,7 @@ fn actions(user: &User, backup: &Backup, may: &May) -> Markup {
         }
         @if !may.restore { p.none { "You may not create restores." } }
         @if !may.delete { p.none { "You may not delete backups." } }
+        @if !may.cancel && can_be_cancelled { p.none { "You may not patch backups: it cannot be cancelled from here." } }
     }
 }
 

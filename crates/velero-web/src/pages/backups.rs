@@ -58,6 +58,7 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted)
     let body = html! {
         h1 { "Backups" }
         @if may_create { p { a.button.main href="/new-backup" { "Back up now" } } }
+        @else { p.none { "You may not create backups." } }
         (filters(&wanted))
         div #list data-live="backups" data-since=(since) { (list) }
     };

@@ -85,6 +85,7 @@ fn actions(user: &User, restore: &Restore, may_read: bool, may_cancel: bool) -> 
                 form method="post" action=(format!("{address}/cancel")) { (layout::form_token(user)) button.danger { "Cancel" } }
             }
         }
+        @if !may_cancel && can_be_cancelled { p.none { "You may not patch restores: it cannot be cancelled from here." } }
     }
 }
 

@@ -22,6 +22,7 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User, Path(wanted):
         div #state data-live="schedules" data-name=(wanted) data-since=(since) {
             (state(&schedule, &row, Timestamp::now()))
             (schedules::actions(&user, &row, may_pause, may_run))
+            (schedules::missing(may_pause, may_run))
         }
         p { a href=(format!("/backups?schedule={wanted}")) { "Its backups" } }
         h2 { "What it takes" }

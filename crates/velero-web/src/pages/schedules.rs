@@ -48,6 +48,7 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted)
                 }
             } }
             (parts::pager(wanted.page, shown.len() > PAGE, &parts::entry("search", &wanted.search)))
+            (missing(may_pause, may_run))
         }
     };
     Ok(layout::page(&user, "/schedules", "Schedules", &body))
@@ -81,6 +82,14 @@ pub(crate) fn actions(user: &User, row: &ScheduleRow, may_pause: bool, may_run: 
     }
 }
 
+/// What cannot be done with schedules for want of a right.
+pub(crate) fn missing(may_pause: bool, may_run: bool) -> Markup {
+    html! {
+        @if !may_run { p.none { "You may not create backups: no schedule can be run from here." } }
+        @if !may_pause { p.none { "You may not patch schedules: none can be paused or resumed from here." } }
+    }
+}
+
 /// When a schedule runs next, as far as its expression tells: as the server reckons it.
 pub(crate) fn next(row: &ScheduleRow, now: Timestamp) -> Option<Timestamp> {
     if row.paused || &*row.phase == "FailedValidation" {
@@ -98,6 +107,14 @@ pub(crate) fn next(row: &ScheduleRow, now: Timestamp) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_done_for_want_of_a_right_is_said() {
+        assert_eq!(missing(true, true).into_string(), "");
+        let text = missing(false, true).into_string();
+        assert!(text.contains("patch schedules") && !text.contains("create backups"), "{text}");
+        assert!(missing(true, false).into_string().contains("create backups"));
+    }
 
     #[test]
     fn a_schedule_that_does_not_run_has_no_next_time() {
