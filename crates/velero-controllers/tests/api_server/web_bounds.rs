@@ -131,7 +131,11 @@ fn forms_that_come_slowly_leave_room_for_others() {
         }
         let page = Browser::new(&address).get("/sign-in").await;
         assert_eq!(page.code, 200, "{}", page.body);
-        drop(slow);
+        for stream in &slow {
+            let answer = stream.try_read(&mut [0_u8; 1]);
+            let is_waiting = matches!(&answer, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock);
+            assert!(is_waiting, "others did not have to wait until a form was given up: {answer:?}");
+        }
         server.stop().await;
     });
 }
