@@ -79,8 +79,13 @@ struct GoBuild {
 }
 
 impl Tool {
-    /// The list. [`crate::server::install_all`] gets everything on it.
+    /// The list. [`crate::server::install_all`] gets everything on it, in this order: what is downloaded alone first, while
+    /// the processors have our own crates to compile.
     pub const ALL: [Self; 26] = [
+        Self::SeaweedFs,
+        Self::Moto,
+        Self::Azurite,
+        Self::Axe,
         Self::Kubernetes,
         Self::OlderKubernetes,
         Self::NewerKubernetes,
@@ -100,10 +105,6 @@ impl Tool {
         Self::PluginHost,
         Self::Kopia,
         Self::KopiaPeer,
-        Self::SeaweedFs,
-        Self::Moto,
-        Self::Azurite,
-        Self::Axe,
         Self::Images,
         Self::SnapshotDefinitions,
         Self::MdBook,
