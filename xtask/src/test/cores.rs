@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// How long the cores are watched before they are called idle: what has just begun has to show what it takes.
 const WATCHED_FOR: Duration = Duration::from_secs(10);
 /// The part of their time that idle cores have nothing to do.
-const IDLE: f64 = 0.3;
+const IDLE: f64 = 0.15;
 
 /// Watches the cores.
 pub(super) struct Cores {
