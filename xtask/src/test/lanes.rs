@@ -83,9 +83,20 @@ fn has_room(running: usize, cores: &mut Cores) -> bool {
     running <= Cores::count() || running <= Cores::count() * MOST_A_CORE && cores.were_idle()
 }
 
-/// The first that needs nothing that is held.
+/// The first that needs nothing that is held. Those that need the same box go one after another, so the box that most wait for is
+/// never left idle: else they would go on alone when all others have ended.
 fn next(waiting: &[Suite], held: &BTreeSet<&'static str>) -> Option<usize> {
-    waiting.iter().position(|suite| suite.holds.is_disjoint(held))
+    let is_free = |suite: &Suite| suite.holds.is_disjoint(held);
+    let wanted = most_wanted(waiting).filter(|name| !held.contains(name));
+    let for_wanted =
+        wanted.and_then(|name| waiting.iter().position(|suite| is_free(suite) && suite.holds.contains(name)));
+    for_wanted.or_else(|| waiting.iter().position(is_free))
+}
+
+/// The box that most suites wait for.
+fn most_wanted(waiting: &[Suite]) -> Option<&'static str> {
+    let boxes: BTreeSet<&'static str> = waiting.iter().flat_map(|suite| &suite.holds).copied().collect();
+    boxes.into_iter().max_by_key(|name| waiting.iter().filter(|suite| suite.holds.contains(name)).count())
 }
 
 /// A cluster takes a part of a core also when nobody uses it.
@@ -199,6 +210,15 @@ mod tests {
         assert_eq!(next(&[]), Some(0));
         assert_eq!(next(&["storage"]), Some(0));
         assert_eq!(next(&["test"]), Some(2));
+    }
+
+    #[test]
+    fn the_box_that_most_wait_for_is_never_idle() {
+        let waiting = [suite("a", &[]), suite("b", &["storage"]), suite("c", &["test"]), suite("d", &["test"])];
+        let next = |held: &[&'static str]| next(&waiting, &held.iter().copied().collect());
+        assert_eq!(next(&[]), Some(2));
+        assert_eq!(next(&["test"]), Some(0));
+        assert_eq!(most_wanted(&[suite("a", &[])]), None);
     }
 
     #[test]
