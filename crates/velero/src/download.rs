@@ -125,7 +125,13 @@ impl<'a> Downloader<'a> {
             builder = builder.tls_certs_merge(bundle);
         }
         let client = builder.build().context("cannot set up the connection to the object store")?;
-        Ok(Self { session, client, store_out_of_reach: AtomicBool::new(false), requests: Mutex::default(), heard: OnceCell::new() })
+        Ok(Self {
+            session,
+            client,
+            store_out_of_reach: AtomicBool::new(false),
+            requests: Mutex::default(),
+            heard: OnceCell::new(),
+        })
     }
 
     /// A file as it is stored, to be read by blocking code while it arrives.

@@ -27,6 +27,9 @@ pub(crate) struct Options {
     /// Run the long comparisons too: more random trees, more damaged repositories, ten minutes of torture
     #[arg(long)]
     thorough: bool,
+    /// Only the suites whose names contain one of these words, such as `api_server` or `stories peer_filters`
+    #[arg(long, value_delimiter = ',')]
+    suites: Vec<String>,
     /// Arguments for cargo test, such as `-p velero-api`
     #[arg(last = true)]
     cargo_test: Vec<String>,
@@ -53,7 +56,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         TestBox::down(STORAGE_BOX)?;
         TestBox::down(OPENSHIFT_BOX)?;
     }
-    if options.thorough && options.cargo_test.is_empty() {
+    if options.thorough && options.cargo_test.is_empty() && options.suites.is_empty() {
         failures.extend(tortured().err());
     }
     ensure!(
@@ -82,6 +85,14 @@ fn run_tests(suites: Vec<suites::Suite>, options: &Options) -> Vec<Error> {
     if !options.cargo_test.is_empty() {
         let command: Vec<&str> = ["test"].into_iter().chain(options.cargo_test.iter().map(String::as_str)).collect();
         return cargo(&command).err().into_iter().collect();
+    }
+    let is_wanted = |suite: &suites::Suite| options.suites.iter().any(|word| suite.name.contains(word));
+    if !options.suites.is_empty() {
+        let wanted: Vec<_> = suites.into_iter().filter(is_wanted).collect();
+        if wanted.is_empty() {
+            return vec![anyhow!("no suite has {} in its name", options.suites.join(" or "))];
+        }
+        return lanes::run(wanted, options);
     }
     let mut failures = lanes::run(suites, options);
     failures.extend(cargo(&["test", "--workspace", "--doc", "--quiet"]).err());

@@ -26,7 +26,8 @@ use crate::lossy_proxy::{Fate, open_for};
 use crate::moved_scene::{LOOKS, PAUSE, Scene, done};
 use crate::played_agents::{Ending, Nodes, play, remove_namespace};
 use crate::support::{
-    Server, Workload, api, assert_phase, assert_restore_phase, assert_says, delete_namespace, into_copy, settings,
+    PATIENCE, Server, Workload, api, assert_phase, assert_restore_phase, assert_says, delete_namespace, into_copy,
+    read, settings,
 };
 
 /// Resumes a restore as the command does, and waits for the end.

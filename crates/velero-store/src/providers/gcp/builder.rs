@@ -21,7 +21,7 @@ pub(super) async fn build(config: &StoreConfig) -> Result<GoogleCloudStorage> {
         .with_client_options(client_options(PROVIDER, config)?.with_allow_http(plain))
         .with_retry(config.transfer.retry_config());
     if let Some(endpoint) = endpoint {
-        builder = builder.with_base_url(endpoint);
+        builder = builder.with_base_url(&endpoint);
     }
     match (WithKey::of(config)?, &config.recorder) {
         (Some(with_key), _) => builder = builder.with_http_connector(with_key),
