@@ -44,8 +44,8 @@ const PERIOD: Duration = Duration::from_secs(2);
 const SAMPLE: Duration = Duration::from_millis(100);
 /// How long a server that has started may take to come to rest.
 const SETTLING: Duration = Duration::from_secs(20);
-/// How long the memory is watched before anybody looks.
-const WATCHED: Duration = Duration::from_secs(10);
+/// How long the memory is watched before anybody looks: longer than the minute after which the server counts all backups again.
+const WATCHED: Duration = Duration::from_secs(75);
 /// The backup that changes.
 const CHANGING: &str = "changing";
 
@@ -145,7 +145,8 @@ impl Page {
             times.push(milliseconds(answer.took));
             bytes = bytes.max(answer.body.len());
         }
-        Ok(json!({"path": path, "bytes": bytes, "milliseconds": spread(times)}))
+        let memory = self.memory()?;
+        Ok(json!({"path": path, "bytes": bytes, "milliseconds": spread(times), "rss_mib": memory}))
     }
 
     /// Has pages open while backups change, as the script of the page does: each asks for itself again when it is told so.
@@ -259,12 +260,12 @@ fn print(figures: &Value) {
         figures["namespaces"],
         figures["rounds"]
     );
-    out!("{:<36}{:>10}{:>14}{:>14}", "page", "bytes", "median ms", "worst ms");
+    out!("{:<36}{:>10}{:>14}{:>14}{:>12}", "page", "bytes", "median ms", "worst ms", "MiB then");
     for page in figures["pages"].as_array().into_iter().flatten() {
         let path = page["path"].as_str().unwrap_or_default();
-        let [bytes, median, worst] = ["/bytes", "/milliseconds/median", "/milliseconds/worst"]
+        let [bytes, median, worst, memory] = ["/bytes", "/milliseconds/median", "/milliseconds/worst", "/rss_mib"]
             .map(|figure| page.pointer(figure).map(Value::to_string).unwrap_or_default());
-        out!("{path:<36}{bytes:>10}{median:>14}{worst:>14}");
+        out!("{path:<36}{bytes:>10}{median:>14}{worst:>14}{memory:>12}");
     }
     let (open, first) = (&figures["open"], &figures["pages"][0]);
     let time = &open["milliseconds_to_be_seen"];

@@ -254,7 +254,7 @@ fn a_pod_that_was_filled_and_is_gone_since_is_an_error_unless_its_controller_is_
         tokio::time::timeout(PATIENCE, adopted).await.expect("the pod is not adopted").unwrap();
         let agents = play(&cluster, |_| Ending::Completed);
         let mut spec = of_pods(&shop.namespace);
-        spec.included_resources.push("persistentvolumeclaims".to_owned());
+        spec.included_resources.extend(["persistentvolumeclaims", "persistentvolumes"].map(str::to_owned));
         assert_phase(&server.backup("b", spec).await, &BackupPhase::Completed);
         drop(agents);
 
