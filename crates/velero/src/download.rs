@@ -241,7 +241,7 @@ impl<'a> Downloader<'a> {
     /// Asks the server for the address of a file and waits for it.
     async fn request(&self, kind: DownloadTargetKind, name: &str, deadline: Instant) -> Result<DownloadRequest> {
         // One file after the other would be waited for in vain.
-        self.fail_if_gone(self.heard.get())?;
+        self.fail_if_gone()?;
         let target = DownloadTarget { kind, name: name.to_owned(), ..DownloadTarget::default() };
         let spec = DownloadRequestSpec { target, ..DownloadRequestSpec::default() };
         let request_name = format!("{name}-{}", uuid::Uuid::new_v4());
@@ -252,7 +252,8 @@ impl<'a> Downloader<'a> {
         while Instant::now() < deadline {
             if Instant::now() > silent {
                 let look = || async { last_heard_of(self.session, SILENT_SERVER).await.ok().flatten() };
-                self.fail_if_gone(Some(self.heard.get_or_init(look).await))?;
+                self.heard.get_or_init(look).await;
+                self.fail_if_gone()?;
             }
             sleep(POLL).await;
             let request: DownloadRequest = self.session.get(&request_name).await?;
@@ -267,8 +268,8 @@ impl<'a> Downloader<'a> {
     }
 
     /// Fails when it is known that the server is gone, and has been for so long that no other one will take over.
-    fn fail_if_gone(&self, heard: Option<&Option<Heard>>) -> Result<()> {
-        let heard = heard.and_then(Option::as_ref).filter(|heard| heard.ago > GONE);
+    fn fail_if_gone(&self) -> Result<()> {
+        let heard = self.heard.get().and_then(Option::as_ref).filter(|heard| heard.ago > GONE);
         fail_if_gone(self.session, heard).context("files are handed out by the server")
     }
 
