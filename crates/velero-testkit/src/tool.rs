@@ -280,9 +280,18 @@ pub(crate) fn ensure_outside_of_boxes(what: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::fs;
 
     use super::*;
+
+    /// What a tool may have in another version than Velero: nothing that they share is built on it.
+    const APART: [&str; 4] = [
+        "github.com/Azure/go-ansiterm",
+        "github.com/moby/term",
+        "go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc",
+        "k8s.io/cli-runtime",
+    ];
 
     #[test]
     fn every_go_module_of_the_test_bed_is_built_before_the_first_test() {
@@ -299,5 +308,33 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), Tool::ALL.len());
+    }
+
+    #[test]
+    fn what_tools_share_with_velero_is_compiled_once_for_all() {
+        let velero = dependencies("velero");
+        for module in Tool::ALL.iter().filter_map(|tool| tool.go_build()).map(|build| build.module) {
+            if module.starts_with("kubernetes") || module == "prometheus" {
+                continue;
+            }
+            for (name, version) in dependencies(module) {
+                let wanted = velero.get(&name).filter(|_| !APART.contains(&name.as_str()));
+                assert!(
+                    wanted.is_none_or(|other| *other == version),
+                    "testbed/{module}: {name} {version} is compiled apart from Velero's {wanted:?}, and all built on it"
+                );
+            }
+        }
+    }
+
+    /// The dependencies of a Go module of the test bed, with their versions.
+    fn dependencies(module: &str) -> BTreeMap<String, String> {
+        let file = fs::read_to_string(repository_root().join("testbed").join(module).join("go.mod")).unwrap();
+        let blocks = file.split("\nrequire (\n").skip(1).filter_map(|rest| rest.split("\n)").next());
+        let dependency = |line: &str| {
+            let mut words = line.split_whitespace();
+            Some((words.next()?.to_owned(), words.next()?.to_owned()))
+        };
+        blocks.flat_map(str::lines).filter_map(dependency).collect()
     }
 }
