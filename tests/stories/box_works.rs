@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use serde_json::json;
+use velero_api::finalizers::RESTORE_EXTERNAL_RESOURCES;
+use velero_testkit::harness::{self, SHARED_BOX};
 use velero_testkit::machine::wait_until;
-use velero_testkit::{TestBox, TestCluster, install, objects, whole_box_test};
+use velero_testkit::{BoxKind, TestBox, TestCluster, install, objects, whole_box_test};
 
 /// Runs a shell command in a new pod whose log must come to hold the wanted text.
 fn pod_prints(cluster: &TestCluster, name: &str, shell: &str, wanted: &str) {
@@ -77,4 +79,31 @@ fn a_pod_reaches_the_store() {
         let ask = format!("printf 'GET / HTTP/1.0\\r\\nHost: {host}\\r\\n\\r\\n' | nc {host} {port}");
         pod_prints(&cluster, "customer", &ask, "AccessDenied");
     });
+}
+
+/// Else the namespace would stay, and the controller manager would try to empty it for as long as the box is up.
+#[test]
+fn what_a_server_kept_goes_with_the_namespace_of_its_test() {
+    let test_box = TestBox::up(SHARED_BOX, BoxKind::ControlPlane).unwrap();
+    let machine = test_box.machine().clone();
+    let namespace = harness::inside(test_box, async |cluster| {
+        let machine = cluster.test_box.machine();
+        machine.install_velero_definitions()?;
+        let metadata =
+            json!({"name": "kept", "namespace": cluster.namespace, "finalizers": [RESTORE_EXTERNAL_RESOURCES]});
+        let restore = json!({
+            "apiVersion": "velero.io/v1", "kind": "Restore", "metadata": metadata, "spec": {"backupName": "b"},
+        });
+        machine.apply(&restore.to_string())?;
+        Ok(cluster.namespace.clone())
+    })
+    .unwrap();
+    let restore = format!("/apis/velero.io/v1/namespaces/{namespace}/restores/kept");
+    assert_eq!(machine.read_if_there(&restore).unwrap(), None);
+    wait_until("the namespace to go", Duration::from_secs(60), || {
+        let left = machine.read_if_there(&format!("/api/v1/namespaces/{namespace}"))?;
+        ensure!(left.is_none(), "{left:?}");
+        Ok(())
+    })
+    .unwrap();
 }

@@ -14,6 +14,8 @@ use velero_tests::command_line::CommandLine;
 use velero_tests::helm::{Helm, chart, image, veleros_chart};
 
 const NAMESPACE: &str = "charted";
+/// What the server of the original runs, for `kubectl set image`.
+const PEER_IMAGE: &str = "velero=docker.io/velero/velero:v1.18.3";
 /// An image with kubectl, for the Jobs of the chart.
 const KUBECTL: &str = "docker.io/velero-box/kubectl:1";
 
@@ -139,6 +141,7 @@ fn upgrades_a_release_of_veleros_own_chart(machine: &Machine) {
     assert_eq!([role("moved-velero-server"), role("moved-velero-server-role")], ["cluster-admin", ""]);
     all_kept(&before, &kept(machine, RELEASE));
     refuses_what_it_would_harm(machine, RELEASE);
+    refuses_what_is_not_of_the_release(machine);
     helm.run(&["uninstall", RELEASE, "--namespace", RELEASE, "--no-hooks"], None).unwrap();
 }
 
@@ -187,18 +190,39 @@ fn refuses_what_it_would_harm(machine: &Machine, release: &str) {
     let label = ["-n", release, "label", "--overwrite", "deployment/velero"];
     machine.kubectl(&[&label[..], &["helm.sh/chart=velero-8.1.0"]].concat()).unwrap();
     refused(&upgrade, Some(&json!({"replicas": 1})), "upgrade it to Velero's chart 12 first");
+    machine.kubectl(&[&label[..], &["helm.sh/chart=velero-13.0.0"]].concat()).unwrap();
+    refused(&upgrade, Some(&json!({"replicas": 1})), "12 is the newest of Velero's charts that is known here");
     machine.kubectl(&[&label[..], &["helm.sh/chart=velero-12.1.0"]].concat()).unwrap();
+    for (tag, reason) in [("v1.8.1", "older than Velero 1.9"), ("v1.19.0", "newer than Velero 1.18")] {
+        let image = format!("velero=docker.io/velero/velero:{tag}");
+        machine.kubectl(&["-n", release, "set", "image", "deployment/velero", &image]).unwrap();
+        refused(&upgrade, Some(&json!({"replicas": 1})), reason);
+    }
+    machine.kubectl(&["-n", release, "set", "image", "deployment/velero", PEER_IMAGE]).unwrap();
     assert_eq!(kept(machine, release), before);
+}
 
-    // A release of something else.
+/// What is of another release, or of none, is left alone.
+fn refuses_what_is_not_of_the_release(machine: &Machine) {
+    let helm = Helm::of(machine);
+    let ours = chart().display().to_string();
+    let refused = |arguments: &[&str], reason: &str| {
+        let said = helm.refusal(arguments, None).unwrap();
+        assert!(said.contains(reason), "{said}");
+    };
     let other = machine.folder("other-chart").unwrap();
     fs::create_dir_all(other.join("templates")).unwrap();
     fs::write(other.join("Chart.yaml"), "apiVersion: v2\nname: shop\nversion: 1.0.0\n").unwrap();
-    fs::write(other.join("templates/shop.yaml"), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shop}\n").unwrap();
-    let other = other.display().to_string();
-    helm.run(&["install", "shop", &other, "--namespace", "shop", "--create-namespace"], None).unwrap();
-    refused(&["upgrade", "shop", &ours, "--namespace", "shop"], None, "is of another chart (ConfigMap shop)");
-    machine.kubectl(&["-n", "shop", "get", "configmap/shop"]).unwrap();
+    let other_chart = other.display().to_string();
+    for kind in ["ConfigMap", "Secret"] {
+        let object = format!("apiVersion: v1\nkind: {kind}\nmetadata: {{name: shop}}\n");
+        fs::write(other.join("templates/shop.yaml"), object).unwrap();
+        helm.run(&["install", "shop", &other_chart, "--namespace", "shop", "--create-namespace"], None).unwrap();
+        let reason = format!("is of another chart ({kind} shop)");
+        refused(&["upgrade", "shop", &ours, "--namespace", "shop"], &reason);
+        machine.kubectl(&["-n", "shop", "get", kind, "shop"]).unwrap();
+        helm.run(&["uninstall", "shop", "--namespace", "shop"], None).unwrap();
+    }
 
     // A Velero that no release made.
     let velero = CommandLine::new(machine, Edition::Ours);
@@ -207,7 +231,6 @@ fn refuses_what_it_would_harm(machine: &Machine, release: &str) {
     let before = machine.kubectl(&uid).unwrap();
     refused(
         &["install", "velero", &ours, "--namespace", "by-hand"],
-        None,
         "is not one of the release velero: remove that Velero first",
     );
     assert_eq!(machine.kubectl(&uid).unwrap(), before);

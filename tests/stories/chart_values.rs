@@ -279,6 +279,14 @@ fn impossible() -> Vec<(Value, &'static str)> {
         (in_configuration("webTrustedGroupsHeader", &json!("X-Groups")), "needs configuration.webTrustedUserHeader"),
         (with_location(&json!({"provider": "aws"})), "bucket is required"),
         (in_configuration("backupStorageLocation", &twice), "two entries named default"),
+        (
+            with_location(&json!({"provider": "aws", "bucket": "b", "credential": {"key": "cloud"}})),
+            "backupStorageLocation, entry default: credential needs name and key",
+        ),
+        (
+            in_configuration("volumeSnapshotLocation", &json!([{"provider": "aws", "credential": {"name": "keys"}}])),
+            "volumeSnapshotLocation, entry default: credential needs name and key",
+        ),
         // What `--reuse-values` hands over after Velero's chart: its defaults instead of ours.
         (json!({"persistence": null, "replicas": null, "networkPolicy": null}), "--reset-then-reuse-values"),
     ]
@@ -308,6 +316,14 @@ fn a_place_for_temporary_files_of_the_values_takes_the_place_of_ours() {
         let rendered = Helm::alone().template(NAMESPACE, &values).unwrap();
         assert_eq!(rendered.matches("mountPath: /tmp\n").count(), 1, "{values}");
     }
+}
+
+#[test]
+fn variables_from_a_secret_of_somebody_else_are_not_passed_over() {
+    let values = json!({"credentials": {"useSecret": false, "name": "keys", "extraEnvVars": {"TOKEN": ""}}});
+    let rendered = Helm::alone().template(NAMESPACE, &values).unwrap();
+    assert!(rendered.contains("- name: TOKEN\n") && rendered.contains("name: keys\n"), "{rendered}");
+    assert!(!rendered.contains("kind: Secret\n"), "{rendered}");
 }
 
 /// What the templates of a chart read, such as `configuration.backupStorageLocation`.

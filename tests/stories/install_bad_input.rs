@@ -122,6 +122,19 @@ fn takes_back_what_flags_leave_out(cli: &CommandLine<'_>) {
     let told = install(&["--network-policy=false"]);
     assert_eq!(made(), [policies[1]], "{told}");
     assert!(told.contains("NetworkPolicy/velero: not wanted any more, deleted"), "{told}");
+    assert!(!told.contains("stays as it was"), "{told}");
+    cli.velero(&["uninstall", "--force"]).unwrap();
+}
+
+/// Node agents that flags do not speak of stay, and it is said how they are changed or removed.
+fn speaks_of_node_agents_that_stay(cli: &CommandLine<'_>) {
+    cli.velero(&["install", "--no-default-backup-location", "--use-node-agent"]).unwrap();
+    let told = cli.velero(&["install", "--no-default-backup-location"]).unwrap();
+    assert!(told.contains("DaemonSet velero/node-agent is there already and stays as it was"), "{told}");
+    assert!(told.contains("kubectl -n velero delete daemonset node-agent"), "{told}");
+    cli.machine.kubectl(&["-n", "velero", "delete", "daemonset", "node-agent"]).unwrap();
+    let told = cli.velero(&["install", "--no-default-backup-location"]).unwrap();
+    assert!(!told.contains("stays as it was"), "{told}");
     cli.velero(&["uninstall", "--force"]).unwrap();
 }
 
@@ -150,6 +163,7 @@ fn an_installation_that_cannot_succeed_changes_nothing_and_an_end_spares_what_is
         spares_what_is_not_its_own(&cli);
         gets_rid_of_finalizers(&cli);
         takes_back_what_flags_leave_out(&cli);
+        speaks_of_node_agents_that_stay(&cli);
     });
     TestBox::down("in-checks").unwrap();
 }

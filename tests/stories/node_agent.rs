@@ -55,10 +55,10 @@ fn install(cli: &CommandLine<'_>) {
     cli.velero(&flags).unwrap();
     wait_until("the agent", PATIENCE, || {
         let set = machine.read(&format!("/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/node-agent"))?;
-        ensure!(set["status"]["numberReady"] == 1, "the agent is not ready: {}\n{}", set["status"], agent_log(machine));
+        ensure!(set["status"]["numberReady"] == 1, "the agent is not ready: {}", set["status"]);
         Ok(())
     })
-    .unwrap();
+    .unwrap_or_else(|error| panic!("{error:#}\n{}", agent_log(machine)));
 }
 
 fn agent_log(machine: &Machine) -> String {
@@ -210,7 +210,10 @@ fn reaches(machine: &Machine, name: &str, phase: &str) {
 }
 
 fn nothing_is_left_of_what_is_cancelled_or_deleted(machine: &Machine) {
-    apply(machine, &objects::snapshot_class("never", &json!({"neverReady": "true"})));
+    // A class that keeps snapshots must not keep one whose data nobody moves any more.
+    let mut never = objects::snapshot_class("never", &json!({"neverReady": "true"}));
+    never["deletionPolicy"] = json!("Retain");
+    apply(machine, &never);
     apply(machine, &objects::volume_snapshot(SHOP, "never", "data", "never"));
     apply(machine, &data_upload("du-never", "never", "never", &storage_class(machine)));
     reaches(machine, "du-never", "Accepted");

@@ -236,12 +236,51 @@ async fn changes_are_seen_without_loading_the_page_again(visitor: &Visitor, scen
     for (path, name) in [("/", "live-1"), ("/backups", "live-2")] {
         browser.go(path).await?;
         browser.run("window.sameDocument = true").await?;
+        let link = "document.querySelector('[data-live] a[href]')";
+        browser.run(&format!("{link}.focus(); window.place = document.activeElement.getAttribute('href')")).await?;
         let begin = Instant::now();
         scene.apply(&failed(name, json!({}), "made for the eye"))?;
         browser.until_said(name).await?;
         println!("{path}: what changed was seen after {:?}", begin.elapsed());
         assert_eq!(browser.run("return window.sameDocument").await?, true, "{path} was loaded again");
+        let is_there = "return document.activeElement.getAttribute('href') === window.place";
+        assert_eq!(browser.run(is_there).await?, true, "{path}: who goes by keyboard stays where they are");
     }
+    what_was_closed_stays_closed(browser, scene).await?;
+    // The first page follows what it shows of locations too.
+    browser.go("/").await?;
+    scene.apply(&json!({
+        "apiVersion": "velero.io/v1", "kind": "BackupStorageLocation", "metadata": {"name": "moved", "namespace": NAMESPACE},
+        "spec": {"provider": "nobody-knows-it", "objectStorage": {"bucket": "moved"}},
+    }))?;
+    browser.until_said("Location moved is").await?;
+    scene.machine().delete(&format!("{}/moved", scene.server.path("backupstoragelocations")))
+}
+
+async fn what_was_closed_stays_closed(browser: &Browser, scene: &Scene) -> Result<()> {
+    browser.go("/backups/billing-1").await?;
+    let close =
+        "window.part = document.querySelector('#state'); window.part.querySelector('details.cause').open = false";
+    browser.run(close).await?;
+    // Something that the page shows: what looks the same is not exchanged.
+    let change = r#"{"status":{"warnings":4711}}"#;
+    scene.machine().kubectl(&[
+        "-n",
+        NAMESPACE,
+        "patch",
+        "backups.velero.io",
+        "billing-1",
+        "--type=merge",
+        "-p",
+        change,
+    ])?;
+    let begin = Instant::now();
+    while browser.run("return document.querySelector('#state') === window.part").await? == true {
+        ensure!(begin.elapsed() < PATIENCE, "the page does not follow its backup");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let open = browser.run("return document.querySelector('#state details.cause').open").await?;
+    assert_eq!(open, false, "what was closed is open again");
     Ok(())
 }
 

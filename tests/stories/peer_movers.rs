@@ -49,10 +49,7 @@ struct Movers {
 impl Movers {
     async fn new(cluster: &TestCluster) -> Self {
         let machine = cluster.test_box.machine();
-        for definition in velero_api::crd::all() {
-            machine.apply(&definition.to_string()).unwrap();
-            machine.wait_for_definition(definition["metadata"]["name"].as_str().unwrap()).unwrap();
-        }
+        machine.install_velero_definitions().unwrap();
         TestBox::make_bucket(BUCKET).unwrap();
         let mut movers =
             Self { cluster: cluster.clone(), folder: tempfile::tempdir().unwrap(), restore: String::new() };

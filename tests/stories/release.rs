@@ -205,13 +205,14 @@ fn alone<'a>(machine: &'a Machine, release: &Path) -> Alone<'a> {
 fn the_client_of_a_release_unpacked_where_nothing_else_is_installs_and_backs_up_a_box() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path(), &["--only=client,images", "--profile=dev"]);
+    // Before the box is entered: inside of it skopeo could not be got where it is missing.
+    let names = ["velero", "velero-plugin-aws", "velero-plugin-openshift", "velero-plugin-vsphere"];
+    let [image, ..] = names.map(|name| readable_image(folder.path(), name));
     TestBox::down("in-release").unwrap();
     harness::run("in-release", BoxKind::Whole, async move |cluster| {
         let machine = cluster.test_box.machine();
         let shop = [objects::namespace("shop"), objects::config_map("shop", "stock", "apples", "12")];
         load::create_all(&cluster.client, shop.into_iter()).await.unwrap();
-        let names = ["velero", "velero-plugin-aws", "velero-plugin-openshift", "velero-plugin-vsphere"];
-        let [image, ..] = names.map(|name| readable_image(folder.path(), name));
         Images::load(machine, &image).unwrap();
         let client = alone(machine, folder.path());
         installs_and_backs_up(&client);

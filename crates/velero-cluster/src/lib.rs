@@ -12,6 +12,7 @@
 //! | `unanswered` | groups that cannot be asked, and what they served when they were last seen |
 //! | `list`, `page`, `item` | paged lists that keep the server's bytes |
 //! | `pages` | typed lists of any length, whole |
+//! | `metadata_pages` | names, labels and age of objects, page by page |
 //! | `objects`, `merge_patch` | one object: get, create, update, patch, apply, delete |
 //! | `creation` | objects that are made once, also when answers get lost |
 //! | `exec`, `proxy`, `wait` | commands in pods, HTTP through the API server, waiting for a condition |
@@ -29,6 +30,7 @@ mod item;
 mod item_ref;
 mod list;
 mod merge_patch;
+mod metadata_pages;
 mod objects;
 mod page;
 mod pages;
@@ -51,9 +53,10 @@ pub use exec::{ExecFailure, ExecOutput, ExecReason, ExecRequest};
 pub use item::{Metadata, RawItem};
 pub use item_ref::ItemRef;
 pub use merge_patch::{holds_merge_patch, merge_patch_diff};
+pub use metadata_pages::{ListedMetadata, MetadataPage, MetadataPages, list_metadata_kept};
 pub use objects::PatchableObject;
 pub use page::Page;
-pub use pages::{list_all, list_all_metadata, list_kept, list_metadata_kept};
+pub use pages::{list_all, list_all_metadata, list_kept};
 pub use proxy::ProxyTarget;
 pub use repeated::RetryCause;
 pub use resource_type::ResourceType;

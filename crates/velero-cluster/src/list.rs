@@ -76,7 +76,7 @@ async fn next_page(list: Arc<List>, step: Option<Step>, page_size: u32) -> Optio
     };
     let next = page.as_ref().ok().and_then(|page| {
         let token = page.continue_token.clone()?;
-        let limit = next_limit(page_size, limit, page.items.len(), page.size);
+        let limit = next_limit(page_size, limit, page.items.len(), page.size, PAGE_BYTES);
         let position = Position { token: Some(token), limit, size_hint: page.size.min(PAGE_BYTES) };
         let task = tokio::spawn(async move { list.fetch_or_resume(&position).await });
         Some(Step::Fetching(AbortOnDropHandle::new(task), limit))
@@ -141,13 +141,13 @@ impl List {
     }
 }
 
-/// How many items to ask for next: as many as fit into [`PAGE_BYTES`] going by the last page, growing back at most
+/// How many items to ask for next: as many as fit into `aim` bytes going by the last page, growing back at most
 /// twofold a page, and never more than the caller allows.
-fn next_limit(page_size: u32, limit: u32, items: usize, bytes: usize) -> u32 {
+pub(crate) fn next_limit(page_size: u32, limit: u32, items: usize, bytes: usize, aim: usize) -> u32 {
     if items == 0 || page_size == 0 {
         return limit;
     }
-    let fitting = u32::try_from(items.saturating_mul(PAGE_BYTES) / bytes.max(1)).unwrap_or(u32::MAX);
+    let fitting = u32::try_from(items.saturating_mul(aim) / bytes.max(1)).unwrap_or(u32::MAX);
     fitting.clamp(1, page_size.min(limit.saturating_mul(2)))
 }
 
@@ -169,7 +169,8 @@ mod tests {
             (500, 200, 0, MIB, 200),       // an empty page teaches nothing
             (0, 0, 1000, 900 * MIB, 0),    // no paging asked
         ] {
-            assert_eq!(next_limit(page_size, limit, items, bytes), expected, "{page_size} {limit} {items} {bytes}");
+            let next = next_limit(page_size, limit, items, bytes, PAGE_BYTES);
+            assert_eq!(next, expected, "{page_size} {limit} {items} {bytes}");
         }
     }
 }

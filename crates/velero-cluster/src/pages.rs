@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use kube::api::{Api, ListParams, ObjectList, ObjectMeta, PartialObjectMeta};
+use kube::api::{Api, ListParams, ObjectList, PartialObjectMeta};
 use serde::de::DeserializeOwned;
 
 /// How many objects a page has, unless the parameters say so.
@@ -43,21 +43,6 @@ where
     gathered(parameters, |next| async move { api.list_metadata(&next).await }, |item| item).await
 }
 
-/// What is kept of the metadata of all objects that a list names: of the metadata themselves a page is in memory at a time.
-pub async fn list_metadata_kept<K, F>(
-    api: &Api<K>,
-    parameters: &ListParams,
-    keep: impl Fn(ObjectMeta) -> F,
-) -> Result<Vec<F>, kube::Error>
-where
-    K: Clone + DeserializeOwned + Debug,
-    F: Clone,
-{
-    let keep = |item: PartialObjectMeta<K>| keep(item.metadata);
-    let whole = gathered(parameters, |next| async move { api.list_metadata(&next).await }, keep).await?;
-    Ok(whole.items)
-}
-
 /// Asks for page after page and keeps of each what is wanted.
 async fn gathered<A, F, Asked>(
     parameters: &ListParams,
@@ -69,56 +54,59 @@ where
     F: Clone,
     Asked: Future<Output = Result<ObjectList<A>, kube::Error>>,
 {
-    let mut pages = Pages::new(parameters);
+    let (mut position, mut kept) = (Position::new(parameters, PAGE), Vec::new());
     loop {
-        let answer = ask(pages.next.clone()).await;
-        if let Some(whole) = pages.take(answer, &keep)? {
-            return Ok(whole);
+        match ask(position.next.clone()).await {
+            Ok(ObjectList { types, mut metadata, items }) => {
+                kept.extend(items.into_iter().map(&keep));
+                if !position.advance(metadata.continue_.take()) {
+                    return Ok(ObjectList { types, metadata, items: kept });
+                }
+            }
+            Err(error) => {
+                position.restart(error)?;
+                kept.clear();
+            }
         }
     }
 }
 
-/// What is kept of the pages so far.
-struct Pages<K> {
-    items: Vec<K>,
+/// Where a list stands.
+pub(crate) struct Position {
     /// What is to be asked for next.
-    next: ListParams,
+    pub(crate) next: ListParams,
 }
 
-impl<K: Clone> Pages<K> {
-    fn new(parameters: &ListParams) -> Self {
-        let next = ListParams { limit: parameters.limit.or(Some(PAGE)), ..parameters.clone() };
-        Self { items: Vec::new(), next }
+impl Position {
+    /// The beginning of a list. Pages have so many objects, unless the parameters say so.
+    pub(crate) fn new(parameters: &ListParams, page: u32) -> Self {
+        Self { next: ListParams { limit: parameters.limit.or(Some(page)), ..parameters.clone() } }
     }
 
-    /// Takes what came of the question; gives the whole list if that was the last page.
-    fn take<A: Clone>(
-        &mut self,
-        answer: Result<ObjectList<A>, kube::Error>,
-        keep: impl Fn(A) -> K,
-    ) -> Result<Option<ObjectList<K>>, kube::Error> {
-        let ObjectList { types, mut metadata, items } = match answer {
-            Ok(page) => page,
-            // Listed anew, and whole: nothing is missing and nothing is there twice.
-            Err(kube::Error::Api(status)) if status.code == EXPIRED && self.next.continue_token.is_some() => {
-                self.items.clear();
+    /// Goes on behind a page, to where its token leads; false where that was the last one.
+    pub(crate) fn advance(&mut self, token: Option<String>) -> bool {
+        self.next.continue_token = token.filter(|token| !token.is_empty());
+        self.next.continue_token.is_some()
+    }
+
+    /// Begins anew where the list expired before its end, with one page that holds all: nothing is missing and nothing
+    /// is there twice. Any other error is one.
+    pub(crate) fn restart(&mut self, error: kube::Error) -> Result<(), kube::Error> {
+        match error {
+            kube::Error::Api(status) if status.code == EXPIRED && self.next.continue_token.is_some() => {
                 self.next.limit = None;
                 self.next.continue_token = None;
-                return Ok(None);
+                Ok(())
             }
-            Err(error) => return Err(error),
-        };
-        self.items.extend(items.into_iter().map(keep));
-        self.next.continue_token = metadata.continue_.take().filter(|token| !token.is_empty());
-        if self.next.continue_token.is_some() {
-            return Ok(None);
+            error => Err(error),
         }
-        Ok(Some(ObjectList { types, metadata, items: std::mem::take(&mut self.items) }))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use kube::core::{ListMeta, Status};
 
     use super::*;
@@ -137,26 +125,25 @@ mod tests {
     }
 
     /// What comes of these answers, and what was asked for.
-    fn collected(answers: Vec<Answer>) -> (Option<Vec<u8>>, Vec<Asked>) {
-        let (mut pages, mut asked) = (Pages::new(&ListParams::default()), Vec::new());
-        for answer in answers {
-            asked.push((pages.next.continue_token.clone(), pages.next.limit));
-            match pages.take(answer, |item| item) {
-                Ok(None) => {}
-                ended => return (ended.ok().flatten().map(|whole| whole.items), asked),
-            }
-        }
-        panic!("it asks on")
+    async fn collected(answers: Vec<Answer>) -> (Option<Vec<u8>>, Vec<Asked>) {
+        let (answers, asked) = (RefCell::new(answers.into_iter()), RefCell::new(Vec::new()));
+        let ask = |next: ListParams| {
+            asked.borrow_mut().push((next.continue_token, next.limit));
+            let answer = answers.borrow_mut().next().expect("it asks on");
+            async move { answer }
+        };
+        let whole = gathered(&ListParams::default(), ask, |item| item).await;
+        (whole.ok().map(|whole| whole.items), asked.into_inner())
     }
 
-    #[test]
-    fn pages_follow_each_other_and_a_list_that_expired_is_read_anew_and_whole() {
+    #[tokio::test]
+    async fn pages_follow_each_other_and_a_list_that_expired_is_read_anew_and_whole() {
         let token = |text: &str| Some(text.to_owned());
-        let whole = collected(vec![page(&[1, 2], "a"), page(&[3], "")]);
+        let whole = collected(vec![page(&[1, 2], "a"), page(&[3], "")]).await;
         assert_eq!(whole, (Some(vec![1, 2, 3]), vec![(None, Some(PAGE)), (token("a"), Some(PAGE))]));
-        let anew = collected(vec![page(&[1, 2], "a"), expired(), page(&[1, 3, 4], "")]);
+        let anew = collected(vec![page(&[1, 2], "a"), expired(), page(&[1, 3, 4], "")]).await;
         assert_eq!(anew.0, Some(vec![1, 3, 4]));
         assert_eq!(anew.1.last(), Some(&(None, None)));
-        assert_eq!(collected(vec![expired()]).0, None, "a first page that expired is an error");
+        assert_eq!(collected(vec![expired()]).await.0, None, "a first page that expired is an error");
     }
 }

@@ -117,7 +117,7 @@ fn expiration() -> Time {
 /// The URL and the token of a request.
 async fn answer(context: &Context, request: &DownloadRequest) -> Result<(String, String), NoAnswer> {
     let store = store_of(context, &request.spec.target).await?;
-    store_news(context, request, &store).await?;
+    store_news(context, &request.spec.target, &store).await?;
     let token = uuid::Uuid::new_v4().simple().to_string();
     let url = match store.download_url(&request.spec.target).await {
         Ok(url) => url,
@@ -129,9 +129,8 @@ async fn answer(context: &Context, request: &DownloadRequest) -> Result<(String,
     Ok((url, token))
 }
 
-/// Stores what is known of operations and not in the bucket yet, when that is what a request asks for.
-async fn store_news(context: &Context, request: &DownloadRequest, store: &BackupStore) -> Result<()> {
-    let target = &request.spec.target;
+/// Stores what is known of operations and not in the bucket yet, when that is what is asked for.
+async fn store_news(context: &Context, target: &DownloadTarget, store: &BackupStore) -> Result<()> {
     match target.kind {
         DownloadTargetKind::BackupItemOperations => {
             if let Some(news) = context.backups.operations.unstored(&target.name) {
@@ -212,6 +211,7 @@ pub(crate) async fn open_file(context: &Context, target: &DownloadTarget) -> Res
         Err(NoAnswer::Never(reason)) => return Ok(FileOrNone::None(reason)),
         Err(NoAnswer::NotNow(error)) => return Err(error),
     };
+    store_news(context, target, &store).await?;
     match store.download(target).await {
         Ok(stream) => Ok(FileOrNone::File(stream)),
         Err(error) if error.is_not_found() => {

@@ -1,15 +1,17 @@
 //! The little of each object that a report needs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use velero_api::labels::{self, SCHEDULE_NAME};
 use velero_api::metadata::{label, name};
 use velero_api::v1::{Backup, BackupStorageLocation, Ending, PodVolumeBackup, Restore, Schedule};
 use velero_api::v2alpha1::DataUpload;
 use velero_api::{DataMoveOperationProgress, DataMovePhase};
+use velero_cluster::ListedMetadata;
 
 use crate::protection::{Scope, Taken};
 
@@ -119,10 +121,10 @@ pub struct NamespaceFact {
     pub is_left_out: bool,
 }
 
-impl From<ObjectMeta> for NamespaceFact {
-    fn from(metadata: ObjectMeta) -> Self {
-        let label = metadata.labels.as_ref().and_then(|labels| labels.get(labels::EXCLUDE_FROM_BACKUP));
-        Self { is_left_out: label.is_some_and(|value| value == "true"), name: metadata.name.unwrap_or_default() }
+impl From<ListedMetadata> for NamespaceFact {
+    fn from(metadata: ListedMetadata) -> Self {
+        let label = metadata.label(labels::EXCLUDE_FROM_BACKUP);
+        Self { is_left_out: label == Some("true"), name: metadata.name }
     }
 }
 
@@ -133,8 +135,29 @@ pub struct ClaimFact {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
+    /// Its labels, shared with all claims that have the same.
+    pub labels: Arc<BTreeMap<String, String>>,
+}
+
+/// Makes facts of claims: those of a StatefulSet have the same labels, and there may be thousands.
+#[derive(Default)]
+pub(crate) struct ClaimFacts {
+    known: HashSet<Arc<BTreeMap<String, String>>>,
+}
+
+impl ClaimFacts {
+    pub(crate) fn of(&mut self, metadata: ListedMetadata) -> ClaimFact {
+        let labels = metadata.labels.unwrap_or_default();
+        let labels = match self.known.get(&labels) {
+            Some(known) => Arc::clone(known),
+            None => {
+                let labels = Arc::new(labels);
+                self.known.insert(Arc::clone(&labels));
+                labels
+            }
+        };
+        ClaimFact { namespace: metadata.namespace, name: metadata.name, labels }
+    }
 }
 
 fn moment(time: Option<&Time>) -> Option<Timestamp> {
@@ -227,5 +250,33 @@ impl VolumeFact {
     fn new(backup: String, phase: &DataMovePhase, progress: &DataMoveOperationProgress) -> Self {
         let bytes = u64::try_from(progress.bytes_done).unwrap_or_default();
         Self { backup, bytes, is_complete: *phase == DataMovePhase::Completed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_that_have_the_same_labels_share_them() {
+        let labels = |value: &str| Some([("app".to_owned(), value.to_owned())].into());
+        let mut facts = ClaimFacts::default();
+        let mut fact = |name: &str, labels| {
+            facts.of(ListedMetadata { name: name.to_owned(), labels, ..ListedMetadata::default() })
+        };
+        let [one, two, other, none] =
+            [fact("data-0", labels("db")), fact("data-1", labels("db")), fact("data", labels("web")), fact("x", None)];
+        assert_eq!((one.name.as_str(), two.name.as_str()), ("data-0", "data-1"));
+        assert!(Arc::ptr_eq(&one.labels, &two.labels) && one.labels["app"] == "db");
+        assert_eq!((other.labels["app"].as_str(), none.labels.len()), ("web", 0));
+    }
+
+    #[test]
+    fn a_namespace_is_left_out_by_its_label_alone() {
+        for (label, expected) in [(Some("true"), true), (Some("false"), false), (None, false)] {
+            let labels = label.map(|value| [(labels::EXCLUDE_FROM_BACKUP.to_owned(), value.to_owned())].into());
+            let metadata = ListedMetadata { name: "shop".to_owned(), labels, ..ListedMetadata::default() };
+            assert_eq!(NamespaceFact::from(metadata), NamespaceFact { name: "shop".to_owned(), is_left_out: expected });
+        }
     }
 }

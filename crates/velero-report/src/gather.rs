@@ -1,19 +1,17 @@
 //! Reads the facts from a cluster, page by page.
 
-use std::fmt::Debug;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
-use kube::api::{Api, ListParams, ObjectMeta, PartialObjectMeta};
-use kube::{Client, Resource};
-use serde::de::DeserializeOwned;
+use kube::Client;
+use kube::api::{Api, ListParams};
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{Backup, BackupStorageLocation, PodVolumeBackup, Restore, Schedule};
 use velero_api::v2alpha1::DataUpload;
-use velero_cluster::{list_all, list_all_metadata, list_kept};
+use velero_cluster::{ListedMetadata, list_all, list_kept, list_metadata_kept};
 
-use crate::facts::{ClaimFact, Facts, NamespaceFact};
+use crate::facts::{ClaimFacts, Facts, NamespaceFact};
 use crate::period::Period;
 
 /// How many objects a page has.
@@ -45,19 +43,14 @@ pub async fn gather(
     let schedules: Api<Schedule> = Api::namespaced(client.clone(), namespace);
     let listed = in_time(list_all(&schedules, &ListParams::default())).await;
     reader.facts.schedules = reader.seen("schedules.velero.io", listed.map(|list| list.items))?;
-    let namespaces = reader.metadata::<Namespace>("namespaces").await?;
-    reader.facts.namespaces = namespaces.map(|all| all.into_iter().map(NamespaceFact::from).collect());
-    let claims = reader.metadata::<PersistentVolumeClaim>("persistentvolumeclaims").await?;
-    reader.facts.claims = claims.map(|all| all.into_iter().map(claim_fact).collect());
+    let keep = |metadata: ListedMetadata| Some(NamespaceFact::from(metadata));
+    let listed = in_time(list_metadata_kept::<Namespace, _>(client, keep)).await;
+    reader.facts.namespaces = reader.seen("namespaces", listed)?;
+    let mut facts = ClaimFacts::default();
+    let keep = |metadata: ListedMetadata| Some(facts.of(metadata));
+    let listed = in_time(list_metadata_kept::<PersistentVolumeClaim, _>(client, keep)).await;
+    reader.facts.claims = reader.seen("persistentvolumeclaims", listed)?;
     Ok(reader.facts)
-}
-
-fn claim_fact(metadata: ObjectMeta) -> ClaimFact {
-    ClaimFact {
-        namespace: metadata.namespace.unwrap_or_default(),
-        name: metadata.name.unwrap_or_default(),
-        labels: metadata.labels.unwrap_or_default(),
-    }
 }
 
 async fn in_time<T>(listing: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
@@ -82,17 +75,6 @@ impl Reader<'_> {
         let api: Api<K> = Api::namespaced(self.client.clone(), &self.facts.namespace);
         let visited = in_time(list_kept(&api, &ListParams::default().limit(PAGE), F::from)).await;
         self.seen(&format!("{}.velero.io", K::PLURAL), visited)
-    }
-
-    /// The metadata of all objects of a type in all namespaces.
-    async fn metadata<K>(&mut self, what: &str) -> Result<Option<Vec<ObjectMeta>>, kube::Error>
-    where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
-    {
-        let api: Api<K> = Api::all(self.client.clone());
-        let listed = in_time(list_all_metadata(&api, &ListParams::default())).await;
-        let seen = self.seen(what, listed.map(|list| list.items))?;
-        Ok(seen.map(|all: Vec<PartialObjectMeta<K>>| all.into_iter().map(|object| object.metadata).collect()))
     }
 
     /// What was seen; a note about what may not be seen, or is not there.

@@ -23,7 +23,7 @@ mod reckon;
 mod report;
 mod runs;
 
-pub use coverage::{Cover, names};
+pub use coverage::Covers;
 pub use facts::{BackupFact, ClaimFact, Facts, LocationFact, NamespaceFact, RestoreFact, VolumeFact};
 pub use gather::gather;
 pub use html::html;

@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::{SignedDuration, Timestamp};
 use velero_api::labels::EXCLUDE_FROM_BACKUP;
 use velero_api::v1::BackupSpec;
-use velero_rules::includes_excludes::NamespaceFilter;
 
-use crate::coverage::{Cover, filter, is_partial, names};
+use crate::coverage::{Covers, is_partial};
 use crate::facts::NamespaceFact;
 
 /// What of the namespaces a backup takes.
@@ -75,71 +74,71 @@ pub struct Protection<'a> {
     pub last_partial: Option<Taken<'a>>,
     /// The newest backup that did not end well.
     pub last_bad: Option<Taken<'a>>,
-    /// The schedules that take it.
-    pub schedules: Vec<&'a str>,
-    /// Whether all of these take only a part of it.
-    pub in_part: bool,
+    /// Where it stands among all namespaces.
+    place: usize,
 }
 
-/// The newest backups of those that take the same.
-#[derive(Default)]
-struct Newest<'a> {
-    good: Option<Taken<'a>>,
-    bad: Option<Taken<'a>>,
-}
-
-/// Finds out how safe each namespace is. Backups of one schedule take the same, so that each list of namespaces is read once.
-pub fn protection<'a>(
-    namespaces: &'a [NamespaceFact],
-    backups: impl IntoIterator<Item = Taken<'a>>,
-    covers: &[Cover<'a>],
-) -> Vec<Protection<'a>> {
-    let mut by_scope: HashMap<&Scope, Newest<'a>> = HashMap::new();
+/// Finds out how safe each namespace is, in their order. Backups of one schedule take the same: the newest of those count, and
+/// each pair of lists is read for them and let go.
+pub fn protection<'a>(covers: &Covers<'a>, backups: impl IntoIterator<Item = Taken<'a>>) -> Vec<Protection<'a>> {
+    let mut newest: HashMap<(&'a Scope, bool), Taken<'a>> = HashMap::new();
     for taken in backups {
-        let newest = by_scope.entry(taken.scope).or_default();
-        let place = if taken.is_good { &mut newest.good } else { &mut newest.bad };
-        *place = newer(*place, Some(taken));
+        let known = newest.entry((taken.scope, taken.is_good)).or_insert(taken);
+        *known = newer(*known, taken);
     }
-    let existing = names(namespaces);
-    let filters: Vec<(NamespaceFilter, bool, Newest<'a>)> = by_scope
-        .into_iter()
-        .filter_map(|(scope, newest)| {
-            Some((filter(&scope.included, &scope.excluded, &existing)?, scope.is_partial, newest))
-        })
-        .collect();
-    namespaces.iter().map(|namespace| of_namespace(namespace, &filters, covers)).collect()
-}
-
-fn of_namespace<'a>(
-    namespace: &'a NamespaceFact,
-    filters: &[(NamespaceFilter, bool, Newest<'a>)],
-    covers: &[Cover<'a>],
-) -> Protection<'a> {
-    let own: Vec<&Cover<'a>> = covers.iter().filter(|cover| cover.takes(namespace)).collect();
-    let mut found = Protection {
-        namespace: &namespace.name,
-        is_left_out: namespace.is_left_out,
-        last_good: None,
-        last_partial: None,
-        last_bad: None,
-        schedules: own.iter().map(|cover| cover.name).collect(),
-        in_part: !own.is_empty() && own.iter().all(|cover| cover.in_part),
-    };
-    for (_, is_partial, newest) in filters.iter().filter(|(filter, ..)| filter.should_include(&namespace.name)) {
-        let place = if *is_partial { &mut found.last_partial } else { &mut found.last_good };
-        *place = newer(*place, newest.good);
-        found.last_bad = newer(found.last_bad, newest.bad);
+    let namespaces = covers.namespaces.iter().enumerate();
+    let mut found: Vec<_> = namespaces.map(|(place, namespace)| Protection::without_backup(place, namespace)).collect();
+    for ((scope, _), taken) in newest {
+        // Lists that cannot be read take nothing.
+        let Ok(places) = covers.existing.taken(&scope.included, &scope.excluded) else { continue };
+        for place in places.iter() {
+            if let Some(protection) = found.get_mut(place) {
+                protection.see(taken);
+            }
+        }
     }
     found
 }
 
 /// The newer one of two backups; of those that ended at the same moment the one whose name comes first.
-fn newer<'a>(one: Option<Taken<'a>>, other: Option<Taken<'a>>) -> Option<Taken<'a>> {
+fn newer<'a>(one: Taken<'a>, other: Taken<'a>) -> Taken<'a> {
     let order = |taken: &Taken<'a>| (taken.at, std::cmp::Reverse(taken.backup));
-    one.into_iter().chain(other).max_by(|one, other| order(one).cmp(&order(other)))
+    if order(&one) < order(&other) { other } else { one }
 }
 
 impl<'a> Protection<'a> {
+    fn without_backup(place: usize, namespace: &'a NamespaceFact) -> Self {
+        Self {
+            namespace: &namespace.name,
+            is_left_out: namespace.is_left_out,
+            last_good: None,
+            last_partial: None,
+            last_bad: None,
+            place,
+        }
+    }
+
+    /// Takes in a backup that takes it.
+    fn see(&mut self, taken: Taken<'a>) {
+        let last = match (taken.is_good, taken.scope.is_partial) {
+            (true, false) => &mut self.last_good,
+            (true, true) => &mut self.last_partial,
+            (false, _) => &mut self.last_bad,
+        };
+        *last = Some(last.map_or(taken, |known| newer(known, taken)));
+    }
+
+    /// The schedules that take it, of those that it was found out with.
+    pub fn schedules(&self, covers: &Covers<'a>) -> impl Iterator<Item = &'a str> {
+        covers.at(self.place).map(|cover| cover.name)
+    }
+
+    /// Whether schedules take it, and all of these only a part of it.
+    pub fn is_in_part(&self, covers: &Covers<'a>) -> bool {
+        let mut own = covers.at(self.place).peekable();
+        own.peek().is_some() && own.all(|cover| cover.in_part)
+    }
+
     /// Why it is not safe; nothing when a good backup of all of it is not older than wanted.
     pub fn gap(&self, now: Timestamp, longest: SignedDuration) -> Option<Gap<'a>> {
         let is_recent = |taken: &Taken<'a>| now.duration_since(taken.at) <= longest;
@@ -191,6 +190,7 @@ pub fn object_gap(
 #[cfg(test)]
 mod tests {
     use velero_api::v1::{Schedule, ScheduleSpec};
+    use velero_rules::includes_excludes::NamespaceFilter;
 
     use super::*;
 
@@ -212,7 +212,7 @@ mod tests {
     fn gap(backups: &[Taken<'static>], is_left_out: bool) -> Option<Gap<'static>> {
         let shop = NamespaceFact { name: "shop".to_owned(), is_left_out };
         let shop: &'static [NamespaceFact] = Box::leak(Box::new([shop]));
-        protection(shop, backups.iter().copied(), &[])[0].gap(at(100), DAY)
+        protection(&Covers::of(shop, []), backups.iter().copied())[0].gap(at(100), DAY)
     }
 
     #[test]
@@ -253,10 +253,58 @@ mod tests {
     fn the_newest_counts_and_of_two_at_once_always_the_same() {
         let all = scope(&[], false);
         let shop = [NamespaceFact { name: "shop".to_owned(), is_left_out: false }];
-        let last = |backups: Vec<Taken<'static>>| protection(&shop, backups, &[])[0].last_good.map(|good| good.backup);
+        let covers = Covers::of(&shop, []);
+        let last = |backups: Vec<Taken<'static>>| protection(&covers, backups)[0].last_good.map(|good| good.backup);
         let (a, b, old) =
             (taken("a", "Completed", 9, all), taken("b", "Completed", 9, all), taken("c", "Completed", 1, all));
         assert_eq!((last(vec![a, b, old]), last(vec![old, b, a])), (Some("a"), Some("a")));
+    }
+
+    /// Lists of all kinds: names of namespaces that exist and of others, patterns, and some that cannot be read.
+    fn lists(number: usize) -> Scope {
+        let (name, pattern) = (format!("team-{}", number % 90), format!("team-{}*", number % 7));
+        let (included, excluded) = match number % 5 {
+            0 => (vec![name], vec![]),
+            1 => (vec![pattern, name], vec![]),
+            2 => (vec![], vec![pattern]),
+            3 => (vec!["*".to_owned()], vec![name, pattern]),
+            _ => (vec![name, "bad[".to_owned()], vec![]),
+        };
+        Scope { included: included.into(), excluded: excluded.into(), is_partial: number.is_multiple_of(3) }
+    }
+
+    #[test]
+    fn the_lists_of_a_thousand_backups_take_what_a_filter_for_each_would() {
+        let namespace = |number| NamespaceFact { name: format!("team-{number}"), is_left_out: false };
+        let namespaces: Vec<NamespaceFact> = (0..70).map(namespace).collect();
+        let existing: Vec<String> = namespaces.iter().map(|namespace| namespace.name.clone()).collect();
+        let made: Vec<(String, Scope)> = (0..1000).map(|number| (format!("b-{number}"), lists(number))).collect();
+        let filters: Vec<Option<NamespaceFilter>> = made
+            .iter()
+            .map(|(_, scope)| NamespaceFilter::expand::<String>(&scope.included, &scope.excluded, &existing).ok())
+            .collect();
+        assert!(filters.iter().any(Option::is_none), "some cannot be read");
+        let backups: Vec<Taken<'_>> = made
+            .iter()
+            .enumerate()
+            .map(|(number, (backup, scope))| {
+                let at = at((number * 7919 % 500) as i64);
+                Taken { backup: backup.as_str(), phase: "any", at, is_good: !number.is_multiple_of(4), scope }
+            })
+            .collect();
+        let found = protection(&Covers::of(&namespaces, []), backups.iter().copied());
+        for protection in &found {
+            let last = |is_wanted: &dyn Fn(&Taken<'_>) -> bool| {
+                let own = backups.iter().zip(&filters).filter(|(taken, filter)| {
+                    let takes = filter.as_ref().is_some_and(|filter| filter.should_include(protection.namespace));
+                    takes && is_wanted(taken)
+                });
+                own.map(|(taken, _)| *taken).max_by_key(|taken| (taken.at, std::cmp::Reverse(taken.backup)))
+            };
+            assert_eq!(protection.last_good, last(&|taken| taken.is_good && !taken.scope.is_partial));
+            assert_eq!(protection.last_partial, last(&|taken| taken.is_good && taken.scope.is_partial));
+            assert_eq!(protection.last_bad, last(&|taken| !taken.is_good));
+        }
     }
 
     #[test]
@@ -267,19 +315,17 @@ mod tests {
         };
         let shop = [NamespaceFact { name: "shop".to_owned(), is_left_out: false }];
         let (daily, weekly) = (schedule(false), schedule(true));
-        let covers: Vec<Cover<'_>> = [("daily", &daily), ("weekly", &weekly)]
-            .into_iter()
-            .filter_map(|(name, schedule)| Cover::of(name, schedule, &names(&shop)))
-            .collect();
-        assert_eq!(protection(&shop, [], &covers)[0].schedules, ["daily"]);
+        let covers = Covers::of(&shop, [("daily", &daily), ("weekly", &weekly)]);
+        assert_eq!(protection(&covers, [])[0].schedules(&covers).collect::<Vec<_>>(), ["daily"]);
     }
 
     #[test]
     fn an_object_is_safe_only_where_its_namespace_is_and_the_backup_could_have_it() {
         let all = scope(&[], false);
         let shop = [NamespaceFact { name: "shop".to_owned(), is_left_out: false }];
-        let safe = &protection(&shop, [taken("a", "Completed", 90, all)], &[])[0];
-        let bare = &protection(&shop, [], &[])[0];
+        let covers = Covers::of(&shop, []);
+        let safe = &protection(&covers, [taken("a", "Completed", 90, all)])[0];
+        let bare = &protection(&covers, [])[0];
         let none = BTreeMap::new();
         let label = BTreeMap::from([(EXCLUDE_FROM_BACKUP.to_owned(), "true".to_owned())]);
         let when = (at(100), DAY);

@@ -10,8 +10,8 @@ use velero_api::metadata::name;
 use velero_api::v1::{Ending, Schedule};
 use velero_rules::schedule::{ScheduleHistory, validate};
 
-use crate::coverage::{Cover, names, problem, why_not_covered};
-use crate::facts::{BackupFact, Facts, NamespaceFact};
+use crate::coverage::{Covers, problem, why_not_covered};
+use crate::facts::{BackupFact, ClaimFact, Facts};
 use crate::protection::protection;
 use crate::report::{ClaimRow, Day, FailureRow, LocationRow, NamespaceRow, Point, Report, ScheduleRow, Summary};
 use crate::runs::{History, Runs, count};
@@ -29,12 +29,10 @@ pub fn reckon(facts: &Facts) -> Report {
     let schedules: Vec<ScheduleRow> =
         facts.schedules.iter().flatten().map(|it| schedule_row(facts, it, &bytes)).collect();
     let namespaces = facts.namespaces.as_deref().unwrap_or_default();
-    let existing = names(namespaces);
-    let covers: Vec<Cover<'_>> =
-        facts.schedules.iter().flatten().filter_map(|it| Cover::of(name(it), it, &existing)).collect();
+    let covers = Covers::of(namespaces, facts.schedules.iter().flatten().map(|it| (name(it), it)));
     // Without the schedules nothing can be said of what they cover.
-    let rows = if facts.schedules.is_some() { namespace_rows(facts, namespaces, &covers) } else { Vec::new() };
-    let claims = if facts.schedules.is_some() { claim_rows(facts, namespaces, &covers) } else { Vec::new() };
+    let rows = if facts.schedules.is_some() { namespace_rows(facts, &covers) } else { Vec::new() };
+    let claims = if facts.schedules.is_some() { claim_rows(facts, &covers) } else { Vec::new() };
     let mut report = Report {
         server_namespace: facts.namespace.clone(),
         from: facts.since,
@@ -190,14 +188,14 @@ fn failures(facts: &Facts) -> Vec<FailureRow> {
     all
 }
 
-fn namespace_rows<'a>(facts: &'a Facts, namespaces: &'a [NamespaceFact], covers: &[Cover<'a>]) -> Vec<NamespaceRow> {
+fn namespace_rows(facts: &Facts, covers: &Covers<'_>) -> Vec<NamespaceRow> {
     let taken = facts.backups.iter().filter_map(BackupFact::taken);
-    let mut rows: Vec<NamespaceRow> = protection(namespaces, taken, covers)
+    let mut rows: Vec<NamespaceRow> = protection(covers, taken)
         .into_iter()
         .map(|found| NamespaceRow {
             name: found.namespace.to_owned(),
-            schedules: found.schedules.iter().map(|name| (*name).to_owned()).collect(),
-            in_part: found.in_part,
+            schedules: found.schedules(covers).map(str::to_owned).collect(),
+            in_part: found.is_in_part(covers),
             system: OF_KUBERNETES.contains(&found.namespace) || found.namespace == facts.namespace,
             left_out: found.is_left_out,
             last_backup: found.last_good.map(|good| good.backup.to_owned()),
@@ -211,19 +209,20 @@ fn namespace_rows<'a>(facts: &'a Facts, namespaces: &'a [NamespaceFact], covers:
     rows
 }
 
-fn claim_rows(facts: &Facts, namespaces: &[NamespaceFact], covers: &[Cover<'_>]) -> Vec<ClaimRow> {
-    let known: BTreeMap<&str, &NamespaceFact> =
-        namespaces.iter().map(|namespace| (namespace.name.as_str(), namespace)).collect();
+fn claim_rows(facts: &Facts, covers: &Covers<'_>) -> Vec<ClaimRow> {
+    let mut claims: Vec<&ClaimFact> = facts.claims.iter().flatten().collect();
+    claims.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
     let mut rows: Vec<ClaimRow> = Vec::new();
-    for claim in facts.claims.iter().flatten() {
-        // Who may list claims but no namespaces knows of those that have claims.
-        let unknown = NamespaceFact { name: claim.namespace.clone(), is_left_out: false };
-        let namespace = known.get(claim.namespace.as_str()).copied().unwrap_or(&unknown);
-        if let Some(why) = why_not_covered(claim, namespace, covers) {
-            rows.push(ClaimRow { namespace: claim.namespace.clone(), name: claim.name.clone(), why });
+    // Which schedules take a namespace is looked up once for all of its claims.
+    for own in claims.chunk_by(|one, other| one.namespace == other.namespace) {
+        let Some(first) = own.first() else { continue };
+        let (is_left_out, schedules) = (covers.is_left_out(&first.namespace), covers.of_namespace(&first.namespace));
+        for claim in own {
+            if let Some(why) = why_not_covered(claim, is_left_out, &schedules) {
+                rows.push(ClaimRow { namespace: claim.namespace.clone(), name: claim.name.clone(), why });
+            }
         }
     }
-    rows.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
     rows
 }
 

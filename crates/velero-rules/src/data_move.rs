@@ -92,6 +92,8 @@ pub enum Step {
     Complete(String),
     /// It failed for this reason: Failed.
     Fail(String),
+    /// Its data was not reachable in time, which is the reason; what keeps it is to be found out: Failed.
+    FailLate(String),
     /// It was cancelled; a reason where the agent has one: Canceled.
     EndCanceled(String),
     /// Remove what was made for it, then let the object go.
@@ -160,7 +162,7 @@ fn in_place_of_others(facts: &Facts, deadlines: Deadlines) -> Step {
         Accepted => {
             let patience = deadlines.prepare + OTHERS_STEP_IN;
             match facts.ages.accepted >= patience {
-                true => Step::Fail(prepare_timeout(deadlines)),
+                true => Step::FailLate(prepare_timeout(deadlines)),
                 false => wait_until(patience, facts.ages.accepted),
             }
         }
@@ -197,7 +199,7 @@ fn accepted(facts: &Facts, deadlines: Deadlines) -> Step {
         MoverPod::Missing | MoverPod::Waiting | MoverPod::Running => {}
     }
     match () {
-        () if facts.ages.accepted >= deadlines.prepare => Step::Fail(prepare_timeout(deadlines)),
+        () if facts.ages.accepted >= deadlines.prepare => Step::FailLate(prepare_timeout(deadlines)),
         () if facts.pod == MoverPod::Missing => Step::Expose,
         () => wait_until(deadlines.prepare, facts.ages.accepted),
     }
@@ -249,8 +251,8 @@ fn canceling(facts: &Facts, deadlines: Deadlines) -> Step {
 
 fn prepare_timeout(deadlines: Deadlines) -> String {
     format!(
-        "timeout on preparing: the data was not reachable for a pod within {}; look at the pod and the claims of the \
-         same name, or raise --data-mover-prepare-timeout",
+        "timeout on preparing: the data was not reachable for a pod within {}; put right what keeps it, or raise \
+         --data-mover-prepare-timeout",
         in_words(deadlines.prepare)
     )
 }

@@ -43,7 +43,7 @@ impl PatternSet {
     }
 
     /// Gives the entries in alphabetical order.
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
+    pub fn iter(&self) -> impl Iterator<Item = &str> + Clone {
         self.entries.keys().map(String::as_str)
     }
 
@@ -146,7 +146,7 @@ impl NamespaceFilter {
     pub fn expand<T: AsRef<str>>(includes: &[T], excludes: &[T], existing: &[T]) -> Result<Self, WildcardError> {
         let existing: BTreeSet<&str> = existing.iter().map(AsRef::as_ref).collect();
         let mut lists = IncludesExcludes::new(includes, excludes);
-        let expanded = has_patterns_to_expand(&lists);
+        let expanded = has_patterns_to_expand(lists.includes.iter(), lists.excludes.iter());
         if expanded {
             lists.includes = expand_patterns(&lists.includes, &existing)?;
             lists.excludes = expand_patterns(&lists.excludes, &existing)?;
@@ -215,10 +215,18 @@ impl NamespaceFilter {
     }
 }
 
-fn has_patterns_to_expand(lists: &IncludesExcludes) -> bool {
-    !lists.includes.is_empty()
-        && !lists.includes.has_star()
-        && lists.includes.iter().chain(lists.excludes.iter()).any(contains_wildcard)
+/// Says whether a pair of lists of namespaces holds patterns that stand for the namespaces they match now.
+pub(crate) fn has_patterns_to_expand<'a>(
+    includes: impl Iterator<Item = &'a str> + Clone,
+    excludes: impl Iterator<Item = &'a str>,
+) -> bool {
+    !takes_everything(includes.clone()) && includes.chain(excludes).any(contains_wildcard)
+}
+
+/// Says whether an include list takes whatever there is: one that is empty does, and one that holds `*`.
+pub(crate) fn takes_everything<'a>(includes: impl Iterator<Item = &'a str>) -> bool {
+    let mut includes = includes.peekable();
+    includes.peek().is_none() || includes.any(|entry| entry == STAR)
 }
 
 fn expand_patterns(patterns: &PatternSet, existing: &BTreeSet<&str>) -> Result<PatternSet, WildcardError> {

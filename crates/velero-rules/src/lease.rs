@@ -207,7 +207,8 @@ impl fmt::Display for Loss {
 /// may differ, so a Lease that looks old, or as if it came from the future, is looked at twice: only one that stands still is
 /// that of a server that is gone.
 pub fn is_alive(said: &Said, age: SignedDuration) -> Option<bool> {
-    let duration = said.duration.unwrap_or(SHORTEST);
+    // One that no server can have says nothing of a server.
+    let duration = said.duration.unwrap_or(SHORTEST).min(LONGEST);
     match Duration::try_from(age) {
         _ if said.holder.is_empty() => Some(false),
         Ok(age) if age <= duration => Some(true),
@@ -297,6 +298,10 @@ mod tests {
         ] {
             let age = SignedDuration::from_millis(milliseconds);
             assert_eq!(is_alive(&said(holder, 1), age), expected, "{holder:?} {milliseconds}");
+        }
+        let endless = Said { duration: Some(Duration::from_secs(u32::MAX.into())), ..said("a", 1) };
+        for (seconds, expected) in [(300, Some(true)), (301, None)] {
+            assert_eq!(is_alive(&endless, SignedDuration::from_secs(seconds)), expected, "{seconds}");
         }
     }
 

@@ -16,6 +16,7 @@ pub mod deletion;
 pub mod difference;
 pub mod download;
 pub mod events;
+pub mod existing_namespaces;
 pub mod hooks;
 pub mod includes_excludes;
 pub mod interrupted;

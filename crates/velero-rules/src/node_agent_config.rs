@@ -3,6 +3,7 @@
 mod pods;
 #[cfg(test)]
 mod tests;
+mod unknown;
 
 use std::collections::BTreeMap;
 
@@ -72,7 +73,7 @@ pub struct NodeAgentConfig {
     pub pod_annotations: BTreeMap<String, String>,
     /// Labels of pods.
     pub pod_labels: BTreeMap<String, String>,
-    /// Keys that nobody knows.
+    /// Keys that nobody knows, with the way to them.
     pub unknown: Vec<String>,
 }
 
@@ -160,6 +161,7 @@ impl NodeAgentConfig {
         let document = serde_json::from_str::<Map<String, Value>>(text);
         let mut document =
             document.map_err(|error| ConfigError::Document { key: key.clone(), reason: error.to_string() })?;
+        let unknown = unknown::keys(&document);
         let config = Self {
             load_concurrency: take(&mut document, "loadConcurrency")?,
             load_affinity: take(&mut document, "loadAffinity")?,
@@ -171,7 +173,7 @@ impl NodeAgentConfig {
             cache_claim: take(&mut document, "cachePVC")?,
             pod_annotations: take(&mut document, "podAnnotations")?,
             pod_labels: take(&mut document, "podLabels")?,
-            unknown: document.into_iter().map(|(key, _)| key).collect(),
+            unknown,
         };
         config.check()?;
         Ok(config)

@@ -89,6 +89,12 @@ impl Wildcard {
             }
             tokens = others;
         }
+        match tokens {
+            [] => return text.next().is_none(),
+            [Token::AnyRunAcrossSeparators] => return true,
+            [Token::AnyRun] if self.separator.is_none() => return true,
+            _ => {}
+        }
         let text: Vec<char> = text.collect();
         let mut reachable = vec![false; text.len() + 1];
         reachable[0] = true;
@@ -240,6 +246,11 @@ impl<'a> Parser<'a> {
     }
 }
 
+/// Says whether a pattern matches its own text and nothing else.
+pub(crate) fn is_plain(pattern: &str) -> bool {
+    !pattern.contains(['*', '?', '[', '{', '\\'])
+}
+
 /// Says whether a namespace entry is a pattern rather than a name.
 pub fn contains_wildcard(pattern: &str) -> bool {
     pattern.contains(WILDCARD_CHARACTERS)
@@ -286,6 +297,7 @@ mod tests {
             ("abc", &["abc"], &["ab", "abcd", ""]),
             ("*", &["", "a", "a.b"], &[]),
             ("app-*", &["app-", "app-prod"], &["app", "my-app-1"]),
+            ("app-**", &["app-", "app-prod"], &["app", "my-app-1"]),
             ("*-prod", &["a-prod", "-prod"], &["prod", "a-prod-b"]),
             ("*a*b*a*", &["abba", "xaxbxax"], &["aab", "ba"]),
             ("ns?", &["ns1", "nsä"], &["ns", "ns10"]),
@@ -319,6 +331,9 @@ mod tests {
         assert!(!core_only.matches("deployments.apps"));
         assert!(Wildcard::compile_with_separator("**", '.').unwrap().matches("deployments.apps"));
         assert!(!Wildcard::compile_with_separator("a?b", '.').unwrap().matches("a.b"));
+        assert!(!Wildcard::compile_with_separator("a*", '.').unwrap().matches("ab.c"));
+        assert!(Wildcard::compile_with_separator("a*", '.').unwrap().matches("abc"));
+        assert!(Wildcard::compile_with_separator("a**", '.').unwrap().matches("ab.c"));
     }
 
     #[test]
@@ -363,6 +378,15 @@ mod tests {
         fn patterns_of_special_characters_never_panic(pattern in r"[\[\]{}!,*?\\a-]{0,60}") {
             if let Ok(wildcard) = Wildcard::compile(&pattern) {
                 let _ = wildcard.matches("a-a");
+            }
+        }
+
+        #[test]
+        fn what_is_plain_matches_itself_only(pattern in r"[\[\]{}!,*?\\ab-]{0,4}", other in r"[\]}!,ab-]{0,4}") {
+            if is_plain(&pattern) {
+                let wildcard = Wildcard::compile(&pattern).unwrap();
+                prop_assert!(wildcard.matches(&pattern));
+                prop_assert_eq!(wildcard.matches(&other), pattern == other);
             }
         }
 

@@ -76,6 +76,13 @@ pub struct Response {
     pub is_of_a_store: bool,
 }
 
+impl Response {
+    /// Whether it is about the key that objects are encrypted with.
+    pub(crate) fn is_about_a_key(&self) -> bool {
+        self.code.starts_with("KMS.") || self.message.contains("kms:")
+    }
+}
+
 impl Recorder {
     /// One that counts troubles and writes nothing down.
     pub fn counting(troubles: Arc<Troubles>) -> Self {
@@ -219,6 +226,13 @@ struct TokenError {
     error_description: String,
 }
 
+impl TokenError {
+    /// Whether it is what their protocol has, such as `invalid_grant`: any server may say that there was an error.
+    fn is_of_the_protocol(&self) -> bool {
+        self.error.contains('_') || !self.error_description.is_empty()
+    }
+}
+
 impl Refusal {
     fn parse(text: &str) -> Self {
         let text = text.trim_start_matches('\u{feff}');
@@ -228,10 +242,13 @@ impl Refusal {
             return Self { code, message: one_line(&message), region, is_of_a_store: true };
         }
         match serde_json::from_str::<TokenError>(text) {
-            Ok(TokenError { error, error_description }) => {
-                Self { code: error, message: one_line(&error_description), is_of_a_store: true, ..Self::default() }
-            }
-            Err(_) => Self { message: one_line(text).chars().take(200).collect(), ..Self::default() },
+            Ok(token) if token.is_of_the_protocol() => Self {
+                code: token.error,
+                message: one_line(&token.error_description),
+                is_of_a_store: true,
+                ..Self::default()
+            },
+            _ => Self { message: one_line(text).chars().take(200).collect(), ..Self::default() },
         }
     }
 }
@@ -277,7 +294,14 @@ mod tests {
 
     #[test]
     fn what_another_server_says_is_not_taken_for_a_stores() {
-        for text in ["", "<html><body>404</body></html>", "not found", r#"{"kind":"Status","code":404}"#, "<Error/>"] {
+        for text in [
+            "",
+            "<html><body>404</body></html>",
+            "not found",
+            r#"{"kind":"Status","code":404}"#,
+            r#"{"error":"Not Found"}"#,
+            "<Error/>",
+        ] {
             let refusal = Refusal::parse(text);
             assert!(refusal.code.is_empty() && !refusal.is_of_a_store, "{text}: {refusal:?}");
         }

@@ -76,14 +76,18 @@ impl VeleroServer {
 
     /// Waits until every node has its agent.
     pub fn wait_for_agents(&self) -> Result<()> {
-        wait_until("the node agents", Duration::from_secs(90), || {
-            let agents = self.machine().read(&self.agents())?;
-            let status = &agents["status"];
-            let wanted = status["desiredNumberScheduled"].as_i64().unwrap_or_default();
-            let current = status["observedGeneration"] == agents["metadata"]["generation"];
-            ensure!(current && wanted > 0 && status["numberReady"] == wanted, "{status}\n{}", self.agent_log());
-            Ok(())
-        })
+        // Their log is dear: it is asked for once, not at each look.
+        wait_until("the node agents", Duration::from_secs(90), || self.check_agents()).with_context(|| self.agent_log())
+    }
+
+    /// Says what is missing where not every node has its agent.
+    pub fn check_agents(&self) -> Result<()> {
+        let agents = self.machine().read(&self.agents())?;
+        let status = &agents["status"];
+        let wanted = status["desiredNumberScheduled"].as_i64().unwrap_or_default();
+        let current = status["observedGeneration"] == agents["metadata"]["generation"];
+        ensure!(current && wanted > 0 && status["numberReady"] == wanted, "{status}");
+        Ok(())
     }
 
     /// Removes the node agents.

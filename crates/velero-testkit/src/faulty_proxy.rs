@@ -175,7 +175,7 @@ async fn serve(client: TcpStream, upstream: &str, rule: &dyn Rule) -> io::Result
         while let Some(request) = read_head(&mut from_client).await? {
             // The next request comes when the answer to the last is whole.
             answer.show(rule);
-            answer.flip.store(usize::MAX, Ordering::SeqCst);
+            answer.pass_whole();
             if rule.wants_answer(&request) {
                 *answer.shown() = Some((request.path.clone(), Vec::new()));
             }
@@ -265,6 +265,13 @@ impl Answer {
         if let Some((path, answer)) = self.shown().take() {
             rule.answered(&path, answer);
         }
+    }
+
+    /// Lets the next answer pass as it is: a place that the last one did not reach is none of this one.
+    fn pass_whole(&self) {
+        self.allowed.store(usize::MAX, Ordering::SeqCst);
+        self.hold.store(false, Ordering::SeqCst);
+        self.flip.store(usize::MAX, Ordering::SeqCst);
     }
 
     /// Takes note of bytes that pass, and changes one if that is its turn.
@@ -387,4 +394,45 @@ async fn pass(
     store.write_all(&request.head).await?;
     store.write_all(&body).await?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+    /// A store that answers every request with the same few bytes.
+    async fn small_store() -> String {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let (from_client, mut to_client) = stream.into_split();
+                    let mut from_client = BufReader::new(from_client);
+                    while let Ok(Some(_)) = read_head(&mut from_client).await {
+                        to_client.write_all(SMALL).await.unwrap();
+                    }
+                });
+            }
+        });
+        address.to_string()
+    }
+
+    #[tokio::test]
+    async fn what_was_to_be_cut_behind_the_end_of_an_answer_cuts_no_later_one() {
+        let cuts_the_first = |request: &Request| match request.path.as_str() {
+            "/first" => Action::CutAnswer(SMALL.len() + 3),
+            _ => Action::Forward,
+        };
+        let url = start(&small_store().await, cuts_the_first).await.unwrap();
+        let mut client = TcpStream::connect(url.trim_start_matches("http://")).await.unwrap();
+        for path in ["/first", "/second", "/third"] {
+            client.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
+            let mut answer = vec![0; SMALL.len()];
+            client.read_exact(&mut answer).await.unwrap_or_else(|error| panic!("{path}: {error}"));
+            assert_eq!(answer, SMALL, "{path}");
+        }
+    }
 }

@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
+use serde_json::json;
 
 use crate::parts::client;
 use crate::test_box::{BoxKind, TestBox};
@@ -20,6 +22,15 @@ pub const STORAGE_BOX: &str = "test-storage";
 
 /// The box that tests of OpenShift share.
 pub const OPENSHIFT_BOX: &str = "test-openshift";
+
+/// The kinds whose objects a server or a node agent keeps until it has cleaned up after them.
+const KEPT_KINDS: [(&str, &str); 5] = [
+    ("v1", "Restore"),
+    ("v1", "PodVolumeBackup"),
+    ("v1", "PodVolumeRestore"),
+    ("v2alpha1", "DataUpload"),
+    ("v2alpha1", "DataDownload"),
+];
 
 /// A cluster handed to a test.
 #[derive(Clone)]
@@ -96,9 +107,30 @@ impl TestCluster {
     }
 
     async fn delete_namespace(&self) -> Result<()> {
+        self.remove_kept_objects().await;
         let api: Api<Namespace> = Api::all(self.client.clone());
         api.delete(&self.namespace, &DeleteParams::default()).await?;
         Ok(())
+    }
+
+    /// Removes what the server of a test keeps by finalizers: it has ended and cleans nothing up any more. The namespace would
+    /// stay for as long as the box is up, and of each such namespace the controller manager lists and deletes all types again
+    /// every eight seconds: with fifty of them the API server is busy with nothing else. What cannot be removed stays.
+    async fn remove_kept_objects(&self) {
+        let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        for (version, kind) in KEPT_KINDS {
+            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("velero.io", version, kind));
+            let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &resource);
+            // Where Velero was not installed there is no such kind.
+            let Ok(found) = api.list_metadata(&ListParams::default()).await else { continue };
+            let metadata = found.items.into_iter().map(|object| object.metadata);
+            let kept = metadata.filter(|metadata| metadata.finalizers.iter().flatten().next().is_some());
+            for name in kept.filter_map(|metadata| metadata.name) {
+                // Deleted first: a server that still runs can add no finalizer then.
+                let _ = api.delete(&name, &DeleteParams::default()).await;
+                let _ = api.patch(&name, &PatchParams::default(), &free).await;
+            }
+        }
     }
 }
 

@@ -283,15 +283,8 @@ impl VeleroServer {
 
     fn install_resources(&self) -> Result<()> {
         TestBox::make_bucket(&self.options.bucket)?;
-        // Ours for both: they equal the peer's (tests/peer_custom_resources.rs) and add what only we write.
-        for definition in velero_api::crd::all() {
-            self.machine.apply(&definition.to_string()).context("cannot install the custom resource definitions")?;
-        }
-        // A server that starts asks once which types there are.
-        for definition in velero_api::crd::all() {
-            let name = definition["metadata"]["name"].as_str().context("a definition without a name")?;
-            self.machine.wait_for_definition(name)?;
-        }
+        // Those of the original equal ours (tests/stories/peer_custom_resources.rs).
+        self.machine.install_velero_definitions()?;
         let namespace = &self.options.namespace;
         let namespace_object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         for object in [namespace_object, location(&self.options)] {

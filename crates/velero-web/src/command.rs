@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde::Serialize;
 use velero_api::v1::{Backup, BackupSpec, BackupStorageLocation, ExistingResourcePolicy, Restore, Schedule};
 use velero_api::{GoDuration, metadata};
@@ -49,9 +49,19 @@ impl Words {
         }
     }
 
-    fn pairs(&mut self, flag: &str, pairs: &BTreeMap<String, String>, between: char) {
-        let pairs: Vec<String> = pairs.iter().map(|(key, value)| format!("{key}{between}{value}")).collect();
-        self.flag(flag, &pairs.join(","));
+    fn pairs<'p>(&mut self, flag: &str, pairs: impl IntoIterator<Item = (&'p String, &'p String)>, between: char) {
+        let pairs = pairs.into_iter().map(|(key, value)| listed(format!("{key}{between}{value}")));
+        self.flag(flag, &pairs.collect::<Vec<_>>().join(","));
+    }
+
+    /// Labels and annotations that people have given an object.
+    fn metadata(&mut self, metadata: &ObjectMeta) {
+        self.labels(metadata);
+        self.pairs("annotations", given(metadata.annotations.as_ref()), '=');
+    }
+
+    fn labels(&mut self, metadata: &ObjectMeta) {
+        self.pairs("labels", given(metadata.labels.as_ref()), '=');
     }
 
     fn selectors(&mut self, single: Option<&LabelSelector>, any_of: &[LabelSelector]) {
@@ -79,6 +89,16 @@ impl Words {
     }
 }
 
+/// An entry of a list of pairs, as flags read it: quotes keep a comma inside.
+fn listed(entry: String) -> String {
+    if entry.contains(',') || entry.starts_with('"') { format!("\"{}\"", entry.replace('"', "\"\"")) } else { entry }
+}
+
+/// What people have written of labels or annotations: Velero and the tools of Kubernetes write some of their own.
+fn given(all: Option<&BTreeMap<String, String>>) -> impl Iterator<Item = (&String, &String)> {
+    all.into_iter().flatten().filter(|(key, _)| !key.contains("velero.io/") && !key.contains("kubernetes.io/"))
+}
+
 /// A command of plain words.
 pub(crate) fn plain(words: &[&str], namespace: &str) -> Command {
     Words::new(words).end(namespace)
@@ -87,6 +107,7 @@ pub(crate) fn plain(words: &[&str], namespace: &str) -> Command {
 /// A command that makes the same backup.
 pub(crate) fn of_backup(backup: &Backup) -> Command {
     let mut words = Words::new(&["velero", "backup", "create", metadata::name(backup)]);
+    words.metadata(&backup.metadata);
     push_content(&mut words, &backup.spec);
     words.end(metadata::namespace(backup))
 }
@@ -96,7 +117,9 @@ pub(crate) fn of_schedule(schedule: &Schedule) -> Command {
     let spec = &schedule.spec;
     let mut words = Words::new(&["velero", "schedule", "create", metadata::name(schedule)]);
     words.flag("schedule", &spec.schedule);
+    words.metadata(&schedule.metadata);
     push_content(&mut words, &spec.template);
+    words.lack(spec.template.metadata != Default::default(), "labels and annotations of its backups");
     words.switch("use-owner-references-in-backup", spec.use_owner_references_in_backup.filter(|owns| *owns));
     words.switch("skip-immediately", spec.skip_immediately);
     words.switch("paused", spec.paused.then_some(true));
@@ -140,6 +163,7 @@ pub(crate) fn of_restore(restore: &Restore) -> Command {
     let mut words = Words::new(&["velero", "restore", "create", metadata::name(restore)]);
     // A restore of a schedule has found its backup by now.
     let schedule = if spec.backup_name.is_empty() { spec.schedule_name.as_str() } else { "" };
+    words.metadata(&restore.metadata);
     words.flag("from-backup", &spec.backup_name);
     words.flag("from-schedule", schedule);
     words.list("include-namespaces", &spec.included_namespaces);
@@ -177,6 +201,7 @@ pub(crate) fn of_restore(restore: &Restore) -> Command {
 pub(crate) fn of_location(location: &BackupStorageLocation) -> Command {
     let spec = &location.spec;
     let mut words = Words::new(&["velero", "backup-location", "create", metadata::name(location)]);
+    words.labels(&location.metadata);
     words.flag("provider", &spec.provider);
     words.flag("bucket", &spec.object_storage.bucket);
     words.flag("prefix", &spec.object_storage.prefix);
@@ -285,6 +310,34 @@ mod tests {
              --credential=cloud=key --access-mode=ReadOnly"
         );
         assert_eq!(told.lacks, ["the certificate of the store"]);
+    }
+
+    #[test]
+    fn labels_that_people_gave_are_in_the_command_and_those_of_velero_are_not() {
+        let mut made = backup(json!({}));
+        let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        made.metadata.labels = Some(pairs(&[("team", "shop"), ("velero.io/storage-location", "default")]));
+        let applied = "kubectl.kubernetes.io/last-applied-configuration";
+        made.metadata.annotations = Some(pairs(&[(applied, "{}"), ("why", "a, b")]));
+        let told = of_backup(&made).text;
+        assert_eq!(told, r#"velero backup create b --labels=team=shop --annotations='"why=a, b"'"#);
+        let template = json!({"metadata": {"labels": {"team": "shop"}}});
+        let spec = json!({"schedule": "@daily", "template": template});
+        let told = of_schedule(&Schedule::new("velero", "daily", serde_json::from_value(spec).unwrap()));
+        assert_eq!(told.lacks, ["labels and annotations of its backups"]);
+    }
+
+    #[test]
+    fn pairs_are_read_back_as_they_were() {
+        for value in ["plain", "a,b=c", "\"quoted\"", "say \"hi\", twice"] {
+            for key in ["k", "\"k"] {
+                let pairs = BTreeMap::from([("a".to_owned(), "b".to_owned()), (key.to_owned(), value.to_owned())]);
+                let entries: Vec<String> = pairs.iter().map(|(key, value)| listed(format!("{key}={value}"))).collect();
+                assert_eq!(velero_rules::pairs::parse(&entries.join(","), '='), Ok(pairs), "{entries:?}");
+            }
+        }
     }
 
     #[test]

@@ -127,7 +127,7 @@ impl Connected<IncomingStream<'_, Connections>> for Peer {
 }
 
 /// A connection, encrypted or not.
-enum Stream {
+pub(crate) enum Stream {
     Plain(TcpStream),
     Encrypted(Box<TlsStream<TcpStream>>),
 }
@@ -144,17 +144,41 @@ impl Stream {
 
 /// Asks whichever stream it is.
 macro_rules! of_stream {
-    ($connection:expr, $call:ident ( $($argument:expr),* )) => {
-        match &mut $connection.stream {
+    ($stream:expr, $call:ident ( $($argument:expr),* )) => {
+        match &mut *$stream {
             Stream::Plain(stream) => Pin::new(stream).$call($($argument),*),
             Stream::Encrypted(stream) => Pin::new(&mut **stream).$call($($argument),*),
         }
     };
 }
 
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        of_stream!(self, poll_read(context, buffer))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        of_stream!(self, poll_write(context, bytes))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        of_stream!(self, poll_flush(context))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        of_stream!(self, poll_shutdown(context))
+    }
+}
+
 /// A connection that ends when nothing moves on it, or too slowly.
-pub(crate) struct Connection {
-    stream: Stream,
+pub(crate) struct Connection<S = Stream> {
+    stream: S,
     /// When it ends, unless something moves.
     end: Pin<Box<Sleep>>,
     /// Whether a request has begun that has no answer yet.
@@ -162,8 +186,8 @@ pub(crate) struct Connection {
     _place: OwnedSemaphorePermit,
 }
 
-impl Connection {
-    fn new(stream: Stream, place: OwnedSemaphorePermit) -> Self {
+impl<S> Connection<S> {
+    fn new(stream: S, place: OwnedSemaphorePermit) -> Self {
         Self { stream, end: Box::pin(sleep(LONGEST_SILENCE)), is_asked: false, _place: place }
     }
 
@@ -187,13 +211,13 @@ impl Connection {
     }
 }
 
-impl AsyncRead for Connection {
+impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let polled = of_stream!(self, poll_read(context, buffer));
+        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
         if polled.is_pending() {
             return self.waited(context);
         }
@@ -202,9 +226,9 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let polled = of_stream!(self, poll_write(context, bytes));
+        let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
         if polled.is_pending() {
             return self.waited(context);
         }
@@ -212,12 +236,19 @@ impl AsyncWrite for Connection {
         polled
     }
 
+    // What is encrypted is written when it is flushed: who does not read keeps this waiting, and the end too.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        of_stream!(self, poll_flush(context))
+        match Pin::new(&mut self.stream).poll_flush(context) {
+            Poll::Pending => self.waited(context),
+            flushed => flushed,
+        }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        of_stream!(self, poll_shutdown(context))
+        match Pin::new(&mut self.stream).poll_shutdown(context) {
+            Poll::Pending => self.waited(context),
+            ended => ended,
+        }
     }
 }
 
@@ -251,6 +282,36 @@ mod tests {
             }
         };
         assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
+    }
+
+    /// A stream that takes what is written and sends nothing of it: one that is encrypted, to somebody who does not read.
+    struct Stuck;
+
+    impl AsyncWrite for Stuck {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_nothing_of_what_is_encrypted_is_let_go() {
+        let places = Arc::new(Semaphore::new(2));
+        let place = || Arc::clone(&places).try_acquire_owned().unwrap();
+        let begin = Instant::now();
+        let mut answered = Connection::new(Stuck, place());
+        answered.write_all(b"page").await.unwrap();
+        assert_eq!(answered.flush().await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let mut ended = Connection::new(Stuck, place());
+        assert_eq!(ended.shutdown().await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!(begin.elapsed() >= LONGEST_SILENCE * 2);
     }
 
     /// Serves a page of one word, which is there after a while.

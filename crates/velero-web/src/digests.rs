@@ -6,7 +6,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use velero_report::VolumeFact;
 
-use crate::kept::{Dated, Digest, Newest};
+use crate::kept::{Dated, Newest, RowDigest};
+use crate::moves::Moves;
 use crate::rows::{BackupRow, CopyRow, UploadRow};
 
 /// How many seconds a minute has.
@@ -68,7 +69,7 @@ impl Dated for BackupRow {
     }
 }
 
-impl Digest<BackupRow> for BackupDigest {
+impl RowDigest<BackupRow> for BackupDigest {
     fn add(&mut self, row: &Arc<BackupRow>) {
         self.newest.add(row);
         if row.run.is_under_way {
@@ -85,7 +86,7 @@ impl Digest<BackupRow> for BackupDigest {
         }
     }
 
-    fn remove(&mut self, row: &BackupRow) {
+    fn remove(&mut self, row: &Arc<BackupRow>) {
         self.newest.remove(row);
         self.under_way.remove(row);
         self.failures.remove(row);
@@ -115,6 +116,8 @@ pub(crate) struct SavedBytes {
     /// much for the sum.
     by_backup: BTreeMap<String, (usize, u128)>,
     total: u128,
+    /// The volumes that are not complete.
+    moves: Moves,
 }
 
 impl SavedBytes {
@@ -128,9 +131,14 @@ impl SavedBytes {
         bounded(self.total)
     }
 
+    /// What is on its way.
+    pub(crate) fn moves(&self) -> &Moves {
+        &self.moves
+    }
+
     fn take_in(&mut self, volume: &VolumeFact) {
         if !volume.is_complete {
-            return;
+            return self.moves.take_in(&volume.backup);
         }
         let (count, bytes) = self.by_backup.entry(volume.backup.clone()).or_default();
         *count += 1;
@@ -140,7 +148,7 @@ impl SavedBytes {
 
     fn take_out(&mut self, volume: &VolumeFact) {
         if !volume.is_complete {
-            return;
+            return self.moves.take_out(&volume.backup);
         }
         let Some((count, bytes)) = self.by_backup.get_mut(&volume.backup) else { return };
         *count = count.saturating_sub(1);
@@ -156,22 +164,22 @@ fn bounded(bytes: u128) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-impl Digest<CopyRow> for SavedBytes {
+impl RowDigest<CopyRow> for SavedBytes {
     fn add(&mut self, row: &Arc<CopyRow>) {
         self.take_in(&row.0);
     }
 
-    fn remove(&mut self, row: &CopyRow) {
+    fn remove(&mut self, row: &Arc<CopyRow>) {
         self.take_out(&row.0);
     }
 }
 
-impl Digest<UploadRow> for SavedBytes {
+impl RowDigest<UploadRow> for SavedBytes {
     fn add(&mut self, row: &Arc<UploadRow>) {
         self.take_in(&row.0);
     }
 
-    fn remove(&mut self, row: &UploadRow) {
+    fn remove(&mut self, row: &Arc<UploadRow>) {
         self.take_out(&row.0);
     }
 }

@@ -49,7 +49,11 @@ async fn answer(shared: &Shared, request: Request, next: Next) -> Response {
         Ok(request) => request,
         Err(problem) => return problem.into_response(),
     };
-    match shared.requests.acquire().await {
+    let places = match reads_files(request.method(), request.uri().path()) {
+        true => &shared.file_requests,
+        false => &shared.requests,
+    };
+    match places.acquire().await {
         Ok(_place) => next.run(request).await,
         Err(_) => Problem::Late.into_response(),
     }
@@ -68,6 +72,14 @@ async fn with_form(request: Request) -> Result<Request, Problem> {
         }
         Err(_) => Err(Problem::Bad(format!("the form did not come within {} seconds", FORM_TIME.as_secs()))),
     }
+}
+
+/// Where the pages are that read files.
+const OF_FILES: [&str; 4] = ["/backups/", "/restores/", "/previews/", "/search"];
+
+/// Whether a page reads files of a store. A hundred of them wait for each other, and not lists and actions for them.
+fn reads_files(method: &Method, path: &str) -> bool {
+    is_reading(method) && OF_FILES.iter().any(|start| path.starts_with(start))
 }
 
 fn is_reading(method: &Method) -> bool {
@@ -152,6 +164,17 @@ mod tests {
         assert!(matches!(large, Err(Problem::Bad(_))), "too large");
         let read = Body::from_stream(futures::stream::pending::<Result<String, std::io::Error>>());
         assert!(with_form(Request::new(read)).await.is_ok(), "who reads sends no form");
+    }
+
+    #[test]
+    fn lists_and_actions_do_not_wait_for_those_who_read_files() {
+        for path in ["/backups/a", "/backups/a/log", "/restores/a/objects", "/previews/a", "/search"] {
+            assert!(reads_files(&Method::GET, path), "{path}");
+        }
+        for path in ["/", "/backups", "/restores", "/schedules/a", "/coverage", "/live", "/sign-in", "/style.css"] {
+            assert!(!reads_files(&Method::GET, path), "{path}");
+        }
+        assert!(!reads_files(&Method::POST, "/backups/a/cancel"));
     }
 
     #[test]

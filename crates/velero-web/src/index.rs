@@ -7,20 +7,21 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kube::Api;
-use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use velero_api::labels::valid_value;
 use velero_api::resource::VeleroResource;
 use velero_cluster::Cluster;
 
 use crate::digests::SavedBytes;
 use crate::kept::{Kept, Row};
 use crate::problem::Problem;
-use crate::rows::{BackupRow, CopyRow, LocationRow, RestoreRow, ScheduleRow, UploadRow};
+use crate::rows::{BackupRow, CopyRow, DownloadRow, LocationRow, RestoreRow, RestoredCopyRow, ScheduleRow, UploadRow};
+use crate::shown::Shown;
 
 /// How many objects a page of the first list holds.
 const PAGE: u32 = 200;
@@ -36,6 +37,8 @@ pub(crate) struct Index {
     pub(crate) locations: Table<LocationRow>,
     pub(crate) copies: Table<CopyRow>,
     pub(crate) uploads: Table<UploadRow>,
+    pub(crate) restored_copies: Table<RestoredCopyRow>,
+    pub(crate) downloads: Table<DownloadRow>,
 }
 
 impl Index {
@@ -54,9 +57,47 @@ impl Index {
         follow!(locations);
         follow!(copies);
         follow!(uploads);
+        follow!(restored_copies);
+        follow!(downloads);
         stop.cancelled().await;
         tasks.abort_all();
     }
+}
+
+impl Index {
+    /// The kinds that the first page shows and follows.
+    pub(crate) const OVERVIEW: [&str; 3] = ["backups", "schedules", "backupstoragelocations"];
+
+    /// Tells of changes of what the first page shows, as far as it is wanted: in the order of [`Self::OVERVIEW`].
+    pub(crate) fn overview_changes(&self, wanted: [bool; 3]) -> Vec<watch::Receiver<u64>> {
+        let all = [self.backups.changes(), self.schedules.changes(), self.locations.changes()];
+        all.into_iter().zip(wanted).filter_map(|(changes, is_wanted)| is_wanted.then_some(changes)).collect()
+    }
+
+    /// Tells of changes of what the page of a backup shows: backups, and data of volumes on its way.
+    pub(crate) fn backup_changes(&self) -> Vec<watch::Receiver<u64>> {
+        vec![self.backups.changes(), self.copies.changes(), self.uploads.changes()]
+    }
+
+    /// Tells of changes of what the page of a restore shows.
+    pub(crate) fn restore_changes(&self) -> Vec<watch::Receiver<u64>> {
+        vec![self.restores.changes(), self.restored_copies.changes(), self.downloads.changes()]
+    }
+
+    /// When data of a backup was last on its way, by the value of the label that names it.
+    pub(crate) fn last_moves_of_backup(&self, label: &str) -> [Option<u64>; 2] {
+        [self.copies.look(|saved| saved.moves().last(label)), self.uploads.look(|saved| saved.moves().last(label))]
+    }
+
+    /// When data of a restore was last on its way, by the value of the label that names it.
+    pub(crate) fn last_moves_of_restore(&self, label: &str) -> [Option<u64>; 2] {
+        [self.restored_copies.look(|moves| moves.last(label)), self.downloads.look(|moves| moves.last(label))]
+    }
+}
+
+/// How often all of these have changed by now. Who reads rows afterwards has all of that.
+pub(crate) fn version_of(changes: &[watch::Receiver<u64>]) -> u64 {
+    changes.iter().map(|changes| *changes.borrow()).sum()
 }
 
 /// How many bytes of volumes each backup has saved, by the value of the label that names it.
@@ -81,6 +122,17 @@ impl Index {
         }
         Ok(bytes)
     }
+
+    /// How many bytes of volumes these backups have saved together, copied and moved.
+    pub(crate) async fn sum_of(&self, backups: &[Arc<BackupRow>]) -> Result<u64, Problem> {
+        let copied = self.copies.read(|kept| sum(backups, kept.digest())).await?;
+        let moved = self.uploads.read(|kept| sum(backups, kept.digest())).await?;
+        Ok(copied.saturating_add(moved))
+    }
+}
+
+fn sum(backups: &[Arc<BackupRow>], saved: &SavedBytes) -> u64 {
+    backups.iter().filter_map(|row| saved.of(&valid_value(&row.name))).fold(0, u64::saturating_add)
 }
 
 fn among(labels: &[String], saved: &SavedBytes) -> Bytes {
@@ -116,9 +168,19 @@ impl<R: Row> Table<R> {
         self.read(|kept| kept.rows().values().cloned().collect()).await
     }
 
+    /// The names of objects that cannot be read, and so have no row.
+    pub(crate) async fn unreadable(&self) -> Result<Vec<String>, Problem> {
+        self.read(|kept| kept.unreadable().iter().cloned().collect()).await
+    }
+
     /// One row, as far as there is one now. After each change of its object it is another one.
     pub(crate) fn row(&self, name: &str) -> Option<Arc<R>> {
         self.kept.read().unwrap_or_else(PoisonError::into_inner).rows().get(name).cloned()
+    }
+
+    /// Looks at what is known of all rows together, as far as there are any now.
+    fn look<T>(&self, look: impl FnOnce(&R::Digest) -> T) -> T {
+        look(self.kept.read().unwrap_or_else(PoisonError::into_inner).digest())
     }
 
     /// Tells when something has changed.
@@ -131,12 +193,8 @@ impl<R: Row> Table<R> {
         *self.changes.borrow()
     }
 
-    async fn follow(&self, cluster: &Cluster, namespace: &str)
-    where
-        R::Kind: VeleroResource,
-    {
-        let resource = ApiResource::erase::<R::Kind>(&());
-        let api: Api<DynamicObject> = Api::namespaced_with(cluster.client().clone(), namespace, &resource);
+    async fn follow(&self, cluster: &Cluster, namespace: &str) {
+        let api: Api<Shown<R>> = Api::namespaced(cluster.client().clone(), namespace);
         let config = watcher::Config::default().page_size(PAGE);
         let mut events = std::pin::pin!(watcher(api, config).default_backoff());
         let mut coming = Kept::default();
@@ -144,28 +202,20 @@ impl<R: Row> Table<R> {
             match event {
                 Ok(event) => self.take(event, &mut coming),
                 Err(error) => {
-                    tracing::debug!(%error, kind = resource.kind, "The page lost a watch, and takes it up again")
+                    let kind = <R::Kind as VeleroResource>::KIND;
+                    tracing::debug!(%error, kind, "The page lost a watch, and takes it up again");
                 }
             }
         }
     }
 
-    fn take(&self, event: Event<DynamicObject>, coming: &mut Kept<R>)
-    where
-        R::Kind: VeleroResource,
-    {
+    fn take(&self, event: Event<Shown<R>>, coming: &mut Kept<R>) {
         match event {
             Event::Init => *coming = Kept::default(),
-            Event::InitApply(object) => {
-                let (name, row) = row_of(object);
-                coming.put(name, row);
-            }
+            Event::InitApply(object) => object.put_into(coming),
             Event::InitDone => self.change(|kept| *kept = std::mem::take(coming)),
-            Event::Apply(object) => {
-                let (name, row) = row_of(object);
-                self.change(|kept| kept.put(name, row));
-            }
-            Event::Delete(object) => self.change(|kept| kept.put(object.metadata.name.unwrap_or_default(), None)),
+            Event::Apply(object) => self.change(|kept| object.put_into(kept)),
+            Event::Delete(object) => self.change(|kept| kept.put(object.into_name(), None)),
         }
     }
 
@@ -175,19 +225,30 @@ impl<R: Row> Table<R> {
     }
 }
 
-/// The row of an object. One that cannot be read hinders nobody: its own page says what is wrong with it.
-fn row_of<R: Row>(object: DynamicObject) -> (String, Option<R>)
-where
-    R::Kind: VeleroResource,
-{
-    let name = object.metadata.name.clone().unwrap_or_default();
-    let typed = serde_json::to_value(object).and_then(serde_json::from_value::<R::Kind>);
-    let row = match &typed {
-        Ok(typed) => R::of(typed),
-        Err(error) => {
-            tracing::debug!(name, %error, "The page cannot read an object");
-            None
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn backup(time_to_live: &str) -> Shown<BackupRow> {
+        let (metadata, spec) = (json!({"name": "b"}), json!({"ttl": time_to_live}));
+        let object = json!({"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": metadata, "spec": spec});
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_object_that_cannot_be_read_is_named_until_it_can_be() {
+        let (table, mut coming) = (Table::<BackupRow>::default(), Kept::default());
+        for event in [Event::Init, Event::InitApply(backup("a month")), Event::InitDone] {
+            table.take(event, &mut coming);
         }
-    };
-    (name, row)
+        assert_eq!((table.unreadable().await.unwrap(), table.rows().await.unwrap().len()), (vec!["b".to_owned()], 0));
+        table.take(Event::Apply(backup("720h0m0s")), &mut coming);
+        assert_eq!((table.unreadable().await.unwrap().len(), table.rows().await.unwrap().len()), (0, 1));
+        table.take(Event::Apply(backup("a month")), &mut coming);
+        assert_eq!((table.unreadable().await.unwrap().len(), table.rows().await.unwrap().len()), (1, 0));
+        table.take(Event::Delete(backup("a month")), &mut coming);
+        assert!(table.unreadable().await.unwrap().is_empty());
+    }
 }

@@ -14,7 +14,7 @@
 //!     memo ── what is the same for many open pages, made once a change
 //!     files ── logs, results, lists and objects of a backup, a page at a time
 //!     cluster_side ── what the cluster holds, listed with the rights of who compares it with a backup
-//!       kept, digests, rows, comparison, line_difference, command, chart, text ── pure
+//!       kept, digests, moves, rows, shown, comparison, line_difference, command, chart, text ── pure
 //! ```
 
 mod actions;
@@ -33,12 +33,14 @@ mod index;
 mod kept;
 mod line_difference;
 mod memo;
+mod moves;
 mod pages;
 mod problem;
 mod rights;
 mod rows;
 mod server;
 mod session;
+mod shown;
 mod text;
 mod tls;
 mod user;

@@ -20,10 +20,13 @@ const MOST: usize = 4096;
 /// Who asks, as [`crate::identity::Identity::who`] says it, and for which right.
 pub(crate) type Question = (Arc<str>, Right);
 
+/// Where an answer is, or will be once it is there.
+type Place = Arc<OnceCell<Result<bool, Problem>>>;
+
 /// What was answered, or is being asked.
 struct Answer {
     asked: Instant,
-    answer: Arc<OnceCell<Result<bool, Problem>>>,
+    answer: Place,
 }
 
 /// The answers of a moment ago.
@@ -33,18 +36,31 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
-    /// The answer of a moment ago; else it is asked for now, once for all who want to know it.
+    /// The answer of a moment ago; else it is asked for now, once for all who want to know it. What could not be asked is neither a
+    /// yes nor a no: all who waited are told so, who comes later asks anew.
     pub(crate) async fn answer(
         &self,
         question: Question,
         now: Instant,
         ask: impl Future<Output = Result<bool, Problem>>,
     ) -> Result<bool, Problem> {
-        let answer = self.place_of(question, now);
-        answer.get_or_init(|| ask).await.clone()
+        let place = self.place_of(question.clone(), now);
+        let answer = place.get_or_init(|| ask).await.clone();
+        if answer.is_err() {
+            self.forget(&question, &place);
+        }
+        answer
     }
 
-    fn place_of(&self, question: Question, now: Instant) -> Arc<OnceCell<Result<bool, Problem>>> {
+    /// Forgets an answer, unless another one has taken its place meanwhile.
+    fn forget(&self, question: &Question, place: &Place) {
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers.get(question).is_some_and(|kept| Arc::ptr_eq(&kept.answer, place)) {
+            answers.remove(question);
+        }
+    }
+
+    fn place_of(&self, question: Question, now: Instant) -> Place {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let counts = |answer: &Answer| now.saturating_duration_since(answer.asked) < COUNTS;
         if answers.len() >= MOST {
@@ -89,6 +105,21 @@ mod tests {
         assert_eq!(ask(&rights, "anna", begin, Ok(true)).await, Ok(true));
         let ended = ask(&rights, "anna", begin + COUNTS, Err(Problem::BadToken)).await;
         assert_eq!(ended, Err(Problem::BadToken));
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_asked_is_asked_again_by_the_next_and_told_to_those_who_waited() {
+        let (rights, begin) = (Rights::default(), Instant::now());
+        let away = || Err(Problem::Away("the API server does not answer".to_owned()));
+        let slow = async {
+            tokio::task::yield_now().await;
+            away()
+        };
+        let asking = rights.answer(("anna".into(), LIST), begin, slow);
+        let (first, second) = tokio::join!(asking, ask(&rights, "anna", begin, Ok(true)));
+        assert_eq!((first, second), (away(), away()));
+        assert_eq!(ask(&rights, "anna", begin, Ok(true)).await, Ok(true), "a moment later");
+        assert_eq!(ask(&rights, "anna", begin, away()).await, Ok(true), "an answer stays");
     }
 
     #[tokio::test]

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use velero_api::metadata::{label, name};
 use velero_api::resource::VeleroResource;
-use velero_api::v1::{Backup, BackupStorageLocation, PodVolumeBackup, Restore, Schedule, Stage};
-use velero_api::v2alpha1::DataUpload;
+use velero_api::v1::{Backup, BackupStorageLocation, PodVolumeBackup, PodVolumeRestore, Restore, Schedule, Stage};
+use velero_api::v2alpha1::{DataDownload, DataUpload};
 use velero_api::{dry_run, labels};
 use velero_report::{Scope, Taken, VolumeFact};
 
 use crate::digests::{BackupDigest, SavedBytes};
 pub(crate) use crate::kept::Row;
+use crate::moves::Moves;
 use crate::text::moment;
 
 /// A backup.
@@ -134,6 +135,13 @@ pub(crate) struct ScheduleRow {
     pub(crate) whole: Arc<Schedule>,
 }
 
+impl ScheduleRow {
+    /// Whether the server makes nothing of it.
+    pub(crate) fn is_refused(&self) -> bool {
+        &*self.phase == "FailedValidation"
+    }
+}
+
 impl Row for ScheduleRow {
     type Kind = Schedule;
     type Digest = ();
@@ -183,6 +191,32 @@ impl Row for UploadRow {
     }
 }
 
+/// Data that is copied back into the volume of a pod: the value of the label that names its restore.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct RestoredCopyRow(pub(crate) Box<str>);
+
+impl Row for RestoredCopyRow {
+    type Kind = PodVolumeRestore;
+    type Digest = Moves;
+
+    fn of(copy: &PodVolumeRestore) -> Option<Self> {
+        (!copy.status.phase().is_terminal()).then(|| Self(label(copy, labels::RESTORE_NAME).into()))
+    }
+}
+
+/// Data that is moved back into a volume: the value of the label that names its restore.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct DownloadRow(pub(crate) Box<str>);
+
+impl Row for DownloadRow {
+    type Kind = DataDownload;
+    type Digest = Moves;
+
+    fn of(download: &DataDownload) -> Option<Self> {
+        (!download.status.phase().is_terminal()).then(|| Self(label(download, labels::RESTORE_NAME).into()))
+    }
+}
+
 /// A backup location.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LocationRow {
@@ -220,6 +254,7 @@ impl Row for LocationRow {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use velero_api::DataMovePhase;
     use velero_api::v1::{BackupPhase, BackupSpec, RestoreSpec};
 
     use super::*;
@@ -255,5 +290,17 @@ mod tests {
         let restore = Restore::new("velero", "r", RestoreSpec { backup_name: "b".to_owned(), ..Default::default() });
         assert!(RestoreRow::of(&restore).is_some());
         assert!(RestoreRow::of(&dry_run::ask(&restore, "dry-run-1")).is_none());
+    }
+    #[test]
+    fn data_that_has_arrived_is_not_on_its_way() {
+        let mut copy = PodVolumeRestore::default();
+        copy.metadata.labels = Some([(labels::RESTORE_NAME.to_owned(), "r".to_owned())].into());
+        assert_eq!(RestoredCopyRow::of(&copy), Some(RestoredCopyRow("r".into())));
+        copy.status.phase = Some(DataMovePhase::Completed);
+        assert_eq!(RestoredCopyRow::of(&copy), None);
+        let mut download = DataDownload::default();
+        assert!(DownloadRow::of(&download).is_some());
+        download.status.phase = Some(DataMovePhase::Failed);
+        assert_eq!(DownloadRow::of(&download), None);
     }
 }

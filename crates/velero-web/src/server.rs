@@ -27,10 +27,14 @@ use crate::{actions, guard, pages};
 pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(30);
 /// How many requests are answered at once; others wait.
 const MOST_REQUESTS: usize = 32;
+/// How many more of those that read files, which take long: they take no place of the others.
+const MOST_FILE_REQUESTS: usize = 32;
 /// How many pages are told of changes at once. Others are current when they are loaded.
 pub(crate) const MOST_LIVE: usize = 256;
 /// How many files are read at once.
 const MOST_FILES: usize = 4;
+/// How many coverages are looked at at once; others wait. Each lists what the cluster has.
+const MOST_COVERAGES: usize = 4;
 /// How large a form may be.
 pub(crate) const LARGEST_FORM: usize = 64 << 10;
 /// How long a form may take to come. It takes no place of other requests meanwhile.
@@ -67,10 +71,14 @@ pub(crate) struct State {
     pub(crate) coming_runs: Memo<(u64, i64)>,
     /// The list of backups: how often they have changed, the second it tells of, and what was asked for.
     pub(crate) lists: Memo<(u64, i64, pages::backups::Wanted)>,
+    /// What is safe, for one person.
+    pub(crate) coverages: Memo<pages::coverage::Key>,
     pub(crate) requests: Semaphore,
+    pub(crate) file_requests: Semaphore,
     pub(crate) live: Arc<Semaphore>,
     pub(crate) file_places: Semaphore,
     pub(crate) comparisons: Semaphore,
+    pub(crate) coverage_places: Semaphore,
 }
 
 /// What all requests share.
@@ -108,10 +116,13 @@ pub async fn serve(listener: TcpListener, tls: Option<Tls>, means: Means) {
         glances: Default::default(),
         coming_runs: Memo::default(),
         lists: Memo::default(),
+        coverages: Memo::default(),
         requests: Semaphore::new(MOST_REQUESTS),
+        file_requests: Semaphore::new(MOST_FILE_REQUESTS),
         live: Arc::new(Semaphore::new(MOST_LIVE)),
         file_places: Semaphore::new(MOST_FILES),
         comparisons: Semaphore::new(1),
+        coverage_places: Semaphore::new(MOST_COVERAGES),
     }));
     let service = router(shared).into_make_service_with_connect_info::<Peer>();
     tokio::select! {

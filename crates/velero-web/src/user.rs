@@ -107,6 +107,11 @@ impl User {
         })
     }
 
+    /// Whose rights count, as [`Identity::who`] says it.
+    pub(crate) fn who(&self) -> Arc<str> {
+        Arc::clone(&self.who)
+    }
+
     /// The namespace of the server.
     pub(crate) fn namespace(&self) -> &str {
         &self.namespace
@@ -153,6 +158,15 @@ impl User {
     /// A problem that names the right, where it is missing.
     pub(crate) async fn must(&self, right: Right) -> Result<(), Problem> {
         if self.may(right).await? { Ok(()) } else { Err(self.missing(right)) }
+    }
+
+    /// A problem that names the first of these rights that is missing.
+    pub(crate) async fn must_all<const N: usize>(&self, rights: [Right; N]) -> Result<(), Problem> {
+        let may = self.may_each(rights).await?;
+        match rights.into_iter().zip(may).find(|(_, may)| !may) {
+            Some((right, _)) => Err(self.missing(right)),
+            None => Ok(()),
+        }
     }
 
     /// What is said where a right is missing.
@@ -202,12 +216,18 @@ impl User {
     /// A refusal for want of a right names the right.
     fn or_missing(&self, problem: Problem, verb: &'static str, resource: &'static str) -> Problem {
         match problem {
-            Problem::Refused(words) if words.starts_with(&format!("{}: ", self.name)) => {
+            Problem::Refused(words) if is_for_want_of_right(&words, verb, resource) => {
                 self.missing(Right::to(verb, resource))
             }
             problem => problem,
         }
     }
+}
+
+/// Whether the API server refuses something since a right is missing. Quotas and webhooks refuse with the same code, and no role
+/// would help against them: what they say is shown as it is.
+fn is_for_want_of_right(words: &str, verb: &str, resource: &str) -> bool {
+    words.contains(&format!("cannot {verb} resource {resource:?}"))
 }
 
 /// The cluster as the owner of a token sees it.
@@ -227,5 +247,25 @@ impl FromRequestParts<Shared> for User {
 
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Problem> {
         Self::new(shared, &shared.identity(&parts.extensions, &parts.headers)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_missing_right_is_said_to_be_one() {
+        let missing = "anna: backups.velero.io is forbidden: User \"anna\" cannot create resource \"backups\" in API group \
+                       \"velero.io\" in the namespace \"velero\"";
+        assert!(is_for_want_of_right(missing, "create", "backups"));
+        for other in [
+            "anna: admission webhook \"policies.example\" denied the request: backups are kept for 30 days at most",
+            "anna: backups.velero.io \"b\" is forbidden: exceeded quota: objects, requested: count/backups.velero.io=1",
+            "anna: backups.velero.io \"b\" is forbidden: unable to create new content in namespace velero because it is \
+             being terminated",
+        ] {
+            assert!(!is_for_want_of_right(other, "create", "backups"), "{other}");
+        }
     }
 }

@@ -50,7 +50,7 @@ const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
 fn main() -> ExitCode {
     if let Some(settings) = lean_agent::handed_on() {
-        return on_threads(Some(NODE_THREADS), None, lean_agent::run(settings));
+        return on_threads(Some(NODE_THREADS), Some(LAST_THREADS), lean_agent::run(settings));
     }
     completion::answer_shell();
     let cli = match parse() {

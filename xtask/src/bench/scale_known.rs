@@ -137,15 +137,19 @@ impl Known {
         Ok(self.counter.take())
     }
 
-    /// The memory of the server while nothing is asked of it, in MiB: the median, and the most.
+    /// The memory of the server while nothing is asked of it, in MiB: the median and the most, and the median of what is its
+    /// own. The rest are pages of files, above all of the binary, which the kernel takes back when it needs them.
     async fn watch_memory(&self) -> Result<Value> {
-        let (process, begin, mut seen) = (self.server.process()?, Instant::now(), Vec::new());
+        let (process, begin) = (self.server.process()?, Instant::now());
+        let (mut whole, mut own) = (Vec::new(), Vec::new());
         while begin.elapsed() < WATCHED {
-            seen.push(present_memory(process)?);
+            whole.push(present_memory(process)?);
+            own.push(memory(process, "RssAnon:")?);
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
-        seen.sort_unstable();
-        Ok(json!({"median": seen[seen.len() / 2], "most": seen.last()}))
+        whole.sort_unstable();
+        own.sort_unstable();
+        Ok(json!({"median": whole[whole.len() / 2], "most": whole.last(), "own": own[own.len() / 2]}))
     }
 
     /// How long it takes until a cluster that knows none of the backups has all of them, and how many requests.
@@ -240,10 +244,16 @@ async fn readiness() -> Option<String> {
     answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
 }
 
-/// The memory a process holds now, in MiB.
+/// The memory a process holds now, in MiB, pages of its binary among it.
 pub(super) fn present_memory(process: u32) -> Result<u64> {
+    memory(process, "VmRSS:")
+}
+
+/// What the kernel says under a name of the memory of a process, in MiB.
+fn memory(process: u32, name: &str) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS in the process status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let line = line.with_context(|| format!("no {name} in the process status"))?;
     Ok(line.trim().trim_end_matches("kB").trim().parse::<u64>()?.div_ceil(1024))
 }
 
@@ -296,7 +306,8 @@ pub(super) fn print(figures: &Value, as_json: bool) {
     }
     out!("{} backups and {} schedules are known", figures["backups"], figures["schedules"]);
     out!("ready after {} s, peak {} MiB", figures["seconds_to_ready"], figures["peak_rss_mib_at_start"]);
-    out!("idle: {} MiB, at most {} MiB", figures["idle_rss_mib"]["median"], figures["idle_rss_mib"]["most"]);
+    let idle = &figures["idle_rss_mib"];
+    out!("idle: {} MiB, at most {} MiB; {} MiB without pages of files", idle["median"], idle["most"], idle["own"]);
     out!("requests to the store until the first sync: {}", figures["requests_of_first_sync"]);
     out!("requests of {} further syncs and checks: {}", figures["syncs"], figures["requests_of_syncs"]);
     out!("requests of a small backup: {}", figures["requests_of_backup"]);

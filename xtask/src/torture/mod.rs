@@ -35,7 +35,7 @@ use velero_testkit::{BoxKind, Edition, TestBox, TestCluster, harness};
 use crate::output::out;
 use faults::Fault;
 pub(crate) use options::Options;
-use plan::Plan;
+use plan::{Deck, Plan};
 use rounds::Rounds;
 use stage::Stage;
 
@@ -70,24 +70,27 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 async fn torture(cluster: TestCluster, options: &Options) -> Result<Vec<String>> {
     let stage = Stage::start(cluster, options).await?;
-    let faults = chosen(options, stage.has_node())?;
+    let mut deck = Deck::of(&chosen(options, stage.has_node())?);
     let mut rounds = Rounds::new(stage, options.seed);
     workload::base(&rounds.stage, &mut rounds.books)?;
     workload::schedule(&rounds.stage)?;
+    // Of their own: what is drawn while a round goes on depends on what is there then.
+    let mut random = rounds.stage.random.fork();
     while options.goes_on(rounds.report.elapsed(), rounds.report.faults_named(Fault::KillServer.name())) {
-        let random = &mut rounds.stage.random;
         let plan = match options.kills {
-            Some(_) => Plan::of_kills(random, KILLS_A_ROUND),
-            None => Plan::of_faults(random, &faults),
+            Some(_) => Plan::of_kills(&mut random, KILLS_A_ROUND),
+            None => Plan::of_faults(&mut random, &mut deck),
         };
         let samples = !options.is_kills() || rounds.report.rounds % SAMPLE_EVERY == SAMPLE_EVERY - 1;
         let outcome = rounds.round(&plan, samples);
         if outcome.is_err() || !rounds.report.violations().is_empty() {
             rounds.report.print();
-            keep_objects(&rounds.stage)?;
-            outcome?;
+            let kept = keep_objects(&rounds.stage);
+            // An API server that is away is what broke the round, and keeps the objects to itself.
+            outcome.and(kept)?;
             return Ok(rounds.report.violations().to_vec());
         }
+        deck.put_back(rounds.missed.drain(..));
     }
     rounds.report.print();
     rounds.stage.server.stop()?;

@@ -22,12 +22,15 @@ pub(super) struct Rounds {
     pub(super) stage: Stage,
     pub(super) books: Books,
     pub(super) report: Report,
+    /// The faults that found nobody to strike, of those whose victims come and go.
+    pub(super) missed: Vec<Fault>,
     secrets: Secrets,
 }
 
 impl Rounds {
     pub(super) fn new(stage: Stage, seed: u64) -> Self {
-        Self { stage, books: Books::default(), report: Report::new(seed), secrets: Secrets::default() }
+        let (books, report, secrets) = (Books::default(), Report::new(seed), Secrets::default());
+        Self { stage, books, report, missed: Vec::new(), secrets }
     }
 
     /// Carries out a round; `samples` says whether it ends with work by a fresh server. What is wrong is in the report.
@@ -64,6 +67,9 @@ impl Rounds {
                 }
                 Happening::Strike(fault) => {
                     let struck = fault.strike(&mut self.stage).with_context(|| fault.name())?;
+                    if !struck && fault.needs_node() {
+                        self.missed.push(*fault);
+                    }
                     self.report.fault(if struck { fault.name() } else { "(nobody there to strike)" });
                 }
                 Happening::Heal(fault) => fault.heal(&mut self.stage).with_context(|| fault.name())?,
@@ -86,7 +92,9 @@ impl Rounds {
 
     fn check(&mut self) -> Result<()> {
         let look = Look::take(&self.stage)?;
-        let Self { stage, books, report, secrets } = self;
+        let Self { stage, books, report, secrets, .. } = self;
+        // A schedule may have made one since everything had settled.
+        settle::adopt(stage, books, &look);
         let wrong = invariants::untrue(stage, books, &look, secrets, report)?;
         wrong.iter().for_each(|what| report.violation(what));
         books.forget(&look.backup_names(), &look.restore_names());

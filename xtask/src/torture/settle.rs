@@ -46,22 +46,32 @@ fn until_settled(stage: &mut Stage, books: &mut Books, report: &mut Report, pati
         if stage.watch_over_server()? {
             report.fault("(server ended by itself)");
         }
-        let look = Look::take(stage)?;
-        adopt(stage, books, &look);
-        let left = invariants::not_yet(stage, books, &look)?;
-        if left.is_empty() || begun.elapsed() > patience {
-            return Ok(left);
-        }
-        if !asked_again {
-            ask_again(stage, books, &look);
-            asked_again = true;
+        let is_late = begun.elapsed() > patience;
+        match what_is_left(stage, books) {
+            Ok((_, left)) if left.is_empty() || is_late => return Ok(left),
+            Ok((look, _)) if !asked_again => {
+                ask_again(stage, books, &look);
+                asked_again = true;
+            }
+            Ok(_) => {}
+            Err(problem) if is_late => return Err(problem),
+            // What has just come back may refuse a question.
+            Err(_) => {}
         }
         sleep(A_LOOK_EVERY);
     }
 }
 
+/// Looks what is there, and what is left to be done of it.
+fn what_is_left(stage: &Stage, books: &mut Books) -> Result<(Look, Vec<String>)> {
+    let look = Look::take(stage)?;
+    adopt(stage, books, &look);
+    let left = invariants::not_yet(stage, books, &look)?;
+    Ok((look, left))
+}
+
 /// Backups that schedules and second tries have made are as good as asked for.
-fn adopt(stage: &Stage, books: &mut Books, look: &Look) {
+pub(super) fn adopt(stage: &Stage, books: &mut Books, look: &Look) {
     for backup in &look.backups {
         let metadata = &backup["metadata"];
         let of_schedule = metadata["labels"]["velero.io/schedule-name"] == SCHEDULE;

@@ -17,6 +17,8 @@ const POD: &str = "web";
 const VOLUME: &str = "data";
 /// How long a pod may take to run with its data.
 const UNTIL_FILLED: Duration = Duration::from_secs(120);
+/// How long its node may take to let somebody look into the volume.
+const UNTIL_SEEN: Duration = Duration::from_secs(20);
 
 /// How the data of a volume is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +47,9 @@ impl Source {
     /// The fields of the spec of a backup of it.
     pub(super) fn backup_spec(&self) -> Value {
         let has_volume = !matches!(self.way, Way::Plain | Way::Plugin);
+        // None ends by itself, however long the torture goes on: nobody asks for that.
         json!({
-            "includedNamespaces": [self.namespace], "ttl": "2h0m0s",
+            "includedNamespaces": [self.namespace], "ttl": "720h0m0s",
             "snapshotMoveData": self.way == Way::Moved, "snapshotVolumes": has_volume && self.way != Way::Copied,
         })
     }
@@ -79,7 +82,13 @@ fn restored_picture(machine: &Machine, namespace: &str) -> Result<String> {
         ensure!(status["containerStatuses"][0]["ready"] == true, "pod {namespace}/{POD} is not ready: {status}");
         Ok(())
     })?;
-    volume_data::picture(machine, namespace, POD, VOLUME)
+    // A node that is busy refuses a command now and then.
+    let mut picture = String::new();
+    wait_until("a look into the volume", UNTIL_SEEN, || {
+        picture = volume_data::picture(machine, namespace, POD, VOLUME)?;
+        Ok(())
+    })?;
+    Ok(picture)
 }
 
 /// Makes all sources.

@@ -3,18 +3,19 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use fastrand::Rng;
 use serde_json::json;
 use velero_testkit::api_proxy::ApiProxy;
-use velero_testkit::machine::Machine;
+use velero_testkit::machine::{Machine, wait_until};
 use velero_testkit::progress::say;
 use velero_testkit::{
     BoxKind, Edition, ServerOptions, TestBox, TestCluster, VeleroServer, faulty_proxy, harness, install, objects,
 };
 
-use super::faults::{ApiWeather, StoreWeather, Weather};
+use super::faults::{ApiWeather, StoreWeather, Weather, of_pods};
 use super::options::Options;
 use super::sources::{self, Source};
 
@@ -34,6 +35,8 @@ const FLAGS: [&str; 8] = [
     "--log-level=debug",
 ];
 const PLUGIN: &str = "velero-plugin-example";
+/// How long agents may take to work again.
+const UNTIL_AGENTS: Duration = Duration::from_secs(120);
 const SCRATCH_SIZE: &str = "size=48m";
 
 /// Everything that is struck, and the random numbers that say how.
@@ -92,7 +95,12 @@ impl Stage {
         if self.server.process().is_err() {
             return Ok(false);
         }
-        self.server.kill()?;
+        let killed = self.server.kill();
+        // It may just have ended by itself.
+        if killed.is_err() && self.server.process().is_err() {
+            return Ok(false);
+        }
+        killed?;
         self.is_killed = true;
         Ok(true)
     }
@@ -151,17 +159,26 @@ impl Stage {
         self.machine.run("rm", ["-f".to_owned(), scratch.join("filler").display().to_string()]).map(drop)
     }
 
-    /// Replaces agents whose kubelet waits before it starts them again, which takes minutes for one that was killed often; then
-    /// waits until all are ready.
+    /// Waits until all agents work. Those whose kubelet waits before it starts them again, which takes minutes for one that was
+    /// killed often, are replaced.
     pub(super) fn refresh_agents(&self) -> Result<()> {
+        wait_until("the node agents", UNTIL_AGENTS, || {
+            self.replace_agents_that_wait()?;
+            // The cluster learns of a kill a little later.
+            ensure!(!of_pods(&self.machine, &["node-agent"]).is_empty(), "no node agent runs");
+            self.server.check_agents()
+        })
+    }
+
+    fn replace_agents_that_wait(&self) -> Result<()> {
         let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods");
         for agent in self.machine.items(&format!("{pods}?labelSelector=name%3Dnode-agent"))? {
-            if agent["status"]["containerStatuses"][0]["state"]["waiting"].is_object() {
+            if agent["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CrashLoopBackOff" {
                 let name = agent["metadata"]["name"].as_str().unwrap_or_default();
                 self.machine.delete_at_once(&format!("{pods}/{name}"))?;
             }
         }
-        self.server.wait_for_agents()
+        Ok(())
     }
 
     /// The path of a list in the server's namespace, whichever version it is of.

@@ -52,6 +52,14 @@ pub(crate) fn owe_retry(interrupted: &mut Backup, ran: &Backup) {
     annotations.extend(asked.into_iter().filter(|(_, asked)| !asked.is_empty()));
 }
 
+/// Takes the note off a backup that had ended after all: there is nothing to be taken again.
+pub(super) fn forget_retry(ended: &mut Backup) {
+    let is_failed = *ended.status.phase() == BackupPhase::Failed;
+    if let Some(annotations) = ended.metadata.annotations.as_mut().filter(|_| !is_failed) {
+        annotations.retain(|key, _| key != RETRY_OWED && !ASKED.contains(&key.as_str()));
+    }
+}
+
 /// Whether a backup is to be taken again.
 pub(super) fn owes_retry(backup: &Backup) -> bool {
     *backup.status.phase() == BackupPhase::Failed && !annotation(backup, RETRY_OWED).is_empty()
@@ -176,6 +184,22 @@ mod tests {
         let again = replacement(&backup, &retry(&backup).unwrap());
         assert_eq!(again.spec, asked);
         assert_eq!(annotation(&again, ASKED_SPEC), "");
+    }
+
+    #[test]
+    fn one_that_had_ended_after_all_is_owed_nothing() {
+        for (phase, is_owed) in [(BackupPhase::Failed, true), (BackupPhase::Completed, false)] {
+            let mut backup = scheduled();
+            let mut ran = scheduled();
+            ran.metadata.annotations.as_mut().unwrap().insert(ASKED_FIELDS.to_owned(), "{}".to_owned());
+            owe_retry(&mut backup, &ran);
+            backup.status.phase = Some(phase);
+            forget_retry(&mut backup);
+            for note in [RETRY_OWED, ASKED_FIELDS] {
+                assert_eq!(!annotation(&backup, note).is_empty(), is_owed, "{note} {}", backup.status.phase());
+            }
+            assert_eq!(annotation(&backup, "team"), "a");
+        }
     }
 
     #[test]

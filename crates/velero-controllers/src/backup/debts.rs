@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use velero_api::metadata::{name, uid};
-use velero_api::v1::{Backup, BackupStorageLocation};
+use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation};
 use velero_engine::volumes::SavedVolumes;
 
+use crate::backup::again::{forget_retry, owe_retry};
+use crate::backup::failure::STOPPED;
 use crate::backup::garbage_collection;
 use crate::backup::reservation::owns_files;
 use crate::backup::volumes::{self, Why};
@@ -13,6 +15,7 @@ use crate::lifecycle::cancel::try_cancel_owned;
 use crate::lifecycle::cancellation::requested;
 use crate::lifecycle::debts::{owes, settle, write};
 use crate::lifecycle::movers;
+use crate::lifecycle::phase::drop_notes;
 use crate::runtime::context::Context;
 use crate::runtime::driver::{Next, WHILE_HELD};
 use crate::runtime::error::{Error, Result};
@@ -47,6 +50,17 @@ pub(crate) async fn stored_end(context: &Context, backup: &Backup) -> Result<Opt
         store.release(name(backup), uid(backup)).await?;
     }
     Ok(Some(stored))
+}
+
+/// A backup with the end that its stored metadata tell, which its server could not write any more. One that was cut off because
+/// its server was told to end is taken again: that note is not in the metadata.
+pub(crate) fn with_stored_end(backup: &Backup, stored: Backup) -> Backup {
+    let mut ended = Backup { status: stored.status, ..backup.clone() };
+    drop_notes(&mut ended);
+    if *ended.status.phase() == BackupPhase::Failed && ended.status.failure_reason.ends_with(STOPPED) {
+        owe_retry(&mut ended, backup);
+    }
+    ended
 }
 
 /// Cancels and removes what an interrupted backup left, unless it had ended. It can be done again at any point.
@@ -111,7 +125,39 @@ pub(crate) async fn pay(context: &Context, backup: &Backup) -> Result<Next> {
         Remains::Ended(stored) => {
             tracing::info!(backup = name(&backup), "The backup had ended, and its name in the bucket is given back");
             paid.status = stored.status;
+            forget_retry(&mut paid);
         }
     }
     write(context, &backup, &paid).await
+}
+
+#[cfg(test)]
+mod tests {
+    use velero_api::annotations::{ASKED_FIELDS, HOLDER_IDENTITY, RETRY_INTERRUPTED, RETRY_OWED};
+    use velero_api::metadata::annotation;
+
+    use super::*;
+
+    #[test]
+    fn a_backup_whose_end_only_its_files_tell_keeps_no_note_of_its_run() {
+        let mut ran = Backup::new("velero", "b", Default::default());
+        let notes = [(HOLDER_IDENTITY, "gone_1"), (ASKED_FIELDS, "{}"), (RETRY_INTERRUPTED, "true"), ("team", "a")];
+        ran.metadata.annotations = Some(notes.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+        ran.status.phase = Some(BackupPhase::InProgress);
+        let stopped = format!("backup execution failed: {STOPPED}");
+        for (phase, reason, is_owed) in [
+            (BackupPhase::Completed, "", false),
+            (BackupPhase::Failed, "backup execution failed: no space", false),
+            (BackupPhase::Failed, stopped.as_str(), true),
+        ] {
+            let mut stored = ran.clone();
+            stored.status.phase = Some(phase.clone());
+            stored.status.failure_reason = reason.to_owned();
+            let ended = with_stored_end(&ran, stored);
+            assert_eq!(*ended.status.phase(), phase);
+            assert_eq!((annotation(&ended, HOLDER_IDENTITY), annotation(&ended, "team")), ("", "a"), "{reason}");
+            let expected = if is_owed { ("b-retry-1", "{}") } else { ("", "") };
+            assert_eq!((annotation(&ended, RETRY_OWED), annotation(&ended, ASKED_FIELDS)), expected, "{reason}");
+        }
+    }
 }

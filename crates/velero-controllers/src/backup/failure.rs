@@ -3,6 +3,9 @@
 use velero_api::records::Snapshot;
 use velero_store::BackupStore;
 
+/// Why a backup fails whose server is told to end.
+pub(super) const STOPPED: &str = "the server was stopped while the backup ran; create a new backup";
+
 /// Why a backup failed as a whole, and what of it may be in the store.
 pub(super) struct Failure {
     pub(super) reason: String,
@@ -45,8 +48,7 @@ impl Failure {
 
     /// One of a server that is told to end.
     pub(super) fn stopped(store: &BackupStore) -> Self {
-        let reason = "the server was stopped while the backup ran; create a new backup";
-        Self { cause: Cause::ServerStopped, ..Self::after_start(reason.to_owned(), store, false) }
+        Self { cause: Cause::ServerStopped, ..Self::after_start(STOPPED.to_owned(), store, false) }
     }
 
     /// What the status says.

@@ -44,7 +44,7 @@ pub(crate) async fn finish(context: &Context, backup: &Backup) -> Result<Next> {
     let finalized = within(stage::of_object(uid(&backup)), finalized);
     tokio::select! {
         done = finalized => done?,
-        () = hold.interrupted() => {}
+        () = hold.interrupted() => return Ok(Next::After(WHILE_HELD)),
         () = context.stop.cancelled() => {}
         // The next look ends it.
         _ = until_requested(context, &backup) => return Ok(Next::After(Duration::ZERO)),

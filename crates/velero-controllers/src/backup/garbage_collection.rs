@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use velero_api::labels;
 use velero_api::metadata::{label, name, uid};
 use velero_api::v1::{Backup, BackupStorageLocation, DeleteBackupRequest, DeleteBackupRequestPhase};
@@ -21,12 +22,22 @@ const WHILE_RESTORED: Duration = Duration::from_secs(60);
 /// The value of the label on a backup that owns what this server cannot delete.
 const NOT_DELETABLE: &str = "NotDeletable";
 
+/// When to look at a backup whose time has not run out; nothing for one whose time has.
+pub(crate) fn rest(backup: &Backup, now: Timestamp) -> Option<Next> {
+    let Some(expiration) = expiration(backup) else { return Some(Next::Change) };
+    let is_due = is_expired(Some(expiration), now);
+    (!is_due).then(|| Next::After(clock::until(expiration, now)))
+}
+
+fn expiration(backup: &Backup) -> Option<Timestamp> {
+    backup.status.expiration.as_ref().map(|time| time.0)
+}
+
 /// Looks at a backup and says when to look again.
 pub(crate) async fn collect(context: &Context, backup: &Backup) -> Result<Next> {
     let now = clock::now();
-    let Some(expiration) = backup.status.expiration.as_ref().map(|time| time.0) else { return Ok(Next::Change) };
-    if !is_expired(Some(expiration), now) {
-        return Ok(Next::After(clock::until(expiration, now)));
+    if let Some(next) = rest(backup, now) {
+        return Ok(next);
     }
     let location = context.objects.get::<BackupStorageLocation>(&backup.spec.storage_location).await;
     let state = match &location {
@@ -37,7 +48,7 @@ pub(crate) async fn collect(context: &Context, backup: &Backup) -> Result<Next> 
     let pending = deletion_is_pending(context, backup).await?;
     let restores = running_restores(context, name(backup)).await?;
     let again = Next::After(context.settings.garbage_collection_period().to_std());
-    match decide(Some(expiration), now, state, pending, !restores.is_empty()) {
+    match decide(expiration(backup), now, state, pending, !restores.is_empty()) {
         RetentionDecision::Keep => {}
         RetentionDecision::Postponed => {
             tracing::info!(backup = name(backup), "An expired backup waits until its location is available");

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, ListParams, PartialObjectMeta};
 use velero_api::metadata::name;
 use velero_api::v1::{Backup, BackupPhase};
-use velero_cluster::{Error as ClusterError, list_all};
+use velero_cluster::{Error as ClusterError, ListedMetadata, list_metadata_kept};
 use velero_rules::includes_excludes::NamespaceFilter;
 use velero_rules::queue::{QueueEntry, QueueState, next_position, plan};
 
@@ -127,10 +126,9 @@ fn entry(backup: &Backup, existing: &[String]) -> Option<QueueEntry> {
 }
 
 async fn existing_namespaces(context: &Context) -> Result<Vec<String>> {
-    let api: Api<PartialObjectMeta<Namespace>> = Api::all(context.objects.cluster().client().clone());
-    let listed = list_all(&api, &ListParams::default()).await;
-    let listed = listed.map_err(|error| ClusterError::from_kube("list namespaces", error))?;
-    Ok(listed.items.into_iter().filter_map(|namespace| namespace.metadata.name).collect())
+    let keep = |metadata: ListedMetadata| Some(metadata.name);
+    let listed = list_metadata_kept::<Namespace, _>(context.objects.cluster().client(), keep).await;
+    Ok(listed.map_err(|error| ClusterError::from_kube("list namespaces", error))?)
 }
 
 async fn change(

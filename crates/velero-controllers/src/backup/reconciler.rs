@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use velero_api::v1::{Backup, BackupPhase, Stage};
 
 use crate::backup::queue::Queue;
@@ -14,10 +15,12 @@ use crate::lifecycle::debts::owes;
 use crate::lifecycle::follow::follow;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::refusal::write_refusal;
+use crate::runtime::clock;
 use crate::runtime::context::SharedContext;
 use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler};
 use crate::runtime::error::Result;
+use crate::runtime::holder::is_signed;
 
 /// How often a backup that waits is looked at, should nothing else happen.
 const WHILE_QUEUED: Duration = Duration::from_secs(60);
@@ -32,6 +35,8 @@ impl Reconciler for BackupsReconciler {
     type Kind = Backup;
     const CONTROLLER: Controller = Controller::Backup;
     const CONCURRENCY: u16 = 0;
+    // Nearly all backups there are have ended and wait for their time to run out.
+    const KNOWS_REST: bool = true;
 
     async fn reconcile(&self, backup: Backup) -> Result<Next> {
         let context = &self.context;
@@ -55,8 +60,9 @@ impl Reconciler for BackupsReconciler {
             BackupPhase::ReadyToStart if settings.is_enabled(Controller::Backup) => {
                 return run::run(context, &self.queue, backup).await;
             }
-            // Who runs a backup does not let go of it before its end is written.
-            BackupPhase::InProgress if context.holder.has(&backup) => {
+            // Who runs a backup does not let go of it before its end is written, and no other server runs one while this
+            // one leads.
+            BackupPhase::InProgress if is_signed(&backup) => {
                 return run::give_up(context, &self.queue, &backup).await;
             }
             phase if Backup::is_waiting(phase) && settings.is_enabled(Controller::BackupOperations) => {
@@ -78,6 +84,10 @@ impl Reconciler for BackupsReconciler {
             true => garbage_collection::collect(context, &backup).await,
             false => Ok(Next::Change),
         }
+    }
+
+    fn rest(&self, backup: &Backup) -> Option<Next> {
+        at_rest(backup, self.context.settings.is_enabled(Controller::GarbageCollection), clock::now())
     }
 
     fn forget(&self, name: &str) {
@@ -111,5 +121,61 @@ impl BackupsReconciler {
             self.queue.advance(&self.context).await?;
         }
         Ok(Next::After(WHILE_QUEUED))
+    }
+}
+
+/// When to look at a backup for which there is nothing to do: it has ended, owes nothing, and its time has not run out.
+fn at_rest(backup: &Backup, is_collected: bool, now: Timestamp) -> Option<Next> {
+    let has_ended = backup.status.phase().ending().is_some();
+    if !has_ended || owes(backup) || again::owes_retry(backup) {
+        return None;
+    }
+    if is_collected { garbage_collection::rest(backup, now) } else { Some(Next::Change) }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use velero_api::annotations::RETRY_OWED;
+
+    use super::*;
+    use crate::lifecycle::debts::owe;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn backup(phase: BackupPhase, expiration: Option<i64>) -> Backup {
+        let mut backup = Backup::new("velero", "b", Default::default());
+        backup.status.phase = Some(phase);
+        backup.status.expiration = expiration.map(|second| Time(at(second)));
+        backup
+    }
+
+    #[test]
+    fn a_backup_rests_from_its_end_until_its_time_has_run_out() {
+        use BackupPhase::{
+            Completed, Deleting, Failed, FailedValidation, Finalizing, InProgress, New, PartiallyFailed,
+        };
+        let later = Some(Next::After(Duration::from_secs(60)));
+        for phase in [Completed, PartiallyFailed, Failed, FailedValidation] {
+            assert_eq!(at_rest(&backup(phase.clone(), Some(160)), true, at(100)), later, "{phase:?}");
+            assert_eq!(at_rest(&backup(phase.clone(), None), true, at(100)), Some(Next::Change), "{phase:?}");
+            assert_eq!(at_rest(&backup(phase.clone(), Some(100)), true, at(100)), None, "{phase:?} is to be deleted");
+            assert_eq!(at_rest(&backup(phase, Some(100)), false, at(100)), Some(Next::Change));
+        }
+        for phase in [New, InProgress, Finalizing, Deleting] {
+            assert_eq!(at_rest(&backup(phase.clone(), Some(160)), true, at(100)), None, "{phase:?}");
+        }
+    }
+
+    #[test]
+    fn a_backup_that_owes_something_does_not_rest() {
+        let mut owing = backup(BackupPhase::Failed, None);
+        owe(&mut owing, "files");
+        assert_eq!(at_rest(&owing, true, at(100)), None);
+        let mut retried = backup(BackupPhase::Failed, None);
+        retried.metadata.annotations = Some([(RETRY_OWED.to_owned(), "1".to_owned())].into());
+        assert_eq!(at_rest(&retried, true, at(100)), None);
     }
 }

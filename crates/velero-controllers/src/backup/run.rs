@@ -19,12 +19,13 @@ use velero_plugin::Actions;
 use velero_rules::resource_policies::ResourcePolicies;
 use velero_store::BackupStore;
 
-use crate::backup::again::keep_asked;
+use crate::backup::again::{keep_asked, owe_retry};
+use crate::backup::debts::LEFT_BEHIND;
 use crate::backup::ending::report as report_end;
 use crate::backup::failure::Failure;
 use crate::backup::queue::Queue;
 use crate::backup::reservation::RESERVATION_LEFT;
-use crate::backup::{facts, owed_hooks, prepare, report, reservation, transfer};
+use crate::backup::{again, facts, owed_hooks, prepare, report, reservation, transfer};
 use crate::lifecycle::cancel::cancel_unfinished;
 use crate::lifecycle::cancellation::{requested_by_now, until_requested};
 use crate::lifecycle::debts::owe;
@@ -84,20 +85,33 @@ pub(super) async fn run(context: &SharedContext, queue: &Queue, backup: Backup) 
         }
     };
     queue.left(&running);
-    if let Err(error) = queue.advance(context).await {
+    // A server that ends begins no other; who comes next may be a Velero without a queue, which takes new ones alone.
+    if !context.stop.is_cancelled()
+        && let Err(error) = queue.advance(context).await
+    {
         // The backups that wait are looked at every minute anyway.
         tracing::warn!(error = describe(&error), "The queue could not be advanced");
     }
     outcome.map(|()| Next::Change)
 }
 
-/// Ends a backup that this process has taken into work and nobody works on. Its files are left to its deletion.
+/// Ends a backup that was taken into work and nobody works on. The files of one that this process has lost are left to its
+/// deletion; one of another server is an interrupted one.
 pub(super) async fn give_up(context: &SharedContext, queue: &Queue, backup: &Backup) -> Result<Next> {
-    match lose_track(context, backup).await? {
+    let is_of_another = !context.holder.has(backup);
+    let note = |failed: &mut Backup| {
+        if is_of_another {
+            owe(failed, LEFT_BEHIND);
+            owe_retry(failed, backup);
+        }
+    };
+    match lose_track(context, backup, note).await? {
         LostTrack::Held => return Ok(Next::After(WHILE_HELD)),
         LostTrack::Over => {}
         LostTrack::Written(written) => report_end(context, &written),
     }
+    // It may have been this server that let it begin.
+    queue.left(name(backup));
     queue.advance(context).await?;
     Ok(Next::Change)
 }
@@ -117,7 +131,10 @@ async fn execute(
         Err(failure) => report::failed(context, backup, &journal, failure).await?,
     };
     match context.write_end(backup, &ended).await? {
-        End::Written(written) if written.status.phase().is_terminal() => report_end(context, &written),
+        End::Written(written) if written.status.phase().is_terminal() => {
+            report_end(context, &written);
+            leave_replacement(context, &written).await;
+        }
         End::Written(_) => {}
         End::Gone | End::TakenOver(_) => {
             let left = context.backups.operations.forget(name(backup)).unwrap_or_default();
@@ -125,6 +142,17 @@ async fn execute(
         }
     }
     Ok(())
+}
+
+/// Makes what replaces a backup that was cut short because this server ends. Who comes next would do it too, unless that is
+/// a Velero: it knows nothing of what is owed, and takes every new backup.
+async fn leave_replacement(context: &Context, ended: &Backup) {
+    if again::owes_retry(ended)
+        && let Err(error) = again::take_again(context, ended).await
+    {
+        let (backup, error) = (name(ended), describe(&error));
+        tracing::warn!(backup, error, "What replaces the interrupted backup is left to the next server");
+    }
 }
 
 /// Makes the backup and stores it whole; its metadata are the last thing that is written. The operations of a backup

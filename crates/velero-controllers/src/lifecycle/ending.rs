@@ -32,7 +32,7 @@ fn ended_in<K: Kind>(object: &K, phase: K::Phase, reason: String) -> Result<K> {
     Ok(ended)
 }
 
-/// How the end was written of one that this process has taken into work and nobody works on.
+/// How the end was written of one that was taken into work and nobody works on.
 pub(crate) enum LostTrack<K> {
     /// Somebody has it after all.
     Held,
@@ -42,12 +42,21 @@ pub(crate) enum LostTrack<K> {
     Written(K),
 }
 
-/// Ends one that this process has taken into work and nobody works on. Its files are left to its deletion.
-pub(crate) async fn lose_track<K: Kind>(context: &Context, object: &K) -> Result<LostTrack<K>> {
+/// Ends one that was taken into work and nobody works on: this process has lost it, or a server that led before took it by a
+/// write that came after this one began to lead. `note` says what else is written with the end.
+pub(crate) async fn lose_track<K: Kind>(
+    context: &Context,
+    object: &K,
+    note: impl FnOnce(&mut K),
+) -> Result<LostTrack<K>> {
     let Some(_hold) = K::in_hand(context).busy.enter(name(object)) else { return Ok(LostTrack::Held) };
     let word = K::WORK.word();
-    let lost = || format!("the server lost track of the {word}; create a new {word}");
-    let failed = failed(object, requested(object).unwrap_or_else(lost))?;
+    let lost = || match context.holder.has(object) {
+        true => format!("the server lost track of the {word}; create a new {word}"),
+        false => format!("the server that took the {word} into work is gone; create a new {word}"),
+    };
+    let mut failed = failed(object, requested(object).unwrap_or_else(lost))?;
+    note(&mut failed);
     Ok(match context.write_end(object, &failed).await? {
         End::Written(written) => LostTrack::Written(written),
         End::Gone | End::TakenOver(_) => LostTrack::Over,

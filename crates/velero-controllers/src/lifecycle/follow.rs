@@ -70,7 +70,7 @@ pub(crate) async fn follow<K: Follow>(context: &Context, owner: &K) -> Result<Ne
     }
     tokio::select! {
         next = within(stage::of_object(uid(&owner)), step(context, &owner)) => next,
-        () = hold.interrupted() => Ok(Next::Change),
+        () = hold.interrupted() => Ok(Next::After(WHILE_HELD)),
         () = context.stop.cancelled() => Ok(Next::Change),
         // The next look ends it.
         _ = until_requested(context, &owner) => Ok(Next::After(Duration::ZERO)),

@@ -7,24 +7,33 @@ use crate::runtime::holder::unsign;
 use velero_api::annotations::{ASKED_FIELDS, ASKED_SPEC};
 use velero_api::metadata::name;
 
-/// Moves a backup or restore to a phase if the table of moves has it, and its conditions with it. Nobody holds one that is
-/// not InProgress, and what it was asked for is needed beside its spec only while it runs or may be gone on with.
+/// Moves a backup or restore to a phase if the table of moves has it, and its conditions and notes with it.
 pub(crate) fn move_to<K: Kind>(object: &mut K, phase: K::Phase) -> Result<()> {
     let current = object.phase();
     if !K::can_become(current, &phase) {
         let problem = format!("it cannot move from phase {current} to {phase}");
         return Err(Error::invalid(K::KIND, name(object), problem));
     }
-    if phase != K::IN_PROGRESS {
-        unsign(object);
-    }
-    let is_asked_needed = phase == K::IN_PROGRESS || (K::IS_RESUMED && phase != K::COMPLETED);
-    if !is_asked_needed && let Some(annotations) = &mut object.meta_mut().annotations {
-        annotations.retain(|key, _| ![ASKED_FIELDS, ASKED_SPEC].contains(&key.as_str()));
-    }
     object.put_phase(phase);
+    drop_notes(object);
     object.put_conditions(clock::now());
     Ok(())
+}
+
+/// Takes off a backup or restore what is noted beside other phases than the one it is in. Nobody holds one that is not
+/// InProgress, and what it was asked for is needed beside its spec only while it runs or may be gone on with.
+pub(crate) fn drop_notes<K: Kind>(object: &mut K) {
+    let runs = *object.phase() == K::IN_PROGRESS;
+    let can_be_resumed = K::IS_RESUMED && *object.phase() != K::COMPLETED;
+    if !runs {
+        unsign(object);
+    }
+    if !runs
+        && !can_be_resumed
+        && let Some(annotations) = &mut object.meta_mut().annotations
+    {
+        annotations.retain(|key, _| ![ASKED_FIELDS, ASKED_SPEC].contains(&key.as_str()));
+    }
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ type States<K> = Pin<Box<dyn Stream<Item = watcher::Result<Option<K>>> + Send>>;
 /// Follows one object.
 pub(super) struct Follower<K> {
     name: String,
+    /// The node whose agent lets it begin.
+    node: String,
     states: States<K>,
     /// The UID it was first seen with.
     uid: Option<String>,
@@ -74,9 +76,9 @@ fn judge<K: Transferred>(name: &str, state: Option<&K>, seen: Option<&str>) -> S
 }
 
 impl<K: Transferred> Follower<K> {
-    pub(super) fn new(objects: &Objects, name: &str) -> Self {
+    pub(super) fn new(objects: &Objects, name: &str, node: &str) -> Self {
         let states = watch_object(objects.api::<K>(), name).default_backoff();
-        Self { name: name.to_owned(), states: Box::pin(states), uid: None, trouble: None }
+        Self { name: name.to_owned(), node: node.to_owned(), states: Box::pin(states), uid: None, trouble: None }
     }
 
     /// The next state; waits for ever where none comes.
@@ -131,7 +133,11 @@ impl<K: Transferred> Follower<K> {
         let seen = match (&self.uid, &self.trouble) {
             (_, Some(trouble)) => format!("it cannot be read: {trouble}"),
             (None, None) => "it was never seen".to_owned(),
-            (Some(_), None) => "the log of the node agent says more".to_owned(),
+            (Some(_), None) => format!(
+                "the node agent of node {:?} lets it begin: see that one runs there, or keep these pods from that node with \
+                 loadAffinity; its log says more",
+                self.node
+            ),
         };
         let problem =
             format!("it did not become {} within {} s; {seen}", DataMovePhase::InProgress, patience.as_secs());

@@ -112,7 +112,7 @@ struct Stopping {
 
 impl Mover<'_> {
     async fn run<K: Transferred>(&self) -> Ending {
-        let mut follower = Follower::<K>::new(&self.objects, &self.settings.name);
+        let mut follower = Follower::<K>::new(&self.objects, &self.settings.name, &self.settings.node);
         let unlocked = self.unlock::<K>();
         let begun = tokio::select! {
             begun = follower.until_begun(self.settings.resource_timeout) => begun,

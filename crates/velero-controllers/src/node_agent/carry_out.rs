@@ -10,7 +10,7 @@ use crate::node_agent::metrics::EndedTransfer;
 use crate::node_agent::preparing::Room;
 use crate::node_agent::reconcile::{MOVER_RESULT, Outcome, TransferReconciler};
 use crate::node_agent::transfer::{Made, Owner, Transfer};
-use crate::node_agent::{follow, resources};
+use crate::node_agent::{diagnosis, follow, resources};
 use crate::runtime::clock::now_time;
 use crate::runtime::driver::Next;
 use crate::runtime::error::{Error, Result, describe};
@@ -37,6 +37,7 @@ impl<K: Transfer> TransferReconciler<K> {
             Step::AwaitCancel => self.move_to(object, DataMovePhase::Canceling, |_| {}).await,
             Step::Complete(result) => self.complete(object, &result).await,
             Step::Fail(reason) => self.fail(object, &reason).await,
+            Step::FailLate(reason) => self.fail_late(object, reason).await,
             Step::EndCanceled(reason) => self.end(object, DataMovePhase::Canceled, &reason).await,
             Step::CleanUp => self.clean_up(object).await,
         }
@@ -182,6 +183,14 @@ impl<K: Transfer> TransferReconciler<K> {
             follow::copy_log::<K>(&self.agent, name(&object)).await;
         }
         self.end(object, DataMovePhase::Failed, reason).await
+    }
+
+    /// Ends one whose data was not reachable in time, with all that is known of why: what was made for it goes now.
+    async fn fail_late(&self, object: K, reason: String) -> Result<Outcome<K>> {
+        let mut words = vec![reason];
+        words.extend(object.awaited(&self.agent).await);
+        words.extend(diagnosis::of_made(&self.agent, &Owner::of(&object)).await);
+        self.fail(object, &words.join("; ")).await
     }
 
     async fn end(&self, object: K, phase: DataMovePhase, reason: &str) -> Result<Outcome<K>> {

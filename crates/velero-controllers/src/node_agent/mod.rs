@@ -9,6 +9,7 @@
 //! pod/ ── the pod that moves the data
 //! transfer ── what the kinds have in common
 //! follow, triggers ── what movers report, and what wakes the reconcilers
+//! diagnosis ── why data does not become reachable, as Kubernetes says it
 //! agent, slots, preparing, notes, metrics, settings, resources ── what all of them share
 //! ```
 //!
@@ -17,6 +18,7 @@
 
 mod agent;
 mod carry_out;
+mod diagnosis;
 mod expose;
 mod follow;
 mod http;

@@ -161,6 +161,10 @@ async fn check_classes(client: &Client, config: &mut NodeAgentConfig) -> Result<
 /// How many bytes of a repository a restore keeps at hand.
 pub(crate) async fn cache_limit(objects: &Objects, name: &str) -> Result<i64> {
     let found = if name.is_empty() { None } else { objects.config_map(name).await? };
+    if found.is_none() && !name.is_empty() {
+        let flag = "--backup-repository-configmap";
+        tracing::warn!(config_map = name, flag, "The ConfigMap does not exist, so caches have the usual size");
+    }
     let text = found.and_then(|found| found.data?.remove("kopia"));
     let Some(text) = text else { return Ok(DEFAULT_CACHE_LIMIT << 20) };
     let wrong = |problem: String| Error::Setting { flag: "backup-repository-configmap", problem };

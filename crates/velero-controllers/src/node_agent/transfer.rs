@@ -48,6 +48,10 @@ pub(crate) trait Transfer: VeleroResource {
     fn is_wanted(&self, agent: &Agent) -> impl Future<Output = Result<Wanted>> + Send;
     /// Makes its data reachable for a pod, as far as that goes without waiting. It is called until the pod is there.
     fn expose(&self, agent: &Agent) -> impl Future<Output = Result<Made>> + Send;
+    /// What keeps a pod from being made for it, in words; nothing where nothing does, or nobody can tell.
+    fn awaited(&self, _agent: &Agent) -> impl Future<Output = Option<String>> + Send {
+        async { None }
+    }
     /// Does what is left when all data was moved, as far as that goes without waiting.
     fn finish(&self, _agent: &Agent) -> impl Future<Output = Result<Made>> + Send {
         async { Ok(Made::Done) }

@@ -19,6 +19,7 @@ use crate::runtime::context::SharedContext;
 use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, Reconciler};
 use crate::runtime::error::Result;
+use crate::runtime::holder::is_signed;
 
 /// How many restores run at the same time: each holds the compressed archive of its backup in memory.
 const RUNNING: usize = 4;
@@ -67,10 +68,11 @@ impl Reconciler for RestoresReconciler {
         match restore.status.phase() {
             RestorePhase::New => {
                 let Ok(place) = self.slots.try_acquire() else { return Ok(Next::After(WHILE_WAITING)) };
-                run::run(context, restore, place).await?;
+                return run::run(context, restore, place).await;
             }
-            // Who runs a restore does not let go of it before its end is written.
-            RestorePhase::InProgress if context.holder.has(&restore) => run::give_up(context, &restore).await?,
+            // Who runs a restore does not let go of it before its end is written, and no other server runs one while this
+            // one leads.
+            RestorePhase::InProgress if is_signed(&restore) => return run::give_up(context, &restore).await,
             phase if Restore::is_waiting(phase) && context.settings.is_enabled(Controller::RestoreOperations) => {
                 return follow(context, &restore).await;
             }

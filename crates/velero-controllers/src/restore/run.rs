@@ -18,9 +18,11 @@ use velero_engine::stage::{try_within, within};
 use velero_store::BackupStore;
 
 use crate::lifecycle::cancel::{cancel_owned, cancel_unfinished};
+use crate::lifecycle::debts::owe;
 use crate::lifecycle::ending::{LostTrack, lose_track};
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::movers;
+use crate::restore::debts::LEFT_BEHIND;
 use crate::restore::ending::report as report_end;
 use crate::restore::error::RunError;
 use crate::restore::interruption::{self, Cut, interruption};
@@ -33,6 +35,7 @@ use crate::runtime::busy::Hold;
 use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::controller::Controller;
+use crate::runtime::driver::{Next, WHILE_HELD};
 use crate::runtime::error::{Result, describe};
 use crate::runtime::events;
 use crate::runtime::metrics::Counter;
@@ -40,9 +43,9 @@ use crate::runtime::ownership::End;
 
 /// Runs a new restore to its end. It has a place among those that run until its last object is restored; while it waits
 /// for hooks and volumes, others run.
-pub(super) async fn run(context: &SharedContext, restore: Restore, place: SemaphorePermit<'_>) -> Result<()> {
-    // Only a deletion can have it, and that ends with the restore.
-    let Some(hold) = context.restores.busy.enter(name(&restore)) else { return Ok(()) };
+pub(super) async fn run(context: &SharedContext, restore: Restore, place: SemaphorePermit<'_>) -> Result<Next> {
+    // Only a deletion can have it, and that may leave it behind.
+    let Some(hold) = context.restores.busy.enter(name(&restore)) else { return Ok(Next::After(WHILE_HELD)) };
     let mut prepared = prepare_restore(context.objects.cluster(), &context.settings, &restore).await?;
     judge(&mut prepared, clock::now())?;
     if *prepared.restore.status.phase() == RestorePhase::InProgress {
@@ -52,22 +55,30 @@ pub(super) async fn run(context: &SharedContext, restore: Restore, place: Semaph
     context.metrics.count(Counter::RestoreAttempt, &taken.spec.schedule_name);
     if *taken.status.phase() != RestorePhase::InProgress {
         report_end(context, &taken);
-        return Ok(());
+        return Ok(Next::Change);
     }
     if let Some(told) = taken.told() {
         events::tell(context, &taken, Controller::Restore, told);
     }
     prepared.restore = taken;
     let object = stage::of_object(uid(&prepared.restore));
-    within(object, execute(context, prepared, &hold, place)).await
+    within(object, execute(context, prepared, &hold, place)).await.map(|()| Next::Change)
 }
 
-/// Ends a restore that this process has taken into work and nobody works on.
-pub(super) async fn give_up(context: &Context, restore: &Restore) -> Result<()> {
-    if let LostTrack::Written(written) = lose_track(context, restore).await? {
-        report_end(context, &written);
+/// Ends a restore that was taken into work and nobody works on. One of another server is an interrupted one.
+pub(super) async fn give_up(context: &Context, restore: &Restore) -> Result<Next> {
+    let is_of_another = !context.holder.has(restore);
+    let note = |failed: &mut Restore| {
+        if is_of_another {
+            owe(failed, LEFT_BEHIND);
+        }
+    };
+    match lose_track(context, restore, note).await? {
+        LostTrack::Held => return Ok(Next::After(WHILE_HELD)),
+        LostTrack::Over => {}
+        LostTrack::Written(written) => report_end(context, &written),
     }
-    Ok(())
+    Ok(Next::Change)
 }
 
 async fn execute(

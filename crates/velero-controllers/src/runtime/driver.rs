@@ -1,23 +1,19 @@
-//! What runs a reconciler: watch, queue, retry.
+//! What runs a reconciler: it is called when an object changes or is due, and again after a failure.
 //!
-//! The watch carries metadata only and the reconciler reads the object when its turn comes. So the memory of an idle
+//! The watch carries names only and the reconciler reads the object when its turn comes. So the memory of an idle
 //! server does not grow with what objects hold, and an object that cannot be read stops nobody but itself.
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use futures::{FutureExt, Stream, StreamExt, stream};
-use kube::api::PartialObjectMeta;
-use kube::runtime::controller::{Action, Config, Error as ControllerError};
-use kube::runtime::reflector::{self, ObjectRef};
-use kube::runtime::watcher::Event;
-use kube::runtime::{Controller as Watch, WatchStreamExt, watcher};
-use kube::{Api, Resource, ResourceExt};
-use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
+use futures::{FutureExt, Stream, stream};
+use kube::Api;
+use kube::runtime::{WatchStreamExt, watcher};
+use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
+use velero_api::metadata;
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{Backup, Restore};
 use velero_cluster::Error as ClusterError;
@@ -25,32 +21,18 @@ use velero_cluster::Error as ClusterError;
 use crate::runtime::controller::Controller;
 use crate::runtime::error::{Error, Result, describe};
 use crate::runtime::lock::lock;
-use crate::runtime::objects::Objects;
+use crate::runtime::named::Named;
+use crate::runtime::objects::{Objects, PAGE};
+pub(crate) use crate::runtime::work::{Next, Times};
+use crate::runtime::work::{Work, work_on};
 
 /// The first pause after a failure; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// The shortest time until an object is looked at again.
-const SHORTEST_WAIT: Duration = Duration::from_millis(50);
-/// The longest time: timers hold only so much, and some backups are kept for decades.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
-
 /// How soon an object is looked at again that somebody else in this process has.
 pub(crate) const WHILE_HELD: Duration = Duration::from_secs(1);
-
-/// How many objects of a kind are read at the same time.
-const READS: usize = 32;
-
-/// When an object is to be looked at again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// When it changes.
-    Change,
-    /// When it changes, or after this time.
-    After(Duration),
-}
 
 /// What makes one kind of object become as wanted.
 pub(crate) trait Reconciler: Send + Sync + 'static {
@@ -60,9 +42,17 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
     const CONTROLLER: Controller;
     /// How many objects are worked on at the same time; zero means all.
     const CONCURRENCY: u16 = 1;
+    /// Whether [`Reconciler::rest`] knows objects at rest: then all are listed first, and only the others are read one by one.
+    const KNOWS_REST: bool = false;
 
     /// Does what the object asks for.
     fn reconcile(&self, object: Self::Kind) -> impl Future<Output = Result<Next>> + Send;
+
+    /// What [`Reconciler::reconcile`] would say of an object for which there is nothing to do now; nothing where that is not
+    /// certain.
+    fn rest(&self, _object: &Self::Kind) -> Option<Next> {
+        None
+    }
 
     /// Called when an object is gone.
     fn forget(&self, _name: &str) {}
@@ -76,27 +66,7 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
 struct Driver<R> {
     reconciler: R,
     objects: Objects,
-    /// Leave to read an object: a server that starts has thousands to look at.
-    reads: Semaphore,
     failures: Mutex<HashMap<String, u32>>,
-}
-
-/// When a controller begins to reconcile, and when it ends; until it begins it only watches.
-#[derive(Clone)]
-pub(crate) struct Times {
-    /// Cancelled when it is to begin.
-    pub(crate) begin: CancellationToken,
-    /// Cancelled when it is to end.
-    pub(crate) stop: CancellationToken,
-}
-
-impl Times {
-    /// From now until the token is cancelled.
-    pub(crate) fn until(stop: &CancellationToken) -> Self {
-        let begin = CancellationToken::new();
-        begin.cancel();
-        Self { begin, stop: stop.clone() }
-    }
 }
 
 /// Runs a reconciler until it is told to end and the work in hand is done.
@@ -111,31 +81,10 @@ pub(crate) async fn drive_on<R: Reconciler>(
     names: impl Stream<Item = String> + Send + 'static,
     times: Times,
 ) {
-    let Times { begin, stop } = times;
-    let namespace = objects.namespace().to_owned();
-    let woken = names.map(move |name| ObjectRef::new(&name).within(&namespace));
-    let api: Api<PartialObjectMeta<R::Kind>> = Api::namespaced(objects.cluster().client().clone(), objects.namespace());
-    let (reader, writer) = reflector::store();
-    let changes = watcher(api, watcher::Config::default()).default_backoff().modify(keep_the_name_only).reflect(writer);
-    let changes = held_back(changes, reader.clone(), begin);
-    let driver = Arc::new(Driver { reconciler, objects, reads: Semaphore::new(READS), failures: Mutex::default() });
-    let (seen, told) = (reader.clone(), stop.clone());
-    let outcomes = Watch::for_stream(changes, reader)
-        .with_config(Config::default().concurrency(R::CONCURRENCY))
-        .reconcile_on(woken)
-        .graceful_shutdown_on(async move { told.cancelled().await })
-        .run(
-            |object, driver| async move {
-                let name = object.name_any();
-                driver.step(&name).instrument(span::<R>(&name)).await
-            },
-            pause_after_failure,
-            driver.clone(),
-        );
-    tokio::select! {
-        () = outcomes.for_each(async |outcome| driver.note(outcome)) => {}
-        () = stopped_before_all_was_seen(&seen, &stop) => {}
-    }
+    let api: Api<Named<R::Kind>> = Api::namespaced(objects.cluster().client().clone(), objects.namespace());
+    let events = watcher(api, watcher::Config::default().page_size(PAGE)).default_backoff();
+    let driver = Driver { reconciler, objects, failures: Mutex::default() };
+    work_on(Arc::new(driver), events, names, times).await;
 }
 
 /// What stands in every line of the log that is written while an object is looked at, whatever the level.
@@ -148,71 +97,49 @@ fn span<R: Reconciler>(name: &str) -> tracing::Span {
     }
 }
 
-/// The objects that change, from the beginning on; first of all those that were there before it.
-fn held_back<K>(
-    events: impl Stream<Item = Seen<K>> + Send + 'static,
-    known: reflector::Store<PartialObjectMeta<K>>,
-    begin: CancellationToken,
-) -> impl Stream<Item = Result<PartialObjectMeta<K>, watcher::Error>> + Send
-where
-    K: 'static,
-    PartialObjectMeta<K>: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
-{
-    let waited = async move {
-        let mut events = Box::pin(events);
-        // What a list has brought is known when the list is complete.
-        let mut is_listing = false;
-        loop {
-            tokio::select! {
-                biased;
-                () = begin.cancelled(), if !is_listing => break,
-                event = events.next() => match event {
-                    Some(Ok(Event::Init)) => is_listing = true,
-                    Some(Ok(Event::InitDone)) => is_listing = false,
-                    Some(Ok(_)) => {}
-                    Some(Err(error)) => tracing::warn!(error = describe(&error), "The watch failed and is begun again"),
-                    None => break,
-                },
-            }
+impl<R: Reconciler> Work for Driver<R> {
+    const AT_ONCE: u16 = R::CONCURRENCY;
+
+    async fn look(&self, name: &str, leave: OwnedSemaphorePermit) -> Next {
+        match self.step(name, leave).instrument(span::<R>(name)).await {
+            Ok(next) => next,
+            Err(error) => self.after_failure(name, &error),
         }
-        let known: Vec<_> = known.state().iter().map(|object| Ok((**object).clone())).collect();
-        stream::iter(known).chain(events.touched_objects())
-    };
-    stream::once(waited).flatten()
-}
+    }
 
-type Seen<K> = Result<Event<PartialObjectMeta<K>>, watcher::Error>;
+    async fn at_rest(&self) -> Vec<(String, Next)> {
+        let mut resting = Vec::new();
+        if !R::KNOWS_REST {
+            return resting;
+        }
+        let visitor = |object: R::Kind| {
+            if let Some(next) = self.reconciler.rest(&object) {
+                resting.push((metadata::name(&object).to_owned(), next));
+            }
+        };
+        if let Err(error) = self.objects.visit("", visitor).await {
+            let (controller, error) = (R::CONTROLLER.name(), describe(&error));
+            tracing::warn!(controller, error, "The objects could not be listed and are read one by one");
+        }
+        resting
+    }
 
-/// Ends only if the server is told to end before the first list is complete. Until then nothing is reconciled, and the
-/// controller would wait for that list for ever.
-async fn stopped_before_all_was_seen<K>(seen: &reflector::Store<PartialObjectMeta<K>>, stop: &CancellationToken)
-where
-    PartialObjectMeta<K>: Resource<DynamicType = ()> + Clone + 'static,
-{
-    tokio::select! {
-        biased;
-        _ = seen.wait_until_ready() => std::future::pending().await,
-        () = stop.cancelled() => {}
+    fn gone(&self, name: &str) {
+        self.failures().remove(name);
+        self.reconciler.forget(name);
+    }
+
+    fn watch_failed(&self, error: &watcher::Error) {
+        let (controller, error) = (R::CONTROLLER.name(), describe(error));
+        tracing::warn!(controller, error, "The watch failed and is begun again");
     }
 }
 
-fn keep_the_name_only<K>(object: &mut PartialObjectMeta<K>) {
-    let metadata = std::mem::take(&mut object.metadata);
-    object.metadata.name = metadata.name;
-    object.metadata.namespace = metadata.namespace;
-    object.metadata.uid = metadata.uid;
-    object.metadata.resource_version = metadata.resource_version;
-}
-
-type Outcome<K> = Result<(ObjectRef<PartialObjectMeta<K>>, Action), ControllerError<Error, watcher::Error>>;
-
 impl<R: Reconciler> Driver<R> {
-    async fn step(&self, name: &str) -> Result<Action> {
-        // What waits for its turn takes next to no memory: the work is boxed once it begins.
-        let found = {
-            let _leave = self.reads.acquire().await;
-            self.objects.get::<R::Kind>(name).boxed().await
-        };
+    async fn step(&self, name: &str, leave: OwnedSemaphorePermit) -> Result<Next> {
+        // The work is boxed once it begins, and most objects have none.
+        let found = self.objects.get::<R::Kind>(name).boxed().await;
+        drop(leave);
         let next = match found {
             Ok(None) => Next::Change,
             Ok(Some(object)) => self.reconciler.reconcile(object).boxed().await?,
@@ -224,54 +151,29 @@ impl<R: Reconciler> Driver<R> {
             Err(error) => return Err(error),
         };
         self.failures().remove(name);
-        Ok(match next {
-            Next::Change => Action::await_change(),
-            Next::After(duration) => Action::requeue(duration.clamp(SHORTEST_WAIT, LONGEST_WAIT)),
-        })
+        Ok(next)
     }
 
-    fn note(&self, outcome: Outcome<R::Kind>) {
-        match outcome {
-            Err(ControllerError::ObjectNotFound(object)) => {
-                self.failures().remove(&object.name);
-                self.reconciler.forget(&object.name);
-            }
-            Err(ControllerError::QueueError(error)) => {
-                tracing::warn!(
-                    controller = R::CONTROLLER.name(),
-                    error = describe(&error),
-                    "The watch failed and is begun again"
-                );
-            }
-            Err(_) | Ok(_) => {}
+    /// When an object is looked at again after that failed.
+    fn after_failure(&self, name: &str, error: &Error) -> Next {
+        // Somebody else wrote first; the next look at the object sees it.
+        if matches!(error, Error::Cluster(error) if error.is_conflict()) {
+            return Next::After(FIRST_PAUSE);
         }
+        let (controller, text) = (R::CONTROLLER.name(), describe(error));
+        tracing::error!(controller, kind = R::Kind::KIND, name, error = text, "Reconciling failed");
+        if error.waits_for_change_of(R::Kind::KIND, name) {
+            return Next::Change;
+        }
+        let mut failures = self.failures();
+        let count = failures.entry(name.to_owned()).or_default();
+        *count += 1;
+        Next::After(pause(*count))
     }
 
-    fn failures(&self) -> std::sync::MutexGuard<'_, HashMap<String, u32>> {
+    fn failures(&self) -> MutexGuard<'_, HashMap<String, u32>> {
         lock(&self.failures)
     }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "the signature the controller asks for")]
-fn pause_after_failure<R: Reconciler>(
-    object: Arc<PartialObjectMeta<R::Kind>>,
-    error: &Error,
-    driver: Arc<Driver<R>>,
-) -> Action {
-    let name = object.name_any();
-    let text = describe(error);
-    // Somebody else wrote first; the next look at the object sees it.
-    if matches!(error, Error::Cluster(error) if error.is_conflict()) {
-        return Action::requeue(FIRST_PAUSE);
-    }
-    tracing::error!(controller = R::CONTROLLER.name(), kind = R::Kind::KIND, name, error = text, "Reconciling failed");
-    if error.waits_for_change_of(R::Kind::KIND, &name) {
-        return Action::await_change();
-    }
-    let mut failures = driver.failures();
-    let count = failures.entry(name).or_default();
-    *count += 1;
-    Action::requeue(pause(*count))
 }
 
 fn pause(failures: u32) -> Duration {
@@ -280,40 +182,7 @@ fn pause(failures: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
-
     use super::*;
-    use tokio::sync::mpsc::unbounded_channel;
-    use tokio_stream::wrappers::UnboundedReceiverStream;
-
-    #[tokio::test]
-    async fn who_begins_later_sees_all_that_was_there_once_a_list_is_complete_and_what_comes_after() {
-        let object = |name: &str| {
-            let mut object = PartialObjectMeta::<Backup>::default();
-            object.metadata.name = Some(name.to_owned());
-            object
-        };
-        let (sender, receiver) = unbounded_channel::<Seen<Backup>>();
-        let (known, writer) = reflector::store();
-        let begin = CancellationToken::new();
-        let events = UnboundedReceiverStream::new(receiver).reflect(writer);
-        let mut changes = pin!(held_back(events, known, begin.clone()));
-        let send = |event| sender.send(Ok(event)).unwrap();
-        let mut next = async || changes.next().await.unwrap().unwrap().metadata.name.unwrap();
-
-        send(Event::Init);
-        send(Event::InitApply(object("a")));
-        assert!(next().now_or_never().is_none(), "it has not begun");
-        begin.cancel();
-        assert!(next().now_or_never().is_none(), "the list is not complete");
-        send(Event::InitApply(object("b")));
-        send(Event::InitDone);
-        send(Event::Apply(object("c")));
-        let mut names = [next().await, next().await];
-        names.sort();
-        assert_eq!(names, ["a", "b"]);
-        assert_eq!(next().await, "c");
-    }
 
     #[test]
     fn pauses_double_up_to_the_longest() {

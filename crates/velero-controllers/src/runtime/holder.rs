@@ -37,6 +37,11 @@ impl Holder {
     }
 }
 
+/// Whether somebody has taken an object into work.
+pub(crate) fn is_signed<K: Resource>(object: &K) -> bool {
+    !annotation(object, HOLDER_IDENTITY).is_empty()
+}
+
 /// Takes the signature off an object.
 pub(crate) fn unsign<K: Resource>(object: &mut K) {
     if let Some(annotations) = &mut object.meta_mut().annotations {
@@ -54,10 +59,10 @@ mod tests {
     fn every_process_is_another_holder() {
         let (one, other) = (Holder::default(), Holder::default());
         let mut backup = Backup::new("velero", "b", Default::default());
-        assert!(!one.has(&backup));
+        assert!(!one.has(&backup) && !is_signed(&backup));
         one.sign(&mut backup);
-        assert!(one.has(&backup) && !other.has(&backup));
+        assert!(one.has(&backup) && !other.has(&backup) && is_signed(&backup));
         unsign(&mut backup);
-        assert!(!one.has(&backup));
+        assert!(!one.has(&backup) && !is_signed(&backup));
     }
 }

@@ -5,12 +5,13 @@
 //! settings, log_format, logging, signals, error, clock, controller, lock, process ── what is known before anything runs
 //! traces ── stages of backups and restores, for a collector
 //! leadership ── whether this process may write
-//! objects, events, metrics ── Velero's own objects, and what is told about them
+//! named, objects, events, metrics ── Velero's own objects, and what is told about them
 //! locations, repositories, snapshot_locations, plugins ── from an object to its store, its repository, its snapshotter, its
 //!                                                         actions
 //! busy, kept, parked, holder, backup_threads ── what this process has in hand
 //! context ── all of it, shared
-//! driver, ownership, progress, retry ── calling a reconciler, and writing what it did
+//! work_queue, work, driver ── which object is due, looking at it, calling the reconciler
+//! ownership, progress, retry ── writing what it did
 //! ```
 
 pub(crate) mod backup_threads;
@@ -30,6 +31,7 @@ pub(crate) mod lock;
 pub(crate) mod log_format;
 pub(crate) mod logging;
 pub(crate) mod metrics;
+mod named;
 pub(crate) mod objects;
 pub(crate) mod ownership;
 pub(crate) mod parked;
@@ -45,3 +47,5 @@ pub(crate) mod snapshot_locations;
 pub(crate) mod store_message;
 pub(crate) mod traces;
 pub(crate) mod web_settings;
+mod work;
+mod work_queue;

@@ -2,17 +2,32 @@
 //!
 //! Lists tolerate objects that cannot be read: one malformed object must never hide the others.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, SecretKeySelector};
-use kube::ResourceExt;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, PostParams, Preconditions};
+use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
+use kube::core::{ListMeta, Request};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use velero_api::metadata;
 use velero_api::resource::VeleroResource;
 use velero_cluster::{Cluster, Error as ClusterError};
 
 use crate::runtime::error::{Error, Result};
+use crate::runtime::named::Named;
 
 /// How many objects a page of a list has.
-const PAGE: u32 = 250;
+pub(crate) const PAGE: u32 = 250;
+/// How long a read may take with all its tries: an answer that falls silent half way has no other end.
+const LONGEST_READ: Duration = Duration::from_secs(300);
+
+/// A page of a list. Its objects stay texts until each has its turn: as values in memory they are many times as large.
+#[derive(Deserialize)]
+struct Page {
+    #[serde(default)]
+    metadata: ListMeta,
+    items: Option<Vec<Box<RawValue>>>,
+}
 
 /// The objects of one namespace.
 #[derive(Clone)]
@@ -40,7 +55,7 @@ impl Objects {
 
     /// Reads an object; `None` when it does not exist.
     pub(crate) async fn get<K: VeleroResource>(&self, name: &str) -> Result<Option<K>> {
-        let found = self.api::<K>().get_opt(name).await;
+        let found = in_time(self.api::<K>().get_opt(name)).await;
         Ok(found.map_err(|error| failed::<K>("get", name, error))?)
     }
 
@@ -53,25 +68,21 @@ impl Objects {
 
     /// Shows all readable objects one by one, page by page, so that many of them need little memory.
     pub(crate) async fn visit<K: VeleroResource>(&self, selector: &str, mut visitor: impl FnMut(K)) -> Result<()> {
-        let client = self.cluster.client().clone();
-        let api: Api<DynamicObject> = Api::namespaced_with(client, &self.namespace, &ApiResource::erase::<K>(&()));
+        let list = Request::new(K::url_path(&(), Some(&self.namespace)));
         let mut parameters = ListParams::default().labels(selector).limit(PAGE);
         loop {
-            let page = api.list(&parameters).await.map_err(|error| failed::<K>("list", "", error))?;
-            for object in page.items {
-                let name = object.name_any();
-                match object.try_parse::<K>() {
-                    Ok(object) => visitor(object),
-                    Err(error) => {
-                        tracing::warn!(kind = K::KIND, name, %error, "An object cannot be read and is left out")
-                    }
-                }
-            }
+            let page = self.page(&list, &parameters).await.map_err(|error| failed::<K>("list", "", error))?;
+            page.items.into_iter().flatten().filter_map(|item| read::<K>(&item)).for_each(&mut visitor);
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => parameters.continue_token = Some(token),
                 None => return Ok(()),
             }
         }
+    }
+
+    async fn page(&self, list: &Request, parameters: &ListParams) -> Result<Page, kube::Error> {
+        let request = list.list(parameters).map_err(kube::Error::BuildRequest)?;
+        in_time(self.cluster.client().request(request)).await
     }
 
     pub(crate) async fn create<K: VeleroResource>(&self, object: &K) -> Result<K> {
@@ -143,6 +154,56 @@ impl Objects {
     }
 }
 
+/// What a read answers, unless it takes too long.
+async fn in_time<T>(read: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
+    let answer = tokio::time::timeout(LONGEST_READ, read).await;
+    answer.unwrap_or_else(|late| Err(kube::Error::Service(late.into())))
+}
+
+/// Reads an object of a list; one that cannot be read is left out.
+fn read<K: VeleroResource>(item: &RawValue) -> Option<K> {
+    let found = serde_json::from_str(item.get());
+    if let Err(error) = &found {
+        let named = serde_json::from_str::<Named<K>>(item.get()).ok();
+        let name = named.as_ref().map_or("", metadata::name);
+        tracing::warn!(kind = K::KIND, name, %error, "An object cannot be read and is left out");
+    }
+    found.ok()
+}
+
 fn failed<K: VeleroResource>(verb: &str, name: &str, error: kube::Error) -> ClusterError {
     ClusterError::from_kube(format!("{verb} {} {name}", K::PLURAL).trim_end(), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use velero_api::v1::Backup;
+
+    use super::*;
+
+    fn names(page: &str) -> Vec<String> {
+        let page: Page = serde_json::from_str(page).unwrap();
+        let backups = page.items.into_iter().flatten().filter_map(|item| read::<Backup>(&item));
+        backups.map(|backup| metadata::name(&backup).to_owned()).collect()
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_hides_no_other() {
+        let page = r#"{
+            "apiVersion": "velero.io/v1", "kind": "BackupList", "metadata": {"continue": "", "resourceVersion": "7"},
+            "items": [
+                {"metadata": {"name": "a", "managedFields": [{"fieldsV1": {"f:spec": {}}}]}, "spec": {"ttl": "1h0m0s"}},
+                {"metadata": {"name": "b"}, "spec": {"includedNamespaces": 7}},
+                {"metadata": {"name": "c"}, "spec": {}, "status": {"phase": "Completed"}}
+            ]
+        }"#;
+        assert_eq!(names(page), ["a", "c"]);
+    }
+
+    #[test]
+    fn a_page_may_be_empty() {
+        for page in [r#"{"metadata": {}, "items": []}"#, r#"{"metadata": {}, "items": null}"#, "{}"] {
+            assert!(names(page).is_empty(), "{page}");
+        }
+    }
 }

@@ -3,10 +3,9 @@
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, ListParams, PartialObjectMeta};
 use velero_api::metadata::name;
 use velero_api::v1::{Backup, BackupRepository, BackupStorageLocation, Restore, Schedule};
-use velero_cluster::list_all;
+use velero_cluster::{ListedMetadata, list_metadata_kept};
 
 use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
@@ -89,9 +88,9 @@ async fn see_repositories(context: &Context, standing: &mut Standing) -> Result<
 
 /// The namespaces of the cluster; nothing where the server may not list them, or is not answered.
 async fn namespaces(context: &Context) -> Option<Vec<String>> {
-    let api: Api<PartialObjectMeta<Namespace>> = Api::all(context.objects.cluster().client().clone());
-    match list_all(&api, &ListParams::default()).await {
-        Ok(listed) => Some(listed.items.into_iter().filter_map(|namespace| namespace.metadata.name).collect()),
+    let keep = |metadata: ListedMetadata| Some(metadata.name);
+    match list_metadata_kept::<Namespace, _>(context.objects.cluster().client(), keep).await {
+        Ok(names) => Some(names),
         Err(error) => {
             tracing::debug!(error = describe(&error), "The namespaces cannot be listed, so none is counted");
             None

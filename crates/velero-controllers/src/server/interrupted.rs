@@ -47,7 +47,7 @@ async fn in_progress<K: Kind>(context: &Context) -> Result<Vec<K>> {
 async fn fail_interrupted_backup(context: &Context, backup: &Backup) -> Result<()> {
     let stored = tokio::time::timeout(STORE_PATIENCE, backup::debts::stored_end(context, backup)).await;
     if let Ok(Ok(Some(stored))) = stored {
-        let ended = Backup { status: stored.status, ..backup.clone() };
+        let ended = backup::debts::with_stored_end(backup, stored);
         context.write_end(backup, &ended).await?;
         tracing::info!(backup = name(backup), "The backup had ended when the server was stopped");
         return Ok(());

@@ -11,7 +11,7 @@ use velero_api::metadata::{label, name};
 use velero_api::v1::{
     Backup, BackupRepository, BackupRepositoryPhase, BackupSpec, Ending, Restore, Schedule, SchedulePhase, Stage,
 };
-use velero_rules::includes_excludes::NamespaceFilter;
+use velero_rules::existing_namespaces::ExistingNamespaces;
 use velero_rules::schedule::{runs_between, validate};
 
 use crate::lifecycle::kind::Kind;
@@ -134,15 +134,16 @@ fn takes_whole_namespaces(spec: &BackupSpec) -> bool {
 }
 
 fn last_of_namespaces(whole: &BTreeMap<Lists, Timestamp>, existing: &[String]) -> BTreeMap<String, f64> {
-    let mut last: BTreeMap<String, f64> = existing.iter().map(|namespace| (namespace.clone(), 0.0)).collect();
+    let namespaces = ExistingNamespaces::new(existing.iter().map(String::as_str));
+    let mut last = vec![0.0_f64; existing.len()];
     for ((included, excluded), ended) in whole {
         // Lists that cannot be read never make a good backup.
-        let Ok(filter) = NamespaceFilter::expand(included, excluded, existing) else { continue };
-        for (_, known) in last.iter_mut().filter(|(namespace, _)| filter.should_include(namespace)) {
-            *known = known.max(ended.as_second() as f64);
+        let Ok(taken) = namespaces.taken(included, excluded) else { continue };
+        for place in taken.iter() {
+            last[place] = last[place].max(ended.as_second() as f64);
         }
     }
-    last
+    existing.iter().cloned().zip(last).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::fs;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 use velero_api::v1::{
-    Backup, BackupPhase, DeleteBackupRequest, DeleteBackupRequestPhase, DeleteBackupRequestSpec, PodVolumeBackup,
+    Backup, BackupPhase, BackupSpec, DeleteBackupRequest, DeleteBackupRequestPhase, DeleteBackupRequestSpec,
+    PodVolumeBackup,
 };
 use velero_api::v2alpha1::DataUpload;
 use velero_archive::gzjson;
@@ -128,6 +129,50 @@ fn a_repository_that_cannot_be_opened_keeps_its_backup_and_one_that_is_gone_does
         server.create(request(&cluster.namespace, "gone")).await;
         server.until_gone::<Backup>("gone").await;
         workload.delete().await;
+        server.stop().await;
+    });
+}
+
+/// A DataUpload of a backup whose snapshot has this id.
+fn upload(namespace: &str, backup: &str, snapshot: &str) -> DataUpload {
+    let upload = json!({
+        "apiVersion": "velero.io/v2alpha1", "kind": "DataUpload",
+        "metadata": {"name": format!("{backup}-u"), "namespace": namespace, "labels": {"velero.io/backup-name": backup}},
+        "spec": {"snapshotType": "CSI", "sourcePVC": "c", "sourceNamespace": "shop",
+            "backupStorageLocation": "default", "operationTimeout": "1m0s"},
+        "status": {"phase": "Completed", "snapshotID": snapshot},
+    });
+    serde_json::from_value(upload).unwrap()
+}
+
+/// A backup that holds the namespace of the server holds the DataUploads of all backups.
+#[test]
+fn the_moved_data_of_other_backups_stays_though_the_archive_tells_of_it() {
+    cluster_test(|cluster| async move {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::start(cluster.clone()).await;
+        server.directory_location("default", directory.path()).await;
+        server.create(of(&cluster, "shop")).await;
+        server.until("shop-default-kopia", is_ready).await;
+        let password = password(&cluster).await.unwrap();
+        let repository = Repository::open(blobs(directory.path(), "shop"), &password).unwrap();
+        let [own, others] = ["own", "others"].map(|volume| save(&repository, volume));
+        for (backup, snapshot) in [("whole", &own), ("daily", &others)] {
+            server.create(upload(&cluster.namespace, backup, snapshot)).await;
+        }
+        let spec = BackupSpec { included_namespaces: vec![cluster.namespace.clone()], ..BackupSpec::default() };
+        assert_phase(&server.backup("whole", spec).await, &BackupPhase::Completed);
+        // It does not say which snapshot it is, so the archive is asked.
+        let volumes = json!([{"pvcName": "c", "pvcNamespace": "shop", "backupMethod": "CSISnapshot",
+            "snapshotDataMoved": true}]);
+        let file = directory.path().join("backups/whole/whole-volumeinfo.json.gz");
+        fs::write(file, gzjson::encode(&volumes).unwrap()).unwrap();
+
+        server.create(request(&cluster.namespace, "whole")).await;
+        server.until_gone::<Backup>("whole").await;
+        repository.refresh().unwrap();
+        let left: Vec<String> = repository.snapshots().unwrap().into_iter().map(|(id, _)| id).collect();
+        assert_eq!(left, [others]);
         server.stop().await;
     });
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kube::api::PostParams;
-use velero_api::annotations::HOLDER_IDENTITY;
+use velero_api::annotations::{HOLDER_IDENTITY, RETRY_INTERRUPTED};
 use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase, RestoreSpec};
 use velero_controllers::server::Settings;
 use velero_testkit::cluster_test;
@@ -93,6 +93,35 @@ fn what_nobody_works_on_ends_without_a_restart() {
         assert_restore_phase(&restore, &RestorePhase::Failed);
         let held = server.ended("held").await;
         assert_phase(&held, &BackupPhase::Completed);
+        workload.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn what_a_server_that_is_gone_took_by_a_late_write_ends_and_is_taken_again() {
+    cluster_test(|cluster| async move {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::start(cluster.clone()).await;
+        server.directory_location("default", directory.path()).await;
+        let workload = Workload::new(&cluster, 1).await;
+        let notes = [(HOLDER_IDENTITY, "another_1"), (RETRY_INTERRUPTED, "true")];
+        let annotations = Some(notes.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+        let mut late = Backup::new(&cluster.namespace, "late", workload.spec());
+        late.spec.storage_location = "default".to_owned();
+        late.metadata.annotations.clone_from(&annotations);
+        late.status.phase = Some(BackupPhase::InProgress);
+        server.api::<Backup>().create(&PostParams::default(), &late).await.unwrap();
+        let mut restore = Restore::new(&cluster.namespace, "late", RestoreSpec::default());
+        restore.metadata.annotations = annotations;
+        restore.status.phase = Some(RestorePhase::InProgress);
+        server.api::<Restore>().create(&PostParams::default(), &restore).await.unwrap();
+
+        let late = server.ended("late").await;
+        assert_phase(&late, &BackupPhase::Failed);
+        assert_says(&[late.status.failure_reason], "the server that took the backup into work is gone");
+        assert_phase(&server.ended("late-retry-1").await, &BackupPhase::Completed);
+        assert_restore_phase(&server.restore_ended("late").await, &RestorePhase::Failed);
         workload.delete().await;
         server.stop().await;
     });

@@ -176,16 +176,19 @@ fn a_vendors_data_mover_is_left_to_the_vendor_and_a_claim_that_is_there_to_its_u
 fn an_upload_that_nobody_takes_is_cancelled_when_its_time_is_over_and_leaves_no_snapshot() {
     storage_box_test(|cluster| async move {
         let scene = Scene::new(&cluster, &["data"]).await;
-        scene
-            .begin("b", BackupSpec { item_operation_timeout: velero_api::GoDuration::from_secs(3), ..scene.spec() })
-            .await;
-        let upload = scene.uploads("b", 1).await.remove("data").unwrap();
-        // Nobody takes it, so its time ends.
-        assert_phase(&scene.ended("b").await, &BackupPhase::PartiallyFailed);
-        assert_says(&scene.errors("backups", "b"), "timed out");
-        let upload = scene.server.api::<DataUpload>().get(name(&upload)).await.unwrap();
-        assert!(upload.spec.cancel, "{upload:?}");
-        scene.until_no_snapshots().await;
+        // No node agent is there, and no data mover of that name.
+        for (backup, data_mover) in [("b", ""), ("c", "nobody")] {
+            let item_operation_timeout = velero_api::GoDuration::from_secs(3);
+            let data_mover = data_mover.to_owned();
+            scene.begin(backup, BackupSpec { item_operation_timeout, data_mover, ..scene.spec() }).await;
+            let upload = scene.uploads(backup, 1).await.remove("data").unwrap();
+            // Nobody takes it, so its time ends.
+            assert_phase(&scene.ended(backup).await, &BackupPhase::PartiallyFailed);
+            assert_says(&scene.errors("backups", backup), "timed out");
+            let upload = scene.server.api::<DataUpload>().get(name(&upload)).await.unwrap();
+            assert!(upload.spec.cancel, "{upload:?}");
+            scene.until_no_snapshots().await;
+        }
         scene.end(&[]).await;
     });
 }

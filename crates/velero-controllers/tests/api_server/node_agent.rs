@@ -287,8 +287,15 @@ fn preparing_and_moving_have_deadlines() {
         node.start(settings).await;
         let pod = node.pod_with_volume("app", &[]).await;
         node.backup("late", &pod).await;
+        node.mover("late").await;
+        let unplaced =
+            json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node fits"});
+        node.set_status("late", json!({"phase": "Pending", "conditions": [unplaced]})).await;
         let ended = node.until("late", is(DataMovePhase::Failed)).await;
-        assert!(ended.status.message.contains("timeout on preparing"), "{}", ended.status.message);
+        let said = format!("Pod {}/late is Pending: no node fits", cluster.namespace);
+        for words in ["volume \"data\" of pod", "timeout on preparing", "--data-mover-prepare-timeout", said.as_str()] {
+            assert!(ended.status.message.contains(words), "{words}: {}", ended.status.message);
+        }
         node.until_clean::<PodVolumeBackup>("late").await;
         node.backup("still", &pod).await;
         in_progress(&node, "still").await;

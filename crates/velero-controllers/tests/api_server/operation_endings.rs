@@ -14,12 +14,14 @@ use velero_api::v1::{
     DownloadRequestSpec, DownloadTarget, DownloadTargetKind, Restore, RestorePhase, RestoreSpec,
 };
 use velero_archive::{ArchiveReader, Error, gzjson};
+use velero_controllers::server::Settings;
 use velero_testkit::cluster_test;
 use velero_testkit::harness::unique_name;
 
 use crate::operation_table::hasty;
 use crate::steered::{BACKUP_ACTION, Courses, PhaseWatch, RESTORE_ACTION, Steering};
 use crate::support::{Server, assert_phase, assert_restore_phase, assert_says, delete_namespace, settings};
+use crate::web_support::{Browser, People, free_address};
 
 fn waits(backup: &Backup) -> bool {
     *backup.status.phase() == BackupPhase::WaitingForPluginOperations
@@ -204,6 +206,31 @@ fn who_downloads_the_operations_sees_how_far_they_are_now() {
         let file = fs::read(directory.path().join("backups/long/long-itemoperations.json.gz")).unwrap();
         let operations: Vec<BackupOperation> = gzjson::decode(&file, 1 << 20).unwrap();
         assert!(operations[0].status.n_completed >= 3, "{operations:?}");
+        courses.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn who_looks_at_the_page_sees_how_far_operations_are_now() {
+    cluster_test(|cluster| async move {
+        let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
+        let address = free_address();
+        let settings = Settings { web_address: address.clone(), ..hasty(settings(&cluster)) };
+        let server = Server::start_with_actions(cluster.clone(), settings, steering.actions()).await;
+        server.directory_location("default", directory.path()).await;
+        let courses = Courses::new(&cluster, BACKUP_ACTION, &["takes=1000"]).await;
+        server.create(Backup::new(&cluster.namespace, "long", courses.spec())).await;
+        server.until("long", waits).await;
+        while steering.asked("long") < 4 {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        let people = People::make(&cluster);
+        let page = Browser::signed_in(&address, &people.token("operator")).await.get("/backups/long").await;
+        assert_eq!(page.code, 200, "{}", page.body);
+        let is_told = (3..1000).any(|done| page.body.contains(&format!("max=\"1000\" value=\"{done}\"")));
+        assert!(is_told, "{}", page.body);
+        people.remove();
         courses.delete().await;
         server.stop().await;
     });

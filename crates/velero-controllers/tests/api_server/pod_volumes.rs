@@ -11,12 +11,14 @@ use kube::api::{ListParams, PostParams};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use velero_api::annotations::POD_VOLUME_TIMEOUT;
+use velero_api::dry_run;
 use velero_api::records::{BackupVolumeInfo, RestoreVolumeInfo, ResultsFile};
 use velero_api::v1::{
     Backup, BackupPhase, BackupSpec, DeleteBackupRequest, DeleteBackupRequestSpec, PodVolumeBackup, PodVolumeRestore,
     Restore, RestorePhase, RestoreSpec,
 };
 use velero_archive::gzjson;
+use velero_controllers::DryRunReport;
 use velero_testkit::cluster_test;
 use velero_testkit::harness::unique_name;
 
@@ -258,6 +260,40 @@ fn volumes_that_cannot_be_filled_are_errors_that_name_pod_and_volume() {
         assert!(hanging.spec.cancel, "nobody waits for it any more");
         drop(agents);
         remove_namespace(&cluster, &target).await;
+        shop.remove().await;
+        nodes.remove().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_dry_run_says_which_claims_come_without_the_pod_that_brings_their_data() {
+    cluster_test(|cluster| async move {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::start(cluster.clone()).await;
+        server.directory_location("default", directory.path()).await;
+        let nodes = Nodes::new(&cluster).await;
+        let (shop, target) = (nodes.shop().await, unique_name("copy"));
+        shop.pod_with_claim("web", &nodes.with_agent).await;
+        let agents = play(&cluster, |_| Ending::Completed);
+        assert_phase(&server.backup("b", of_pods(&shop)).await, &BackupPhase::Completed);
+        drop(agents);
+        let missing = format!("the data of claim {target}/web is not restored");
+        for (resources, is_missed) in [(vec!["persistentvolumeclaims"], true), (vec![], false)] {
+            let spec = RestoreSpec {
+                backup_name: "b".to_owned(),
+                namespace_mapping: [(shop.namespace.clone(), target.clone())].into(),
+                included_resources: resources.into_iter().map(str::to_owned).collect(),
+                ..RestoreSpec::default()
+            };
+            let wanted = Restore::new(&cluster.namespace, "r", spec);
+            let name = unique_name("dry-run");
+            server.create(dry_run::ask(&wanted, &name)).await;
+            assert_restore_phase(&server.restore_ended(&name).await, &RestorePhase::Completed);
+            let report: DryRunReport = read(&directory, &format!("restores/{name}/restore-{name}-results.gz"));
+            let told = report.errors.namespaces.get(&target).cloned().unwrap_or_default();
+            assert_eq!(told.iter().any(|error| error.contains(&missing)), is_missed, "{told:?}");
+        }
         shop.remove().await;
         nodes.remove().await;
         server.stop().await;

@@ -3,6 +3,8 @@
 use std::fs;
 
 use kube::api::PostParams;
+use velero_api::annotations::{ASKED_FIELDS, HOLDER_IDENTITY};
+use velero_api::metadata::annotation;
 use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationSpec};
 use velero_controllers::server::{Controller, Settings};
 use velero_testkit::cluster_test;
@@ -81,6 +83,8 @@ fn a_backup_that_had_ended_when_its_server_died_keeps_its_end() {
             let mut backup = Backup::new(&cluster.namespace, name, Default::default());
             backup.spec.storage_location = "default".to_owned();
             backup.status.phase = Some(BackupPhase::InProgress);
+            let notes = [(HOLDER_IDENTITY, "gone_1"), (ASKED_FIELDS, "{}")];
+            backup.metadata.annotations = Some(notes.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
             let mut backup = api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
             let folder = directory.path().join("backups").join(name);
             fs::create_dir_all(&folder).unwrap();
@@ -97,6 +101,9 @@ fn a_backup_that_had_ended_when_its_server_died_keeps_its_end() {
         let ended = server.ended("ended").await;
         assert_phase(&ended, &BackupPhase::PartiallyFailed);
         assert_eq!(ended.status.errors, 3);
+        for note in [HOLDER_IDENTITY, ASKED_FIELDS] {
+            assert_eq!(annotation(&ended, note), "", "nobody holds what has ended");
+        }
         let half = server.ended("half").await;
         assert_phase(&half, &BackupPhase::Failed);
         assert!(directory.path().join("backups/ended/velero-backup.json").exists());

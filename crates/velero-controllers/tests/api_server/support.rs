@@ -5,7 +5,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -243,21 +242,9 @@ pub(crate) fn api<K: VeleroResource>(cluster: &TestCluster) -> Api<K> {
 
 /// Installs Velero's kinds, or brings them up to date where another test has installed the original's.
 pub(crate) async fn install_definitions(cluster: &TestCluster) {
-    let api: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
-    for definition in velero_api::crd::all() {
-        let definition: CustomResourceDefinition = serde_json::from_value(definition).unwrap();
-        let name = definition.metadata.name.clone().unwrap();
-        match api.create(&PostParams::default(), &definition).await {
-            Err(kube::Error::Api(status)) if status.code == 409 => {
-                let current = Patch::Merge(json!({"spec": definition.spec}));
-                api.patch(&name, &PatchParams::default(), &current).await.unwrap();
-            }
-            created => drop(created.unwrap()),
-        }
-        let established = kube::runtime::conditions::is_crd_established();
-        let waited = kube::runtime::wait::await_condition(api.clone(), &name, established);
-        tokio::time::timeout(PATIENCE, waited).await.expect("the definition must be served").unwrap();
-    }
+    let machine = cluster.test_box.machine().clone();
+    let installed = tokio::task::spawn_blocking(move || machine.install_velero_definitions());
+    installed.await.unwrap().expect("the definitions must be served");
 }
 
 /// A namespace with ConfigMaps in it, to be backed up.

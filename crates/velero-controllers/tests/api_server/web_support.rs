@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
 use velero_api::v1::{Backup, BackupPhase};
@@ -142,6 +143,21 @@ impl Browser {
     }
 }
 
+/// What somebody who may only look sees.
+const SEEN: [&str; 4] = ["backups", "restores", "schedules", "backupstoragelocations"];
+/// What somebody who may do everything does it with.
+const DONE: [&str; 8] = [
+    "backups",
+    "restores",
+    "schedules",
+    "backupstoragelocations",
+    "downloadrequests",
+    "deletebackuprequests",
+    "podvolumebackups",
+    "datauploads",
+];
+const RIGHTS: &str = "rbac.authorization.k8s.io";
+
 /// Makes people of different rights; gives their tokens.
 pub(crate) struct People {
     pub(crate) cluster: TestCluster,
@@ -151,36 +167,47 @@ pub(crate) struct People {
 impl People {
     pub(crate) fn make(cluster: &TestCluster) -> Self {
         let people = Self { cluster: cluster.clone(), role: format!("page-{}", cluster.namespace) };
-        let role = people.role.clone();
-        for account in ["nobody", "viewer", "operator"] {
-            people.kubectl(&format!("create serviceaccount {account}"));
-        }
-        people.kubectl(
-            "create role viewer --verb=get,list --resource=backups.velero.io,restores.velero.io,schedules.velero.io,\
-             backupstoragelocations.velero.io",
-        );
-        let all = [
-            "backups",
-            "restores",
-            "schedules",
-            "backupstoragelocations",
-            "downloadrequests",
-            "deletebackuprequests",
-            "podvolumebackups",
-            "datauploads",
-        ];
-        let all = all.map(|resource| format!("{resource}.velero.io")).join(",");
-        people.kubectl(&format!("create role operator --verb=get,list,create,patch,delete --resource={all}"));
-        for account in ["viewer", "operator"] {
-            let user = format!("{}:{account}", cluster.namespace);
-            people.kubectl(&format!("create rolebinding {account} --role={account} --serviceaccount={user}"));
-        }
+        let seen = json!([{"apiGroups": ["velero.io"], "resources": SEEN, "verbs": ["get", "list"]}]);
+        let verbs = ["get", "list", "create", "patch", "delete"];
+        let done = json!([{"apiGroups": ["velero.io"], "resources": DONE, "verbs": verbs}]);
         // ServiceAccounts and Secrets are not among what the operator may list.
-        let listed = "namespaces,persistentvolumeclaims,configmaps,deployments.apps,statefulsets.apps,daemonsets.apps";
-        people.kubectl(&format!("create clusterrole {role} --verb=get,list --resource={listed}"));
-        let user = format!("{}:operator", cluster.namespace);
-        people.kubectl(&format!("create clusterrolebinding {role} --clusterrole={role} --serviceaccount={user}"));
+        let (core, apps) =
+            (["namespaces", "persistentvolumeclaims", "configmaps"], ["deployments", "statefulsets", "daemonsets"]);
+        let listed = json!([
+            {"apiGroups": [""], "resources": core, "verbs": ["get", "list"]},
+            {"apiGroups": ["apps"], "resources": apps, "verbs": ["get", "list"]},
+        ]);
+        let accounts = ["nobody", "viewer", "operator"];
+        let mut objects: Vec<Value> = accounts.iter().map(|account| people.account(account)).collect();
+        objects.extend(people.granted("Role", "viewer", "viewer", &seen));
+        objects.extend(people.granted("Role", "operator", "operator", &done));
+        objects.extend(people.granted("ClusterRole", &people.role, "operator", &listed));
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+        cluster.test_box.machine().apply(&list.to_string()).unwrap();
         people
+    }
+
+    fn account(&self, name: &str) -> Value {
+        let metadata = json!({"name": name, "namespace": self.cluster.namespace});
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+    }
+
+    /// A role of that kind, and its binding to an account.
+    fn granted(&self, kind: &str, role: &str, account: &str, rules: &Value) -> [Value; 2] {
+        let namespace = &self.cluster.namespace;
+        let metadata = match kind {
+            "Role" => json!({"name": role, "namespace": namespace}),
+            _ => json!({"name": role}),
+        };
+        let version = format!("{RIGHTS}/v1");
+        let subject = json!({"kind": "ServiceAccount", "name": account, "namespace": namespace});
+        [
+            json!({"apiVersion": version, "kind": kind, "metadata": metadata, "rules": rules}),
+            json!({
+                "apiVersion": version, "kind": format!("{kind}Binding"), "metadata": metadata, "subjects": [subject],
+                "roleRef": {"apiGroup": RIGHTS, "kind": kind, "name": role},
+            }),
+        ]
     }
 
     pub(crate) fn kubectl(&self, line: &str) -> String {
@@ -193,16 +220,22 @@ impl People {
     }
 
     pub(crate) fn remove(self) {
-        let role = &self.role;
-        self.kubectl(&format!("delete clusterrolebinding {role}"));
-        self.kubectl(&format!("delete clusterrole {role}"));
+        for plural in ["clusterrolebindings", "clusterroles"] {
+            let path = format!("/apis/{RIGHTS}/v1/{plural}/{}", self.role);
+            self.cluster.test_box.machine().delete(&path).unwrap();
+        }
     }
+}
+
+/// An address at which nobody listens.
+pub(crate) fn free_address() -> String {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    format!("127.0.0.1:{port}")
 }
 
 /// A server with a page, and where that is.
 pub(crate) async fn with_page(cluster: &TestCluster) -> (Server, String) {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let address = format!("127.0.0.1:{port}");
+    let address = free_address();
     let settings = Settings { web_address: address.clone(), ..settings(cluster) };
     (Server::start_with(cluster.clone(), settings).await, address)
 }

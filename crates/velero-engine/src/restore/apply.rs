@@ -162,6 +162,7 @@ impl Run {
         let Some(live) = live.as_ref().map(stripped) else {
             let reason = self.look_at_creation(target, wanted).await?;
             let sources = self.volume_context().sources(item, &wanted.object);
+            self.volume_context().foresee(target, &wanted.object);
             let reasons = std::iter::once(reason).chain(sources).filter(|reason| !reason.is_empty());
             let reason = reasons.collect::<Vec<_>>().join("; ");
             self.preview(item, PreviewAction::Create, &reason, Vec::new());

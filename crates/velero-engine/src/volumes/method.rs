@@ -144,7 +144,12 @@ pub(crate) trait Method: Send + Sync {
         let _ = (restore, target, found, left);
     }
 
-    /// All objects of the restore have been made.
+    /// A dry run has found that an object would be made, where a restore would make it.
+    fn foresee(&self, restore: &RestoreContext<'_>, target: &Target<'_>, object: &Value) {
+        let _ = (restore, target, object);
+    }
+
+    /// All objects of the restore have been made, or a dry run has looked at all of them.
     fn close_restore(&self, restore: &RestoreContext<'_>) {
         let _ = restore;
     }

@@ -67,6 +67,11 @@ impl VolumeRestorer<'_> {
         self.volumes.methods.iter().for_each(|method| method.pod_taken_over(&self.context, target, found, left));
     }
 
+    /// Takes notice of an object that would be made.
+    pub(crate) fn foresee(&self, target: &Target<'_>, object: &Value) {
+        self.volumes.methods.iter().for_each(|method| method.foresee(&self.context, target, object));
+    }
+
     /// Says what there is to say once all objects have been made.
     pub(crate) fn close(&self) {
         self.volumes.methods.iter().for_each(|method| method.close_restore(&self.context));

@@ -1,10 +1,10 @@
 //! Where the data of volumes comes from, in words: what a dry run says of the volumes of an object that would be made.
 
 use serde_json::Value;
-use velero_api::records::{BackupVolumeInfo, PodVolumeInfo};
+use velero_api::records::{BackupVolumeInfo, PodVolumeInfo, VolumeResult};
 use velero_rules::pod_volumes::copies_of_pod;
 
-use super::restore_context::RestoreContext;
+use super::restore_context::{RestoreContext, Wishes};
 use super::{CLAIMS, PODS, VOLUMES};
 use crate::restore::Item;
 
@@ -21,15 +21,21 @@ impl RestoreContext<'_> {
                     .map(|copy| of_copy(copy, self.location))
                     .collect()
             }
-            CLAIMS if wishes.restore_data => {
-                self.volumes.of_claim(namespace, &item.name).filter_map(of_snapshot).collect()
-            }
+            CLAIMS => of_claim(wishes, self.volumes.of_claim(namespace, &item.name)),
             VOLUMES if wishes.restore_data => {
                 self.volumes.of_volume(&item.name).into_iter().filter_map(of_native_snapshot).collect()
             }
             _ => Vec::new(),
         }
     }
+}
+
+/// Where the data of a claim would come from. A snapshot that failed has none, and without CSI nobody can use one.
+fn of_claim<'i>(wishes: &Wishes, infos: impl Iterator<Item = &'i BackupVolumeInfo>) -> Vec<String> {
+    let is_usable = |info: &&BackupVolumeInfo| {
+        wishes.restore_data && wishes.features.csi() && info.result != Some(VolumeResult::Failed)
+    };
+    infos.filter(is_usable).filter_map(of_snapshot).collect()
 }
 
 fn of_copy(copy: &PodVolumeInfo, location: &str) -> String {
@@ -87,5 +93,21 @@ mod tests {
         (info.snapshot_data_moved, info.snapshot_data_movement_info) = (true, Some(moved));
         assert!(of_snapshot(&info).is_some_and(|said| said.contains("9 bytes from snapshot m")));
         assert_eq!(of_snapshot(&BackupVolumeInfo::default()), None);
+    }
+
+    #[test]
+    fn nothing_is_promised_of_a_snapshot_that_failed_or_that_nobody_can_use() {
+        let snapshot = Some(CsiSnapshotInfo::default());
+        let mut info = BackupVolumeInfo { csi_snapshot_info: snapshot, ..BackupVolumeInfo::default() };
+        let wishes = |restore_data, features: &[&str]| {
+            let features = features.iter().copied().collect();
+            Wishes { restore_data, restore_copies: restore_data, features }
+        };
+        assert_eq!(of_claim(&wishes(true, &["EnableCSI"]), [&info].into_iter()).len(), 1);
+        for wishes in [wishes(true, &[]), wishes(false, &["EnableCSI"])] {
+            assert!(of_claim(&wishes, [&info].into_iter()).is_empty());
+        }
+        info.result = Some(VolumeResult::Failed);
+        assert!(of_claim(&wishes(true, &["EnableCSI"]), [&info].into_iter()).is_empty());
     }
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::facts::{ClaimFact, LocationFact, RestoreFact, VolumeFact};
+use crate::facts::{LocationFact, NamespaceFact, RestoreFact, VolumeFact};
 use crate::protection::Scope;
 
 const MEBIBYTE: u64 = 1 << 20;
@@ -44,7 +44,7 @@ fn week() -> Facts {
     let claim = |namespace: &str, name: &str| ClaimFact {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
-        labels: BTreeMap::new(),
+        ..ClaimFact::default()
     };
     let volume = |backup: &str, mebibytes: u64, is_complete| VolumeFact {
         backup: backup.to_owned(),

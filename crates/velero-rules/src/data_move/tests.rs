@@ -42,6 +42,7 @@ fn told(step: &Step) -> String {
         Step::Cancel(message) => format!("cancel: {message}"),
         Step::Complete(message) => format!("complete: {message}"),
         Step::Fail(message) => format!("fail: {message}"),
+        Step::FailLate(message) => format!("fail late: {message}"),
         Step::EndCanceled(message) => format!("canceled: {message}"),
     }
 }
@@ -100,9 +101,9 @@ fn an_accepted_transfer_is_exposed_until_its_pod_runs() {
     let stuck = || Stuck("ErrImageNeverPull".to_owned());
     check(vec![
         ("no pod yet", with(Missing), "expose"),
-        ("no pod for long", Facts { ages: accepted(PREPARE), ..with(Missing) }, "fail: timeout on preparing"),
+        ("no pod for long", Facts { ages: accepted(PREPARE), ..with(Missing) }, "fail late: timeout on preparing"),
         ("pod waits", Facts { ages: accepted(100), ..with(Waiting) }, "wait 1700"),
-        ("pod waits for long", Facts { ages: accepted(PREPARE), ..with(Waiting) }, "fail: timeout on preparing"),
+        ("pod waits for long", Facts { ages: accepted(PREPARE), ..with(Waiting) }, "fail late: timeout on preparing"),
         ("pod runs here", with(Running), "prepare"),
         ("pod runs here, late", Facts { ages: accepted(PREPARE), ..with(Running) }, "prepare"),
         ("pod runs elsewhere", Facts { pod_here: false, ..with(Running) }, "wait 1800"),
@@ -112,7 +113,11 @@ fn an_accepted_transfer_is_exposed_until_its_pod_runs() {
         ("cancelled", Facts { cancel: true, ..with(Waiting) }, "canceled: "),
         ("deleted", Facts { deleting: true, ..with(Waiting) }, "cancel: "),
         ("another's", Facts { mine: false, ages: accepted(PREPARE), ..with(Waiting) }, "wait 300"),
-        ("its agent is gone", Facts { mine: false, ages: accepted(PREPARE + 300), ..with(Waiting) }, "fail: timeout"),
+        (
+            "its agent is gone",
+            Facts { mine: false, ages: accepted(PREPARE + 300), ..with(Waiting) },
+            "fail late: timeout",
+        ),
     ]);
 }
 
@@ -244,7 +249,7 @@ fn every_step_that_moves_a_phase_is_in_the_table() {
                     Step::Start => InProgress,
                     Step::AwaitCancel => Canceling,
                     Step::Complete(_) => Completed,
-                    Step::Fail(_) => Failed,
+                    Step::Fail(_) | Step::FailLate(_) => Failed,
                     Step::EndCanceled(_) => Canceled,
                     _ => continue,
                 };

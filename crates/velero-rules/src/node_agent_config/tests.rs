@@ -40,6 +40,37 @@ fn what_velero_documents_is_read() {
 }
 
 #[test]
+fn a_misspelled_key_is_named_wherever_it_stands() {
+    let config = parse(
+        r#"{
+        "loadConcurrency": {"globalConfg": 2, "perNodeConfig": [
+            {"number": 1, "nodeSelector": {"matchLabels": {"any": "label"}}},
+            {"number": 1, "selector": {}, "nodeSelector": {"matchLabel": {"zone": "a"}}}]},
+        "loadAffinity": [{"nodeSelector": {}, "storageclass": "fast"}],
+        "backupPVC": {"any-class": {"readonly": true, "annotations": {"any": "thing"}}},
+        "restorePVC": {"ignoreDelayBind": true},
+        "podResources": {"cpu": "1"},
+        "cachePVC": {"storageClass": "fast", "residentThreshold": 1},
+        "podLabels": {"any": "label"}, "podAnnotations": {"any": "thing"}, "loadconcurrency": {}}"#,
+    )
+    .unwrap();
+    let expected = [
+        "backupPVC.any-class.readonly",
+        "cachePVC.residentThreshold",
+        "loadAffinity[0].storageclass",
+        "loadConcurrency.globalConfg",
+        "loadConcurrency.perNodeConfig[1].nodeSelector.matchLabel",
+        "loadConcurrency.perNodeConfig[1].selector",
+        "loadconcurrency",
+        "podResources.cpu",
+        "restorePVC.ignoreDelayBind",
+    ];
+    let mut found = config.unknown;
+    found.sort();
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn nonsense_is_refused_and_named() {
     for (text, expected) in [
         ("", "config.json"),

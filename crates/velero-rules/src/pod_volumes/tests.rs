@@ -207,6 +207,16 @@ fn a_pod_waits_in_an_init_container_before_all_others() {
 }
 
 #[test]
+fn who_waits_is_the_user_of_the_pod_where_it_names_one() {
+    for (user, is_not_root) in [(26, true), (0, false)] {
+        let pod =
+            json!({"spec": {"securityContext": {"runAsUser": user, "fsGroup": 26}, "containers": [{"name": "main"}]}});
+        let context = with_container(&pod, &[]).unwrap()["spec"]["initContainers"][0]["securityContext"].take();
+        assert_eq!((&context["runAsUser"], &context["runAsNonRoot"]), (&json!(user), &json!(is_not_root)));
+    }
+}
+
+#[test]
 fn the_plugin_config_says_what_the_container_is_like() {
     let plain = json!({"spec": {"containers": [{"name": "main", "securityContext": {"runAsUser": 7}}]}});
     let container =

@@ -133,14 +133,16 @@ impl WaitContainer<'_> {
             asked.extend(security_fields(text)?);
         }
         let first = &pod["spec"]["containers"][0]["securityContext"];
+        // Who the pod runs as may look into its volumes; another may not, and would wait for ever.
+        let user = pod["spec"]["securityContext"]["runAsUser"].as_i64().unwrap_or(USER);
         Ok(match (asked.is_empty(), first.is_object()) {
             (false, _) => Value::Object(asked),
             (true, true) => first.clone(),
             (true, false) => json!({
                 "allowPrivilegeEscalation": false,
                 "capabilities": {"drop": ["ALL"]},
-                "runAsNonRoot": true,
-                "runAsUser": USER,
+                "runAsNonRoot": user != 0,
+                "runAsUser": user,
                 "seccompProfile": {"type": "RuntimeDefault"},
             }),
         })

@@ -12,6 +12,7 @@ mod restore;
 mod tests;
 
 use bytes::Bytes;
+use futures::future::try_join_all;
 use serde::de::DeserializeOwned;
 use velero_api::metadata;
 use velero_api::v1::Backup;
@@ -30,6 +31,19 @@ const LARGEST_LOG: usize = 512 << 20;
 /// The largest metadata: an object that an API server has held. It is read without anybody asking for it, so whoever
 /// writes to the bucket must not be able to fill the memory with it.
 const LARGEST_METADATA: usize = 16 << 20;
+
+/// The files of a backup beside its metadata and its reservation, as they are written today.
+const BESIDE_METADATA: [BackupFile; 9] = [
+    BackupFile::Contents,
+    BackupFile::NextContents,
+    BackupFile::Log,
+    BackupFile::PodVolumeBackups,
+    BackupFile::VolumeSnapshots,
+    BackupFile::ItemOperations,
+    BackupFile::ResourceList,
+    BackupFile::Results,
+    BackupFile::VolumeInfos,
+];
 
 /// A location seen as a set of backups and restores.
 #[derive(Clone)]
@@ -162,13 +176,19 @@ impl BackupStore {
     async fn delete_all_but_reservation(&self, backup: &str) -> Result<()> {
         self.store.delete_object(&self.keys.backup_file(backup, BackupFile::Metadata)?).await?;
         let reservation = self.keys.backup_file(backup, BackupFile::Reservation)?;
-        self.delete_folder(&self.keys.backup_folder(backup)?, |key| key != reservation).await
+        let known = BESIDE_METADATA.iter().map(|file| self.keys.backup_file(backup, *file));
+        let known = known.collect::<Result<Vec<String>, _>>()?;
+        self.delete_folder(&self.keys.backup_folder(backup)?, known, |key| key != reservation).await
     }
 
-    async fn delete_folder(&self, folder: &str, goes: impl Fn(&str) -> bool) -> Result<()> {
+    /// Removes what lies in a folder. A list may be that of before, so it is looked for the files that are known too.
+    async fn delete_folder(&self, folder: &str, known: Vec<String>, goes: impl Fn(&str) -> bool) -> Result<()> {
         let mut found = self.store.list_objects(folder).await?;
         // A store that lists by prefix in its own way must not make us delete what belongs to another.
         found.retain(|key| key.starts_with(folder) && goes(key));
+        let unlisted: Vec<String> = known.into_iter().filter(|key| !found.contains(key)).collect();
+        let are_there = try_join_all(unlisted.iter().map(|key| self.store.exists(key))).await?;
+        found.extend(unlisted.into_iter().zip(are_there).filter_map(|(key, is_there)| is_there.then_some(key)));
         self.store.delete_objects(&found).await
     }
 

@@ -42,6 +42,8 @@ impl BackupStore {
 
     /// Removes everything below the restore's folder and nothing else.
     pub async fn delete_restore(&self, restore: &str) -> Result<()> {
-        self.delete_folder(&self.keys.restore_folder(restore)?, |_| true).await
+        let known = RestoreFile::ALL.iter().map(|file| self.keys.restore_file(restore, *file));
+        let known = known.collect::<Result<Vec<String>, _>>()?;
+        self.delete_folder(&self.keys.restore_folder(restore)?, known, |_| true).await
     }
 }

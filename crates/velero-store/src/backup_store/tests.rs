@@ -1,13 +1,16 @@
 //! Backups and restores in a directory.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
 use velero_api::v1::{Backup, DownloadTarget, DownloadTargetKind};
 use velero_archive::{BackupFile, RestoreFile};
 
-use crate::{BackupStore, Error, StoreConfig, read_all};
+use crate::{BackupStore, ByteStream, Error, ObjectStore, ObjectStoreHandle, Result, StoreConfig, read_all};
 
 async fn location(prefix: &str) -> (tempfile::TempDir, BackupStore) {
     let directory = tempfile::tempdir().unwrap();
@@ -26,7 +29,7 @@ fn backup(name: &str) -> Backup {
     .unwrap()
 }
 
-fn contents(text: &'static str) -> crate::ByteStream {
+fn contents(text: &'static str) -> ByteStream {
     stream::iter([Ok(Bytes::from_static(text.as_bytes()))]).boxed()
 }
 
@@ -77,6 +80,61 @@ async fn deleting_a_backup_leaves_its_neighbours_alone() {
         assert!(store.delete_backup(name).await.is_err(), "{name:?}");
     }
     assert_eq!(store.list_backups().await.unwrap().len(), 2);
+}
+
+/// A store whose lists are those of before anything was written.
+struct Stale(ObjectStoreHandle);
+
+#[async_trait]
+impl ObjectStore for Stale {
+    async fn put_stream(&self, key: &str, content: ByteStream) -> Result<()> {
+        self.0.put_stream(key, content).await
+    }
+
+    async fn get_stream(&self, key: &str) -> Result<ByteStream> {
+        self.0.get_stream(key).await
+    }
+
+    async fn exists(&self, key: &str) -> Result<bool> {
+        self.0.exists(key).await
+    }
+
+    async fn list_common_prefixes(&self, _: &str) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    async fn list_objects(&self, _: &str) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    async fn delete_object(&self, key: &str) -> Result<()> {
+        self.0.delete_object(key).await
+    }
+
+    async fn signed_url(&self, key: &str, lifetime: Duration) -> Result<String> {
+        self.0.signed_url(key, lifetime).await
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_before_leaves_no_file_of_what_is_deleted() {
+    let (directory, store) = location("p").await;
+    for name in ["b1", "b2"] {
+        write(&store, name).await;
+    }
+    for file in super::BESIDE_METADATA {
+        store.put_file("b1", file, Bytes::from_static(b"x")).await.unwrap();
+    }
+    for file in RestoreFile::ALL {
+        store.put_restore_file("r1", file, Bytes::from_static(b"x")).await.unwrap();
+    }
+    let stale = BackupStore::new(Arc::new(Stale(store.object_store().clone())), "p");
+    stale.delete_backup("b1").await.unwrap();
+    stale.delete_restore("r1").await.unwrap();
+    for gone in ["p/backups/b1", "p/restores/r1"] {
+        assert!(!directory.path().join(gone).exists(), "{gone}");
+    }
+    assert_eq!(store.list_backups().await.unwrap(), ["b2"]);
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod rights;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Serialize;
@@ -92,6 +93,8 @@ pub enum Cause {
     ChecksumRefused,
     /// The bucket holds folders of others.
     ForeignFolders,
+    /// The location holds backups that are not of this cluster.
+    UnknownBackups,
     /// A rule removes or archives objects.
     LifecycleRule,
     /// Objects cannot be removed for a while.
@@ -199,12 +202,13 @@ fn clock_finding(seen: &Observation) -> Finding {
     Finding::error(Cause::ClockOff, problem, remedy)
 }
 
-/// A request that is refused for its time; Azure and others say no more than that they do not accept it.
+/// A request that is refused for its time; Azure and others say no more than that they do not accept it, and Google gives no
+/// token for a signature of another time.
 fn clock(seen: &Observation, failure: &Failure) -> Option<Finding> {
     let response = failure.response()?;
     let said = ["RequestTimeTooSkewed", "RequestExpired"].contains(&response.code.as_str());
-    let shown =
-        [401, 403].contains(&response.status) && seen.clock.is_some_and(|clock| clock.ahead().abs() > REFUSED_AHEAD);
+    let is_refused = [401, 403].contains(&response.status) || response.code == "invalid_grant";
+    let shown = is_refused && seen.clock.is_some_and(|clock| clock.ahead().abs() > REFUSED_AHEAD);
     (said || shown).then(|| clock_finding(seen))
 }
 
@@ -255,8 +259,7 @@ fn region(seen: &Observation, failure: &Failure) -> Option<Finding> {
 
 fn encryption(failure: &Failure) -> Option<Finding> {
     let response = failure.response()?;
-    let about_key = response.code.starts_with("KMS.") || response.message.contains("kms:");
-    about_key.then(|| {
+    response.is_about_a_key().then(|| {
         Finding::error(
             Cause::EncryptionKey,
             format!("the key that objects are encrypted with cannot be used: {} {}", response.code, response.message),
@@ -345,6 +348,31 @@ fn foreign_folders(seen: &Observation) -> Option<Finding> {
         Cause::ForeignFolders,
         format!("{place} holds folders that no backup makes: [{folders}]"),
         "use an empty bucket, or a prefix of its own (spec.objectStorage.prefix)",
+    ))
+}
+
+/// What to say of backups that lie in a location and are not among those of the cluster that uses it; where those are not
+/// known, of all.
+pub fn unknown_backups(seen: &Observation, known: Option<&BTreeSet<String>>) -> Option<Finding> {
+    let is_known = |name: &String| known.is_some_and(|known| known.contains(name));
+    let unknown: Vec<&str> = seen.backups.iter().filter(|name| !is_known(name)).map(String::as_str).collect();
+    let whose = match known {
+        Some(_) => "that are not of this cluster",
+        None => "already, of this cluster or of another",
+    };
+    let names = match unknown.as_slice() {
+        [] => return None,
+        [first, second, _, _, ..] => format!("{first}, {second} and others"),
+        few => few.join(", "),
+    };
+    Some(Finding::note(
+        Cause::UnknownBackups,
+        format!(
+            "{} backups lie there {whose} ({names}). Clusters that use one bucket and prefix see each other's backups, and remove \
+             them when they expire: where that is not meant, use a prefix of its own (spec.objectStorage.prefix), or \
+             accessMode ReadOnly to restore from them",
+            unknown.len()
+        ),
     ))
 }
 

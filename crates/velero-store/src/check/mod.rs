@@ -9,7 +9,7 @@ mod observation;
 mod probe;
 
 pub use bucket_settings::{BucketSettings, Look, Retention, Rule};
-pub use diagnosis::{Cause, Finding, Severity, diagnose};
+pub use diagnosis::{Cause, Finding, Severity, diagnose, unknown_backups};
 pub use observation::{ClockReading, Failure, Observation, Outcome, Place, Right, Step};
 pub use probe::{Mode, observe};
 

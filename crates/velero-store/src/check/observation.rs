@@ -21,6 +21,8 @@ pub struct Observation {
     pub steps: Vec<Step>,
     /// The folders beside those of backups.
     pub foreign_folders: Vec<String>,
+    /// The names of the backups that lie there, as far as they could be listed.
+    pub backups: Vec<String>,
     /// How the bucket is set up, where that can be asked for.
     pub settings: Option<BucketSettings>,
     /// The object of the check that could not be removed.
@@ -120,7 +122,8 @@ impl Failure {
         }
     }
 
-    /// Whether the store knows who asks, and does not let them.
+    /// Whether the store knows who asks, and does not let them. What is refused by the key that objects are encrypted with is
+    /// no right to the store.
     pub fn is_refused_right(&self) -> bool {
         const ABOUT_RIGHTS: [&str; 5] = [
             "AccessDenied",
@@ -133,6 +136,7 @@ impl Failure {
             response.status == 403
                 && (response.code.is_empty() || ABOUT_RIGHTS.contains(&response.code.as_str()))
                 && response.is_of_a_store
+                && !response.is_about_a_key()
         })
     }
 }

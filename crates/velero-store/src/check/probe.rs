@@ -19,6 +19,8 @@ use crate::{Error, Recorder, StoreConfig, TransferSettings, flaws};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a request is repeated.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(5);
+/// The folder of the backups.
+const BACKUPS: &str = "backups";
 /// What the object of the check holds.
 const CONTENT: &[u8] = b"Written by velero backup-location check; it may be removed.\n";
 
@@ -157,9 +159,21 @@ impl Probe {
                 Ok(())
             })
             .await;
-        let names = folders.iter().filter_map(|folder| folder.filename()).map(str::to_owned);
-        self.seen.foreign_folders = names.filter(|name| !TOP_LEVEL_FOLDERS.contains(&name.as_str())).collect();
+        let names: Vec<&str> = folders.iter().filter_map(|folder| folder.filename()).collect();
+        if names.contains(&BACKUPS) {
+            self.seen.backups = self.backups().await;
+        }
+        let foreign = names.iter().filter(|name| !TOP_LEVEL_FOLDERS.contains(*name));
+        self.seen.foreign_folders = foreign.map(|name| (*name).to_owned()).collect();
         outcome
+    }
+
+    /// The names of the backups that are there; none where that cannot be said.
+    async fn backups(&self) -> Vec<String> {
+        let Ok(folder) = Path::parse(format!("{}{BACKUPS}", self.root)) else { return Vec::new() };
+        let listing = self.backend.store.list_with_delimiter(Some(&folder));
+        let Ok(Ok(listed)) = tokio::time::timeout(PATIENCE, listing).await else { return Vec::new() };
+        listed.common_prefixes.iter().filter_map(|folder| folder.filename()).map(str::to_owned).collect()
     }
 
     async fn put(&self, path: &Path) -> Outcome {

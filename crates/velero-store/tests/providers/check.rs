@@ -71,6 +71,19 @@ async fn a_good_location_has_no_findings_and_keeps_nothing_of_the_check() {
 }
 
 #[tokio::test]
+async fn the_backups_that_lie_in_a_location_are_seen() {
+    let config = location(&endpoint(), BUCKET, &credentials_file());
+    let prefix = unique_name("taken");
+    let store = config.open().await.unwrap();
+    for file in ["backups/one/velero-backup.json", "backups/two/velero-backup.json", "kopia/shop/kopia.repository"] {
+        store.put(&format!("{prefix}/{file}"), "{}".into()).await.unwrap();
+    }
+    let seen = observe(&config, &prefix, Mode::ReadOnly).await;
+    assert_eq!(seen.backups, ["one", "two"], "{seen:#?}");
+    assert!(seen.foreign_folders.is_empty(), "{seen:#?}");
+}
+
+#[tokio::test]
 async fn a_location_that_is_read_only_is_not_written_to() {
     let seen = observe(&location(&endpoint(), BUCKET, &credentials_file()), "read-only", Mode::ReadOnly).await;
     let done: Vec<bool> = seen.steps.iter().map(|step| step.outcome == Outcome::Done).collect();

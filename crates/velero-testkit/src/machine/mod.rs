@@ -7,6 +7,7 @@
 mod cgroups;
 pub mod links;
 pub mod loop_devices;
+mod ports;
 mod processes;
 
 use std::fs;

@@ -1,9 +1,10 @@
 //! Applying objects: what `kubectl apply --server-side --force-conflicts` does, from this process.
 
+use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Error, Result, anyhow, ensure};
+use anyhow::{Error, Result, anyhow, ensure};
 use http::Request;
 use serde_json::Value;
 
@@ -16,6 +17,8 @@ const QUERY: &str = "fieldManager=kubectl&force=true&fieldValidation=Strict";
 const ALL_TYPES: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 /// How long a type that was just defined may take to be served.
 const UNTIL_SERVED: Duration = Duration::from_secs(15);
+/// How long a definition may take to be in force.
+const UNTIL_IN_FORCE: Duration = Duration::from_secs(30);
 
 /// Why an object was not applied.
 enum Trouble {
@@ -38,28 +41,50 @@ impl Machine {
 
     /// Waits until a custom resource definition is in force, and servers that ask for all types learn of its type.
     pub fn wait_for_definition(&self, name: &str) -> Result<()> {
-        let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
-        wait_until(&format!("the definition {name}"), Duration::from_secs(30), || {
-            let definition = self.read(&path)?;
-            let conditions = &definition["status"]["conditions"];
-            let established = |condition: &Value| condition["type"] == "Established" && condition["status"] == "True";
-            let is_in_force = conditions.as_array().is_some_and(|all| all.iter().any(established));
-            ensure!(is_in_force, "{name} is not established: {conditions}");
-            ensure!(self.discovers(name)?, "{name} is not among the types of the API server");
+        self.wait_for_definitions(&[name])
+    }
+
+    /// The same of several definitions.
+    pub fn wait_for_definitions(&self, names: &[&str]) -> Result<()> {
+        for name in names {
+            wait_until(&format!("the definition {name}"), UNTIL_IN_FORCE, || self.check_established(name))?;
+        }
+        // All types are a long answer: once for all of them.
+        wait_until("the types of definitions", UNTIL_IN_FORCE, || {
+            let served = self.served_types()?;
+            let missing: Vec<&str> = names.iter().copied().filter(|name| !served.contains(*name)).collect();
+            ensure!(missing.is_empty(), "{missing:?} are not among the types of the API server");
             Ok(())
         })
     }
 
+    fn check_established(&self, name: &str) -> Result<()> {
+        let definition = self.read(&format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"))?;
+        let conditions = &definition["status"]["conditions"];
+        let established = |condition: &Value| condition["type"] == "Established" && condition["status"] == "True";
+        let is_in_force = conditions.as_array().is_some_and(|all| all.iter().any(established));
+        ensure!(is_in_force, "{name} is not established: {conditions}");
+        Ok(())
+    }
+
     /// Whether a type, given as `plural.group`, is among those that servers learn of.
     pub fn discovers(&self, name: &str) -> Result<bool> {
-        let (plural, group) = name.split_once('.').context("a type without a group")?;
+        Ok(self.served_types()?.contains(name))
+    }
+
+    /// The types that servers learn of, but for those of the core group, as `plural.group`.
+    fn served_types(&self) -> Result<BTreeSet<String>> {
         let request = Request::get("/apis").header("Accept", ALL_TYPES).body(Vec::new())?;
         let text = self.ask(request)?.map_err(|error| explained("GET", "/apis", error))?;
         let groups: Value = serde_json::from_str(&text)?;
-        let listed = |value: &Value, field: &str| value[field].as_array().cloned().unwrap_or_default();
-        let groups = listed(&groups, "items").into_iter().filter(|found| found["metadata"]["name"] == group);
-        let versions = groups.flat_map(|group| listed(&group, "versions"));
-        Ok(versions.flat_map(|version| listed(&version, "resources")).any(|found| found["resource"] == plural))
+        let mut types = BTreeSet::new();
+        for group in list(&groups, "items") {
+            let name = group["metadata"]["name"].as_str().unwrap_or_default();
+            let resources = list(group, "versions").flat_map(|version| list(version, "resources"));
+            let plurals = resources.filter_map(|resource| resource["resource"].as_str());
+            types.extend(plurals.map(|plural| format!("{plural}.{name}")));
+        }
+        Ok(types)
     }
 
     fn apply_object(&self, object: &Value) -> Result<()> {
@@ -107,6 +132,11 @@ impl Machine {
         }
         Ok(format!("{root}/{plural}/{name}"))
     }
+}
+
+/// The values of a list in an object; none where there is no such list.
+fn list<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+    object[field].as_array().into_iter().flatten()
 }
 
 /// JSON that is YAML too, as which the API server reads it: in YAML these two end a line wherever they stand.

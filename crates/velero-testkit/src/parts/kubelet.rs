@@ -67,6 +67,9 @@ impl Kubelet {
             "failCgroupV1": false,
             "failSwapOn": false,
             "localStorageCapacityIsolation": false,
+            // What changes is told within two seconds. What does not is told by the lease of the node; without this, all of the
+            // status would be written every two seconds, and read by everybody who watches nodes.
+            "nodeStatusReportFrequency": "1m",
             "nodeStatusUpdateFrequency": "2s",
             "podCIDR": machine.pod_range(),
             "podLogsDir": machine.folder("log/pods")?,

@@ -29,6 +29,7 @@ mod seaweedfs;
 mod sidecars;
 mod snapshot_definitions;
 mod storage_classes;
+mod velero_definitions;
 
 use std::time::Duration;
 
@@ -109,7 +110,32 @@ pub fn start_together(machine: &Machine, parts: &[&dyn Part]) -> Result<()> {
 
 /// Asks an address inside the machine over HTTP(S) and wants a good answer.
 fn answers(machine: &Machine, url: &str) -> Result<()> {
+    // Starting curl takes from the cores, many times over, what a part needs that has yet to open its port.
+    ensure!(port_of(url).is_none_or(|port| machine.is_listening(port)), "nobody listens at {url}");
     let answer = machine.run("curl", ["--silent", "--insecure", "--fail", "--max-time", "5", url])?;
     ensure!(!answer.contains("[-]"), "{url} answers {answer}");
     Ok(())
+}
+
+/// The port in an address, if it names one.
+fn port_of(url: &str) -> Option<u16> {
+    let (_, address) = url.split_once("://")?;
+    address.split('/').next()?.rsplit_once(':')?.1.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::port_of;
+
+    #[test]
+    fn an_address_may_name_a_port() {
+        for (url, port) in [
+            ("https://127.0.0.1:6443/readyz", Some(6443)),
+            ("http://user:word@10.0.0.1:5000/v2/", Some(5000)),
+            ("http://user:word@registry/v2/", None),
+            ("http://registry/v2:80", None),
+        ] {
+            assert_eq!(port_of(url), port, "{url}");
+        }
+    }
 }

@@ -3,14 +3,12 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, ListParams};
 use maud::{Markup, html};
 use velero_api::v1::{Backup, BackupSpec};
 use velero_api::{GoDuration, metadata};
-use velero_cluster::list_all_metadata;
-use velero_rules::includes_excludes::{IncludesExcludes, validate_namespace_includes_excludes};
+use velero_rules::includes_excludes::validate_namespace_includes_excludes;
 
+use super::{LABELS, matched, selector};
 use crate::command;
 use crate::form::Fields;
 use crate::pages::{Answer, layout, parts};
@@ -51,6 +49,7 @@ fn read(form: &Fields, namespace: &str) -> Result<Backup, String> {
         excluded_namespaces: entries(form.get("excluded-namespaces")),
         included_resources: entries(form.get("included-resources")),
         excluded_resources: entries(form.get("excluded-resources")),
+        label_selector: selector(form.get("selector"))?,
         storage_location: form.get("location").to_owned(),
         ttl: time_to_live(form.get("ttl"))?,
         snapshot_volumes: (form.get("volumes") == "none").then_some(false),
@@ -72,26 +71,12 @@ fn time_to_live(text: &str) -> Result<GoDuration, String> {
     parsed.map_err(|error| format!("{text:?} is not how long a backup is kept, as in 720h: {error}"))
 }
 
-/// What a backup would take: the namespaces that match now, as far as this person may see them.
+/// What a backup would take, and the same as YAML and as a command.
 async fn preview(user: &User, backup: &Backup) -> Markup {
-    let api: Api<Namespace> = Api::all(user.cluster().client().clone());
-    let right = Right::in_cluster("list", "namespaces");
-    let matched = match user.must(right).await {
-        Err(problem) => Err(problem),
-        Ok(()) => user.checked("list namespaces", list_all_metadata(&api, &ListParams::default()).await),
-    };
-    let filter = IncludesExcludes::new(&backup.spec.included_namespaces, &backup.spec.excluded_namespaces);
+    let matched = matched::show(user, &backup.spec).await;
     html! {
         h2 { "What it would take" }
-        @match matched {
-            Err(problem) => (problem.note()),
-            Ok(found) => {
-                @let all = found.items.len();
-                @let names: Vec<String> = found.items.into_iter().filter_map(|item| item.metadata.name).filter(|name| filter.should_include(name)).collect();
-                p { (names.len()) " of " (all) " namespaces: " (parts::names(&names, "none")) }
-                @if names.is_empty() { div.note { p { "No namespace is like that: the backup would be empty." } } }
-            },
-        }
+        (matched)
         h2 { "As YAML" } pre tabindex="0" { (command::yaml(backup)) }
         h2 { "As a command" } (parts::as_command(&command::of_backup(backup)))
     }
@@ -110,6 +95,7 @@ fn page(user: &User, form: &Fields, result: &Markup) -> axum::response::Html<Str
             (field("excluded-namespaces", "but not these namespaces", ""))
             (field("included-resources", "Types", "as in deployments.apps; nothing means all"))
             (field("excluded-resources", "but not these types", ""))
+            (field("selector", "Labels", LABELS))
             (field("location", "Location", "nothing means the default one"))
             (field("ttl", "Kept for", "as in 720h; nothing means what the server is set up with"))
             label { "Data of volumes"
@@ -150,6 +136,7 @@ mod tests {
         for (pairs, words) in [
             (vec![("name", "<b>")], "cannot be called"),
             (vec![("name", "b"), ("ttl", "soon")], "720h"),
+            (vec![("name", "b"), ("selector", "=<b>")], "app=web"),
             (vec![("name", "b"), ("included-namespaces", "a"), ("excluded-namespaces", "a")], "a"),
         ] {
             let problem = read(&form(&pairs), "velero").unwrap_err();

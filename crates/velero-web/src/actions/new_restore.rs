@@ -9,6 +9,7 @@ use velero_api::v1::{Backup, ExistingResourcePolicy, Restore, RestoreSpec};
 use velero_api::{dry_run, metadata};
 use velero_rules::pairs;
 
+use super::{LABELS, selector};
 use crate::command;
 use crate::form::Fields;
 use crate::pages::{Answer, layout, parts};
@@ -70,6 +71,7 @@ fn read(form: &Fields, namespace: &str) -> Result<Restore, String> {
         excluded_namespaces: entries(form.get("excluded-namespaces")),
         included_resources: entries(form.get("included-resources")),
         excluded_resources: entries(form.get("excluded-resources")),
+        label_selector: selector(form.get("selector"))?,
         namespace_mapping: mapping.map_err(|error| format!("other names are written as old:new,old2:new2: {error}"))?,
         restore_pvs: (!form.is_ticked("restore-volumes")).then_some(false),
         existing_resource_policy: form.is_ticked("update").then_some(ExistingResourcePolicy::Update),
@@ -93,6 +95,7 @@ fn page(user: &User, form: &Fields, result: &Markup) -> Html<String> {
             (field("excluded-namespaces", "but not these namespaces", ""))
             (field("included-resources", "Types", "as in deployments.apps; nothing means all"))
             (field("excluded-resources", "but not these types", ""))
+            (field("selector", "Labels", LABELS))
             (field("mappings", "Other names for namespaces", "as in shop:shop-2"))
             label.box { input type="checkbox" name="restore-volumes" checked[form.is_ticked("restore-volumes")]; "Restore volumes" }
             label.box { input type="checkbox" name="update" checked[form.is_ticked("update")]; "Change objects that exist and differ" }
@@ -131,6 +134,7 @@ mod tests {
             (vec![("name", "R"), ("backup", "b")], "a restore cannot be called"),
             (vec![("name", "r"), ("backup", "../x")], "a backup cannot be called"),
             (vec![("name", "r"), ("backup", "b"), ("mappings", "shop")], "old:new"),
+            (vec![("name", "r"), ("backup", "b"), ("selector", "=<b>")], "app=web"),
         ] {
             let problem = read(&form(&pairs), "velero").unwrap_err();
             assert!(problem.contains(words), "{problem}");

@@ -5,31 +5,21 @@ use axum::response::Redirect;
 use kube::api::DeleteParams;
 use maud::{Markup, html};
 use serde::Deserialize;
-use velero_api::records::Results;
-use velero_api::v1::{DownloadTargetKind, Ending, Restore};
+use velero_api::v1::{Ending, Restore};
 use velero_api::{dry_run, metadata};
 use velero_engine::restore::{ItemPreview, PreviewAction};
 
 use super::Done;
+use crate::command;
+use crate::files::Preview;
 use crate::form::Fields;
 use crate::pages::{Answer, layout, parts};
 use crate::problem::Problem;
 use crate::server::Shared;
 use crate::user::{Right, User};
-use crate::{command, files};
 
-/// How many objects a page has.
-const PAGE: usize = 100;
-
-/// What the server has found out.
-#[derive(Deserialize)]
-struct Report {
-    items: Vec<ItemPreview>,
-    #[serde(default)]
-    warnings: Results,
-    #[serde(default)]
-    errors: Results,
-}
+/// How much is shown of what changes in an object.
+const LONGEST_CHANGES: usize = 16 << 10;
 
 /// Which objects are shown.
 #[derive(Debug, Default, Deserialize)]
@@ -48,7 +38,10 @@ pub(crate) async fn show(
     let question = question(&user, &name).await?;
     user.must(Right::FILES).await?;
     let restore = dry_run::wanted(&question);
-    let answer = match question.status.phase().ending() {
+    let ending = question.status.phase().ending();
+    // Once there is an answer nothing changes any more, and the report is not read again.
+    let live = ending.is_none().then_some("restores");
+    let answer = match ending {
         None => {
             html! { p { "The server is looking. " a href="" { "Load the page again" } " to see whether it is done." } }
         }
@@ -61,7 +54,7 @@ pub(crate) async fn show(
     let body = html! {
         h1 { "What restore " (metadata::name(&restore)) " would do" }
         p { "From backup " (restore.spec.backup_name) ". Nothing has been changed yet." }
-        div #state data-live="restores" data-since=(since) { (answer) }
+        div #state data-live=[live] data-since=(since) { (answer) }
         (parts::texts(&as_asked(&restore), &command::of_restore(&restore)))
     };
     Ok(layout::page(&user, "/restores", "What it would do", &body))
@@ -76,25 +69,24 @@ async fn question(user: &User, name: &str) -> Result<Restore, Problem> {
 }
 
 async fn found(shared: &Shared, user: &User, name: &str, page: usize) -> Result<Markup, Problem> {
-    let report: Report = {
+    let found = {
         let _place = shared.file_places.acquire().await;
-        files::document(&*shared.means.files, &files::target(DownloadTargetKind::RestoreResults, name)).await?
+        Preview::read(&*shared.means.files, name, page).await?
     };
-    let count = |action: PreviewAction| report.items.iter().filter(|item| item.action == action).count();
-    let shown = report.items.get(page.saturating_mul(PAGE)..).unwrap_or_default();
+    let count = |action: PreviewAction| html! { (found.count(action)) };
     Ok(html! {
         (parts::facts(&[
-            ("Created", html! { (count(PreviewAction::Create)) }),
-            ("Changed", html! { (count(PreviewAction::Update)) }),
-            ("Left alone", html! { (count(PreviewAction::Skip)) }),
-            ("There and different", html! { (count(PreviewAction::Conflict)) }),
-            ("Failing", html! { (count(PreviewAction::Fail)) }),
+            ("Created", count(PreviewAction::Create)),
+            ("Changed", count(PreviewAction::Update)),
+            ("Left alone", count(PreviewAction::Skip)),
+            ("There and different", count(PreviewAction::Conflict)),
+            ("Failing", count(PreviewAction::Fail)),
         ]))
         form.actions method="post" { (layout::form_token(user)) button.main { "Start the restore" } }
-        (parts::causes("Errors", &report.errors))
-        (parts::causes("Warnings", &report.warnings))
-        (table(shown))
-        (parts::pager(page, shown.len() > PAGE, ""))
+        (parts::causes("Errors", &found.errors))
+        (parts::causes("Warnings", &found.warnings))
+        (table(&found.shown))
+        (parts::pager(page, found.more, ""))
     })
 }
 
@@ -103,18 +95,27 @@ fn table(items: &[ItemPreview]) -> Markup {
         div.scroll tabindex="0" { table {
             thead { tr { th { "What" } th { "Object" } th { "Why, and what changes" } } }
             tbody {
-                @for item in items.iter().take(PAGE) {
+                @for item in items {
                     tr {
                         td { (word(item.action)) }
                         td { (item.resource) " " @if let Some(namespace) = &item.namespace { (namespace) "/" } (item.name) }
                         td { (item.reason)
                             @if !item.changes.is_empty() { details { summary { (item.changes.len()) @if item.changes.len() == 1 { " change" } @else { " changes" } }
-                                pre { (command::yaml(&item.changes)) } } }
+                                pre { (changes(item)) } } }
                         }
                     }
                 }
             }
         } }
+    }
+}
+
+/// What changes in an object, as far as it is shown: it may be a megabyte.
+fn changes(item: &ItemPreview) -> String {
+    let text = command::yaml(&item.changes);
+    match text.char_indices().nth(LONGEST_CHANGES) {
+        Some((end, _)) => format!("{}\n… and more: the command shows all of it", &text[..end]),
+        None => text,
     }
 }
 
@@ -145,9 +146,23 @@ fn as_asked(restore: &Restore) -> Restore {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
     use velero_api::v1::RestoreSpec;
 
     use super::*;
+
+    #[test]
+    fn a_change_of_any_size_makes_a_small_row() {
+        let item = |value: &str| -> ItemPreview {
+            let item = json!({"action": "update", "apiVersion": "v1", "kind": "ConfigMap", "resource": "configmaps",
+                "name": "big", "changes": [{"path": "/data/k", "to": value}]});
+            serde_json::from_value(item).unwrap()
+        };
+        let long = table(&[item(&"<é>".repeat(100_000))]).into_string();
+        assert!(long.len() < 200 << 10 && long.contains("and more") && !long.contains("<é>"), "{} bytes", long.len());
+        let short = table(&[item("new")]).into_string();
+        assert!(short.contains("new") && !short.contains("and more"), "{short}");
+    }
 
     #[test]
     fn what_is_started_is_what_was_looked_at_and_no_question() {

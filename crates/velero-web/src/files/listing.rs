@@ -1,16 +1,19 @@
 //! The objects of a backup or restore that a search finds, a page at a time: the list may name a million.
 
 use std::fmt;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read};
 
 use flate2::read::MultiGzDecoder;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use velero_api::v1::DownloadTargetKind;
+use velero_archive::gzjson;
 
 use super::{FileProblem, Files, read, target};
 
 /// How many objects a page has.
 pub(crate) const OBJECTS: usize = 100;
+/// How large a list may be once it is decompressed: as large as the server itself reads one. A name may be as long as the list is.
+const LARGEST: u64 = gzjson::DEFAULT_LIMIT;
 
 /// An object that was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,18 +83,22 @@ impl Listing {
         page: usize,
     ) -> Result<Self, FileProblem> {
         read(files, &target(kind, name), move |reader, _| {
-            select(MultiGzDecoder::new(reader), &search, page).map_err(|error| error.to_string())
+            select(MultiGzDecoder::new(reader).take(LARGEST), &search, page)
         })
         .await
     }
 }
 
-fn select(reader: impl Read, search: &Search, page: usize) -> serde_json::Result<Listing> {
+fn select(reader: io::Take<impl Read>, search: &Search, page: usize) -> Result<Listing, String> {
     let mut listing = Listing::default();
-    let mut deserializer = serde_json::Deserializer::from_reader(BufReader::with_capacity(64 << 10, reader));
+    let mut reader = BufReader::with_capacity(64 << 10, reader);
     let kinds = Kinds { listing: &mut listing, search, first: page.saturating_mul(OBJECTS) };
-    kinds.deserialize(&mut deserializer)?;
-    Ok(listing)
+    let read = kinds.deserialize(&mut serde_json::Deserializer::from_reader(&mut reader));
+    match read {
+        Ok(()) => Ok(listing),
+        Err(_) if reader.get_ref().limit() == 0 => Err(format!("it has more than {} MiB", LARGEST >> 20)),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Reads the document and keeps a page of it.
@@ -180,6 +187,10 @@ impl<'de> Visitor<'de> for Names<'_> {
 mod tests {
     use super::*;
 
+    fn select(text: &[u8], search: &Search, page: usize) -> Result<Listing, String> {
+        super::select(text.take(LARGEST), search, page)
+    }
+
     #[test]
     fn objects_are_found_by_kind_or_name() {
         let text = r#"{"apps/v1/Deployment":["shop/web","shop/api"],"v1/Pod":["shop/web-1"],"v1/Secret":null}"#;
@@ -231,8 +242,11 @@ mod tests {
     #[test]
     fn what_is_no_list_is_an_error() {
         let all = Search::Part(String::new());
-        assert!(select(&b"{\"v1/Pod\":[1]}"[..], &all, 0).is_err());
-        assert!(select(&b"[]"[..], &all, 0).is_err());
-        assert_eq!(select(&b"null"[..], &all, 0).unwrap(), Listing::default());
+        assert!(select(b"{\"v1/Pod\":[1]}", &all, 0).is_err());
+        assert!(select(b"[]", &all, 0).is_err());
+        assert_eq!(select(b"null", &all, 0).unwrap(), Listing::default());
+        let endless = b"{\"v1/Pod\":[\"".as_slice().chain(io::repeat(b'x')).take(1 << 20);
+        let problem = super::select(endless, &all, 0).unwrap_err();
+        assert!(problem.contains("more than 128 MiB"), "{problem}");
     }
 }

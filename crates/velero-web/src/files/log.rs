@@ -55,7 +55,17 @@ fn select(reader: impl Read, wanted: &Wanted, deadline: Instant) -> io::Result<L
     let mut reader = BufReader::new(reader);
     let (mut page, mut number, mut matched) = (LogPage::default(), 0, 0);
     let first = wanted.page.saturating_mul(LINES);
-    while let Some(text) = line(&mut reader)? {
+    loop {
+        let text = match line(&mut reader) {
+            Ok(Some(text)) => text,
+            Ok(None) => break,
+            // Also within a line: it may have no end.
+            Err(_) if Instant::now() > deadline => {
+                page.given_up = true;
+                break;
+            }
+            Err(error) => return Err(error),
+        };
         number += 1;
         if number % BETWEEN_LOOKS == 0 && Instant::now() > deadline {
             page.given_up = true;
@@ -103,6 +113,7 @@ fn line(reader: &mut impl BufRead) -> io::Result<Option<String>> {
 mod tests {
     use std::time::Duration;
 
+    use super::super::InTime;
     use super::*;
 
     fn page(text: &str, search: &str, page: usize) -> LogPage {
@@ -136,6 +147,15 @@ mod tests {
         let wanted = Wanted { search: "b".to_owned(), page: 0 };
         let late = select(many.as_bytes(), &wanted, Instant::now() - Duration::from_secs(1)).unwrap();
         assert!(late.given_up && late.lines.is_empty());
+    }
+
+    #[test]
+    fn a_line_that_never_ends_is_given_up() {
+        let deadline = Instant::now() + Duration::from_millis(20);
+        let reader = b"first\n".as_slice().chain(InTime { reader: io::repeat(b'x'), deadline });
+        let found = select(reader, &Wanted::default(), deadline).unwrap();
+        assert!(found.given_up, "{found:?}");
+        assert_eq!(found.lines.iter().map(|line| line.text.as_str()).collect::<Vec<_>>(), ["first"]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use velero_rules::cancellation;
 
 use super::paged::Lists;
 use super::{Answer, layout, operations, parts, transfers, volumes};
+use crate::index::version_of;
 use crate::problem::Problem;
 use crate::rows::{BackupRow, Row, without_noise};
 use crate::server::Shared;
@@ -29,7 +30,7 @@ pub(crate) async fn show(
     Path(wanted): Path<String>,
     Query(lists): Query<Lists>,
 ) -> Answer {
-    let since = shared.index.backups.version();
+    let since = version_of(&shared.index.backup_changes());
     let backup: Backup = user.get(&wanted).await?;
     let rights = [
         Right::FILES,
@@ -39,7 +40,7 @@ pub(crate) async fn show(
     ];
     let [read_files, restore, cancel, delete] = user.may_each(rights).await?;
     let may = May { read_files, restore, cancel, delete };
-    let files = of_files(&shared, &user, &backup, &may, lists).await;
+    let files = parts::beside(of_files(&shared, &user, &backup, &may, lists)).await;
     let transfers = match backup.status.phase().stage().is_under_way() {
         true => transfers::of_backup(&user, &wanted).await,
         false => html! {},

@@ -17,6 +17,23 @@ use crate::user::{Right, User};
 /// How many backups a page of the list has.
 const PAGE: usize = 50;
 
+/// The phases that can be asked for, those of most backups first.
+const PHASES: [&str; 13] = [
+    "Completed",
+    "PartiallyFailed",
+    "Failed",
+    "FailedValidation",
+    "New",
+    "Queued",
+    "ReadyToStart",
+    "InProgress",
+    "WaitingForPluginOperations",
+    "WaitingForPluginOperationsPartiallyFailed",
+    "Finalizing",
+    "FinalizingPartiallyFailed",
+    "Deleting",
+];
+
 /// What the list is to show.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -55,12 +72,13 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted)
     let (since, now) = (shared.index.backups.version(), Timestamp::now());
     let make = async { Ok::<_, Problem>(list(&find(&shared, &wanted).await?, &wanted, now)) };
     let list = shared.lists.get((since, now.as_second(), wanted.clone()), make).await?;
+    let unreadable = shared.index.backups.unreadable().await?;
     let body = html! {
         h1 { "Backups" }
         @if may_create { p { a.button.main href="/new-backup" { "Back up now" } } }
         @else { p.none { "You may not create backups." } }
         (filters(&wanted))
-        div #list data-live="backups" data-since=(since) { (list) }
+        div #list data-live="backups" data-since=(since) { (parts::unreadable("/backups", &unreadable)) (list) }
     };
     Ok(layout::page(&user, "/backups", "Backups", &body))
 }
@@ -90,14 +108,16 @@ fn select(rows: &[Arc<BackupRow>], wanted: &Wanted) -> Found {
 }
 
 fn filters(wanted: &Wanted) -> Markup {
-    let phases = ["", "Completed", "PartiallyFailed", "Failed", "FailedValidation", "InProgress", "New", "Deleting"];
+    // A phase that this version does not know is still the one that is asked for.
+    let other = Some(wanted.phase.as_str()).filter(|phase| !phase.is_empty() && !PHASES.contains(phase));
     html! {
         form.search method="get" role="search" {
             label { "Name, schedule or location " input type="search" name="search" value=(wanted.search); }
             label { "Phase "
                 select name="phase" {
-                    @for phase in phases {
-                        option value=(phase) selected[phase == wanted.phase] { @if phase.is_empty() { "any" } @else { (phase) } }
+                    option value="" { "any" }
+                    @for phase in PHASES.into_iter().chain(other) {
+                        option value=(phase) selected[phase == wanted.phase] { (phase) }
                     }
                 }
             }
@@ -182,6 +202,18 @@ mod tests {
         assert_eq!(names(&Wanted { phase: "Failed".to_owned(), ..Wanted::default() }), ["b"]);
         let both = Wanted { schedule: "daily".to_owned(), search: "a".to_owned(), phase: "Failed".to_owned(), page: 0 };
         assert!(names(&both).is_empty());
+    }
+
+    #[test]
+    fn the_phase_that_is_asked_for_is_the_one_that_is_chosen() {
+        let chosen = |phase: &str| {
+            let text = filters(&Wanted { phase: phase.to_owned(), ..Wanted::default() }).into_string();
+            text.matches(" selected>").count() == usize::from(!phase.is_empty())
+                && (phase.is_empty() || text.contains(&format!("<option value=\"{phase}\" selected>")))
+        };
+        for phase in ["", "Finalizing", "WaitingForPluginOperations", "PhaseOfTomorrow"] {
+            assert!(chosen(phase), "{phase}");
+        }
     }
 
     #[test]

@@ -1,19 +1,20 @@
 //! What has no recent good backup, and why: namespaces, workloads and claims.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::extract::{Query, State};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, ListParams};
 use maud::{Markup, html};
 use serde::Deserialize;
-use velero_cluster::list_metadata_kept;
-use velero_report::{Cover, Gap, NamespaceFact, Protection, Taken, names, protection};
+use velero_cluster::{ListedMetadata, list_metadata_kept};
+use velero_report::{Covers, Gap, NamespaceFact, Protection, Taken, protection};
 
-use super::covered_objects::{self, Covered};
+use super::covered_claims::{self, CLAIMS};
+use super::covered_objects::{self, Covered, WORKLOADS};
 use super::paged::Paged;
 use super::{Answer, layout, parts};
+use crate::problem::Problem;
 use crate::server::Shared;
 use crate::user::{Right, User};
 
@@ -23,8 +24,12 @@ const MOST_HOURS: i64 = 24 * 365;
 /// How many lines a page of each list has.
 pub(super) const PAGE: usize = 50;
 
+/// The rights without which there is nothing to show.
+const NEEDED: [Right; 3] =
+    [Right::to("list", "backups"), Right::to("list", "schedules"), Right::in_cluster("list", "namespaces")];
+
 /// What is to be shown.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Wanted {
     /// How old a backup may be.
@@ -45,6 +50,11 @@ impl Default for Wanted {
 }
 
 impl Wanted {
+    /// How old a backup may be, in hours.
+    fn longest(&self) -> i64 {
+        self.hours.clamp(1, MOST_HOURS)
+    }
+
     /// One of the lists of the page.
     fn list(&self, name: &'static str) -> Paged {
         let pages =
@@ -54,58 +64,86 @@ impl Wanted {
     }
 }
 
+/// What workloads and claims somebody may look at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct May {
+    workloads: [bool; 3],
+    claims: [bool; 2],
+}
+
+/// What a coverage is made for: who asks and what that person may look at, how often backups and schedules had changed,
+/// the second it tells of, and what is wanted.
+#[derive(PartialEq)]
+pub(crate) struct Key {
+    who: Arc<str>,
+    may: May,
+    versions: [u64; 2],
+    second: i64,
+    wanted: Wanted,
+}
+
 pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted): Query<Wanted>) -> Answer {
-    for right in [Right::to("list", "backups"), Right::to("list", "schedules"), Right::in_cluster("list", "namespaces")]
-    {
-        user.must(right).await?;
-    }
-    let hours = wanted.hours.clamp(1, MOST_HOURS);
-    let api: Api<Namespace> = Api::all(user.cluster().client().clone());
-    let listed = list_metadata_kept(&api, &ListParams::default(), NamespaceFact::from).await;
-    let mut namespaces = user.checked("list namespaces", listed)?;
-    let search = wanted.search.trim().to_lowercase();
-    namespaces.retain(|namespace| namespace.name.contains(&search));
-    let (backups, schedules) = (shared.index.backups.rows().await?, shared.index.schedules.rows().await?);
-    let existing = names(&namespaces);
-    let covers: Vec<Cover<'_>> =
-        schedules.iter().filter_map(|row| Cover::of(&row.name, &row.whole, &existing)).collect();
-    let found = protection(&namespaces, backups.iter().filter_map(|row| row.taken()), &covers);
-    let (now, longest) = (Timestamp::now(), SignedDuration::from_hours(hours));
-    let by_name: BTreeMap<&str, &Protection<'_>> = found.iter().map(|found| (found.namespace, found)).collect();
-    let covered = Covered { by_name, now, longest };
-    let (of_workloads, of_claims) = (wanted.list("workloads"), wanted.list("claims"));
-    let (workloads, claims) = tokio::join!(
-        covered_objects::workloads(&user, &covered, &of_workloads),
-        covered_objects::claims(&shared, &user, &covered, &of_claims)
-    );
-    let (gaps, safe): (Vec<_>, Vec<_>) = found.iter().partition(|found| found.gap(now, longest).is_some());
+    user.must_all(NEEDED).await?;
+    let may = May { workloads: user.may_each(WORKLOADS).await?, claims: user.may_each(CLAIMS).await? };
+    let (now, index) = (Timestamp::now(), &shared.index);
+    let key = Key {
+        who: user.who(),
+        may,
+        versions: [index.backups.version(), index.schedules.version()],
+        second: now.as_second(),
+        wanted: wanted.clone(),
+    };
+    let found = shared.coverages.get(key, find(&shared, &user, may, &wanted, now)).await?;
     let body = html! {
         h1 { "Coverage" }
         form.search method="get" role="search" {
-            label { "A good backup within the last " input type="number" name="hours" min="1" max=(MOST_HOURS) value=(hours); " hours" }
+            label { "A good backup within the last " input type="number" name="hours" min="1" max=(MOST_HOURS) value=(wanted.longest()); " hours" }
             label { "Namespaces with " input type="search" name="search" value=(wanted.search); }
             button { "Show" }
         }
         p { "A namespace is safe when a backup of all of it was Completed within that time." }
+        (found)
+    };
+    Ok(layout::page(&user, "/coverage", "Coverage", &body))
+}
+
+/// Looks at all namespaces, workloads and claims, for a few people at a time: each has pages of lists in memory.
+async fn find(shared: &Shared, user: &User, may: May, wanted: &Wanted, now: Timestamp) -> Result<Markup, Problem> {
+    let _place = shared.coverage_places.acquire().await;
+    let search = wanted.search.trim().to_lowercase();
+    let keep = |metadata: ListedMetadata| metadata.name.contains(&search).then(|| NamespaceFact::from(metadata));
+    let listed = list_metadata_kept::<Namespace, _>(user.cluster().client(), keep).await;
+    let namespaces = user.checked("list namespaces", listed)?;
+    let (backups, schedules) = (shared.index.backups.rows().await?, shared.index.schedules.rows().await?);
+    let covers = Covers::of(&namespaces, schedules.iter().map(|row| (&*row.name, &*row.whole)));
+    let found = protection(&covers, backups.iter().filter_map(|row| row.taken()));
+    let longest = SignedDuration::from_hours(wanted.longest());
+    let covered = Covered { covers: &covers, found: &found, now, longest };
+    let (of_workloads, of_claims) = (wanted.list("workloads"), wanted.list("claims"));
+    let (workloads, claims) = tokio::join!(
+        covered_objects::workloads(user, may.workloads, &covered, &of_workloads),
+        covered_claims::claims(shared, user, may.claims, &covered, &of_claims)
+    );
+    let (gaps, safe): (Vec<_>, Vec<_>) = found.iter().partition(|found| found.gap(now, longest).is_some());
+    Ok(html! {
         h2 { (gaps.len()) " namespaces without" }
-        (table(&gaps, (now, longest), &wanted.list("without")))
+        (table(&gaps, &covered, &wanted.list("without")))
         h2 { "Workloads" }
         (workloads)
         h2 { "Claims" }
         (claims)
         h2 { (safe.len()) " namespaces with" }
-        (table(&safe, (now, longest), &wanted.list("with")))
-    };
-    Ok(layout::page(&user, "/coverage", "Coverage", &body))
+        (table(&safe, &covered, &wanted.list("with")))
+    })
 }
 
-fn table(rows: &[&Protection<'_>], (now, longest): (Timestamp, SignedDuration), paged: &Paged) -> Markup {
+fn table(rows: &[&Protection<'_>], covered: &Covered<'_>, paged: &Paged) -> Markup {
     let shown = paged.part(rows, PAGE);
     html! {
         @if !shown.is_empty() {
             div.scroll tabindex="0" { table {
                 thead { tr { th { "Namespace" } th { "Last good backup" } th { "Why" } th { "Schedules that take it" } } }
-                tbody { @for row in shown { (table_row(row, now, longest)) } }
+                tbody { @for row in shown { (table_row(row, covered)) } }
             } }
         }
         @else if !rows.is_empty() { p.none { "There are not so many." } }
@@ -113,19 +151,19 @@ fn table(rows: &[&Protection<'_>], (now, longest): (Timestamp, SignedDuration), 
     }
 }
 
-fn table_row(row: &Protection<'_>, now: Timestamp, longest: SignedDuration) -> Markup {
-    let gap = row.gap(now, longest);
+fn table_row(row: &Protection<'_>, Covered { covers, now, longest, .. }: &Covered<'_>) -> Markup {
+    let (gap, schedules) = (row.gap(*now, *longest), row.schedules(covers).collect::<Vec<_>>());
     html! {
         tr {
             td { (row.namespace) }
             td { @match &row.last_good {
-                Some(good) => { (link(good)) ", " (parts::moment(Some(good.at), now)) },
+                Some(good) => { (link(good)) ", " (parts::moment(Some(good.at), *now)) },
                 None => { span.none { "–" } },
             } }
-            td { (why(gap, row, now)) }
+            td { (why(gap, schedules.is_empty(), *now)) }
             td {
-                @if row.schedules.is_empty() { span.none { "none" } } @else { (row.schedules.join(", ")) }
-                @if row.in_part { " (only some of its objects)" }
+                @if schedules.is_empty() { span.none { "none" } } @else { (schedules.join(", ")) }
+                @if row.is_in_part(covers) { " (only some of its objects)" }
             }
         }
     }
@@ -135,12 +173,12 @@ fn link(taken: &Taken<'_>) -> Markup {
     html! { a href=(format!("/backups/{}", taken.backup)) { (taken.backup) } }
 }
 
-fn why(gap: Option<Gap<'_>>, row: &Protection<'_>, now: Timestamp) -> Markup {
+fn why(gap: Option<Gap<'_>>, has_no_schedule: bool, now: Timestamp) -> Markup {
     html! {
         @match &gap {
             None => { span.good { "safe" } },
             Some(Gap::LeftOut) => { span.doubtful { "its label leaves it out of backups" } },
-            Some(Gap::NoBackup) => { span.bad { "no backup takes it" } @if row.schedules.is_empty() { ", and no schedule will" } },
+            Some(Gap::NoBackup) => { span.bad { "no backup takes it" } @if has_no_schedule { ", and no schedule will" } },
             Some(Gap::TooOld) => { span.bad { "its last good backup is too old" } },
             Some(Gap::Failing(taken)) => { (link(taken)) " ended " (parts::phase(taken.phase)) " " (parts::moment(Some(taken.at), now)) },
             Some(Gap::OnlyParts(taken)) => { (link(taken)) " takes only some of its objects: by labels or types" },
@@ -162,12 +200,12 @@ mod tests {
         let scope = Scope::default();
         let taken =
             Taken { backup: "b", phase: "PartiallyFailed", at: Timestamp::UNIX_EPOCH, is_good: false, scope: &scope };
-        let found = protection(&names, [taken], &[]);
+        let covers = Covers::of(&names, []);
+        let found = protection(&covers, [taken]);
         let rows: Vec<&Protection<'_>> = found.iter().collect();
-        let page = |wanted: &Wanted| {
-            let moment = (Timestamp::UNIX_EPOCH, SignedDuration::from_hours(1));
-            table(&rows, moment, &wanted.list("without")).into_string()
-        };
+        let (now, longest) = (Timestamp::UNIX_EPOCH, SignedDuration::from_hours(1));
+        let covered = Covered { covers: &covers, found: &found, now, longest };
+        let page = |wanted: &Wanted| table(&rows, &covered, &wanted.list("without")).into_string();
         let first = page(&Wanted { search: "team&".to_owned(), claims: 3, ..Wanted::default() });
         assert!(first.len() < 25 << 10, "{} bytes", first.len());
         assert!(first.contains("?without=1&amp;hours=26&amp;search=team%26&amp;claims=3"), "{first}");

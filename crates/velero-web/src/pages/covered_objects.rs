@@ -1,206 +1,177 @@
-//! The objects of the coverage: workloads, and claims with what the last good backups saved of their data.
+//! The objects of the coverage: which are not safe. Of those that are nothing but their number stays, and of the others
+//! the part that is shown: a cluster may have very many.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::Resource;
-use kube::api::{Api, ListParams, ObjectMeta};
 use maud::{Markup, html};
-use serde::de::DeserializeOwned;
-use velero_cluster::list_metadata_kept;
-use velero_report::{ObjectGap, Protection, object_gap};
+use velero_cluster::{ListedMetadata, MetadataPages};
+use velero_report::{Covers, ObjectGap, Protection, object_gap};
 
 use super::coverage::PAGE;
 use super::paged::Paged;
-use crate::files;
 use crate::problem::Problem;
-use crate::server::Shared;
 use crate::text::moment;
 use crate::user::{Right, User};
 
-/// Of how many backups is asked what they saved of volumes.
-const MOST_LOOKS: usize = 8;
+/// The rights without which no workloads of a kind can be looked at.
+pub(super) const WORKLOADS: [Right; 3] = [
+    Right::in_group("list", "apps", "deployments"),
+    Right::in_group("list", "apps", "statefulsets"),
+    Right::in_group("list", "apps", "daemonsets"),
+];
+
+/// How many objects that are not safe are kept at most, whatever page of them is asked for.
+const MOST_KEPT: usize = 20_000;
+
 /// How safe namespaces are.
-pub(crate) struct Covered<'a> {
-    pub(crate) by_name: BTreeMap<&'a str, &'a Protection<'a>>,
-    pub(crate) now: Timestamp,
-    pub(crate) longest: SignedDuration,
+pub(super) struct Covered<'a> {
+    pub(super) covers: &'a Covers<'a>,
+    /// One for each namespace, in their order.
+    pub(super) found: &'a [Protection<'a>],
+    pub(super) now: Timestamp,
+    pub(super) longest: SignedDuration,
 }
 
-/// An object that is not safe.
-#[derive(Clone, Debug, PartialEq)]
-struct Unsafe {
-    kind: &'static str,
-    namespace: String,
-    name: String,
-    why: String,
-}
+impl<'a> Covered<'a> {
+    /// How safe a namespace is; nothing where nobody asked for it, or it is not there.
+    pub(super) fn of(&self, namespace: &str) -> Option<&'a Protection<'a>> {
+        self.found.get(self.covers.place(namespace)?)
+    }
 
-/// What is known of the objects of a kind.
-struct Looked {
-    all: usize,
-    not_safe: Vec<Unsafe>,
-}
-
-/// What a backup saved, by namespace and name of the claim: how, or why not.
-type Saved = Result<BTreeMap<(String, String), Result<String, String>>, String>;
-
-impl Covered<'_> {
-    /// Why an object is not safe, as far as its metadata tell; nothing where it is. Namespaces that nobody asked for count not.
-    fn why(&self, metadata: &ObjectMeta) -> Option<String> {
-        let namespace = self.by_name.get(metadata.namespace.as_deref().unwrap_or_default()).copied();
-        let (labels, made) =
-            (metadata.labels.clone().unwrap_or_default(), moment(metadata.creation_timestamp.as_ref()));
-        let gap = object_gap(&labels, made, namespace, (self.now, self.longest))?;
-        Some(match gap {
-            ObjectGap::LeftOut => "its label leaves it out of backups".to_owned(),
-            ObjectGap::TooYoung => "it was made after the last good backup of its namespace".to_owned(),
-            ObjectGap::OfNamespace => "its namespace has no recent good backup".to_owned(),
+    /// Why an object of a namespace is not safe, as far as its metadata tell; nothing where it is.
+    pub(super) fn why(&self, metadata: &ListedMetadata, namespace: &Protection<'_>) -> Option<&'static str> {
+        let (none, made) = (BTreeMap::new(), moment(metadata.creation_timestamp.as_ref()));
+        let labels = metadata.labels.as_ref().unwrap_or(&none);
+        Some(match object_gap(labels, made, Some(namespace), (self.now, self.longest))? {
+            ObjectGap::LeftOut => "its label leaves it out of backups",
+            ObjectGap::TooYoung => "it was made after the last good backup of its namespace",
+            ObjectGap::OfNamespace => "its namespace has no recent good backup",
         })
     }
+}
 
-    fn is_wanted(&self, metadata: &ObjectMeta) -> bool {
-        self.by_name.contains_key(metadata.namespace.as_deref().unwrap_or_default())
+/// What an object is, in the order in which those of one name are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Deployment,
+    StatefulSet,
+    DaemonSet,
+    PersistentVolumeClaim,
+}
+
+impl Kind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Deployment => "Deployment",
+            Self::StatefulSet => "StatefulSet",
+            Self::DaemonSet => "DaemonSet",
+            Self::PersistentVolumeClaim => "PersistentVolumeClaim",
+        }
     }
 }
 
-/// Deployments, StatefulSets and DaemonSets without a recent good backup.
-pub(crate) async fn workloads(user: &User, covered: &Covered<'_>, paged: &Paged) -> Markup {
+/// What is known of objects.
+pub(super) struct Looked {
+    /// How many there are.
+    pub(super) all: usize,
+    /// How many of them are not safe.
+    not_safe: usize,
+    /// The first of those by namespace, name and kind, and why: as many as are wanted.
+    first: BTreeMap<(String, String, Kind), Cow<'static, str>>,
+    wanted: usize,
+}
+
+impl Looked {
+    /// Keeps what the shown part of a list needs.
+    pub(super) fn new(paged: &Paged) -> Self {
+        Self { all: 0, not_safe: 0, first: BTreeMap::new(), wanted: paged.end(PAGE).min(MOST_KEPT) }
+    }
+
+    /// Takes in an object that is not safe.
+    pub(super) fn add(&mut self, kind: Kind, metadata: ListedMetadata, why: Cow<'static, str>) {
+        self.not_safe += 1;
+        self.first.insert((metadata.namespace, metadata.name, kind), why);
+        self.forget();
+    }
+
+    fn join(&mut self, other: Self) {
+        self.all += other.all;
+        self.not_safe += other.not_safe;
+        self.first.extend(other.first);
+        self.forget();
+    }
+
+    /// Forgets those that are not shown.
+    fn forget(&mut self) {
+        while self.first.len() > self.wanted {
+            self.first.pop_last();
+        }
+    }
+}
+
+/// Deployments, StatefulSets and DaemonSets without a recent good backup, as far as they may be listed.
+pub(super) async fn workloads(user: &User, may: [bool; 3], covered: &Covered<'_>, paged: &Paged) -> Markup {
+    let [deployments, stateful_sets, daemon_sets] = may;
     let (deployments, stateful_sets, daemon_sets) = tokio::join!(
-        of_kind::<Deployment>(user, covered, ("Deployment", "deployments")),
-        of_kind::<StatefulSet>(user, covered, ("StatefulSet", "statefulsets")),
-        of_kind::<DaemonSet>(user, covered, ("DaemonSet", "daemonsets")),
+        of_kind::<Deployment>(user, (deployments, WORKLOADS[0]), Kind::Deployment, (covered, paged)),
+        of_kind::<StatefulSet>(user, (stateful_sets, WORKLOADS[1]), Kind::StatefulSet, (covered, paged)),
+        of_kind::<DaemonSet>(user, (daemon_sets, WORKLOADS[2]), Kind::DaemonSet, (covered, paged)),
     );
-    let mut looked = Looked { all: 0, not_safe: Vec::new() };
-    let mut problems = Vec::new();
-    for listed in [deployments, stateful_sets, daemon_sets] {
-        match listed {
-            Ok(of_kind) => {
-                looked.all += of_kind.all;
-                looked.not_safe.extend(of_kind.not_safe);
-            }
+    let (mut looked, mut problems) = (Looked::new(paged), Vec::new());
+    for of_kind in [deployments, stateful_sets, daemon_sets] {
+        match of_kind {
+            Ok(of_kind) => looked.join(of_kind),
             Err(problem) => problems.push(problem),
         }
     }
-    looked.not_safe.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
     html! {
         @for problem in &problems { (problem.note()) }
         @if problems.len() < 3 { (table("workloads have no recent good backup", &looked, paged)) }
     }
 }
 
-async fn of_kind<K>(
+async fn of_kind<K: Resource<DynamicType = ()>>(
     user: &User,
-    covered: &Covered<'_>,
-    (kind, resource): (&'static str, &'static str),
-) -> Result<Looked, Problem>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
-{
-    user.must(Right::in_group("list", "apps", resource)).await?;
-    let api: Api<K> = Api::all(user.cluster().client().clone());
-    // Of those that are safe nothing but their number stays.
-    let keep = |metadata: ObjectMeta| {
-        covered.is_wanted(&metadata).then(|| covered.why(&metadata).map(|why| (metadata.namespace, metadata.name, why)))
-    };
-    let listed = list_metadata_kept(&api, &ListParams::default(), keep).await;
-    let listed: Vec<_> = user.checked(&format!("list {resource}.apps"), listed)?.into_iter().flatten().collect();
-    let all = listed.len();
-    let not_safe = listed.into_iter().flatten().map(|(namespace, name, why)| Unsafe {
-        kind,
-        namespace: namespace.unwrap_or_default(),
-        name: name.unwrap_or_default(),
-        why,
-    });
-    Ok(Looked { all, not_safe: not_safe.collect() })
-}
-
-/// Claims whose data is not in the last good backup of their namespace.
-pub(crate) async fn claims(shared: &Shared, user: &User, covered: &Covered<'_>, paged: &Paged) -> Markup {
-    match look_at_claims(shared, user, covered).await {
-        Ok(looked) => table("claims have no data in a recent good backup of their namespace", &looked, paged),
-        Err(problem) => problem.note(),
+    (may, right): (bool, Right),
+    kind: Kind,
+    (covered, paged): (&Covered<'_>, &Paged),
+) -> Result<Looked, Problem> {
+    if !may {
+        return Err(user.missing(right));
     }
-}
-
-async fn look_at_claims(shared: &Shared, user: &User, covered: &Covered<'_>) -> Result<Looked, Problem> {
-    user.must(Right::in_cluster("list", "persistentvolumeclaims")).await?;
-    user.must(Right::FILES).await?;
-    let api: Api<PersistentVolumeClaim> = Api::all(user.cluster().client().clone());
-    let keep = |metadata: ObjectMeta| {
-        let why = covered.why(&metadata);
-        covered
-            .is_wanted(&metadata)
-            .then(|| (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default(), why))
-    };
-    let listed = list_metadata_kept(&api, &ListParams::default(), keep).await;
-    let listed = user.checked("list persistentvolumeclaims", listed)?;
-    let mut saved: BTreeMap<&str, Saved> = BTreeMap::new();
-    let mut looked = Looked { all: 0, not_safe: Vec::new() };
-    for (namespace, name, why) in listed.into_iter().flatten() {
-        looked.all += 1;
-        let good = covered.by_name.get(namespace.as_str()).and_then(|protection| protection.last_good);
-        let why = match (why, good) {
-            (Some(why), _) => Some(why),
-            (None, None) => Some("its namespace has no recent good backup".to_owned()),
-            (None, Some(good)) if !saved.contains_key(good.backup) && saved.len() >= MOST_LOOKS => {
-                Some(format!("not looked at: the volumes of {MOST_LOOKS} backups were"))
+    let (action, mut looked) = (format!("list {}.{}", right.resource, right.group), Looked::new(paged));
+    let mut pages = MetadataPages::of::<K>(user.cluster().client());
+    while let Some(page) = user.checked(&action, pages.next_page().await)? {
+        if page.restarted {
+            looked = Looked::new(paged);
+        }
+        for object in page.items {
+            let Some(namespace) = covered.of(&object.namespace) else { continue };
+            looked.all += 1;
+            if let Some(why) = covered.why(&object, namespace) {
+                looked.add(kind, object, why.into());
             }
-            (None, Some(good)) => {
-                if !saved.contains_key(good.backup) {
-                    saved.insert(good.backup, volumes_of(shared, good.backup).await);
-                }
-                why_not_saved(saved.get(good.backup), (&namespace, &name), good.backup)
-            }
-        };
-        looked.not_safe.extend(why.map(|why| Unsafe { kind: "PersistentVolumeClaim", namespace, name, why }));
+        }
     }
     Ok(looked)
 }
 
-/// What a backup saved, by claim.
-async fn volumes_of(shared: &Shared, backup: &str) -> Saved {
-    let Ok(_place) = shared.file_places.acquire().await else { return Err("the server ends".to_owned()) };
-    let volumes = files::volumes(&*shared.means.files, backup).await.map_err(|problem| problem.to_string())?;
-    let told = volumes.into_iter().map(|volume| {
-        let method = volume.backup_method.as_ref().map_or("saved", |method| method.as_str()).to_owned();
-        let state = match volume.result.as_ref().map(|result| result.as_str()) {
-            _ if volume.skipped => Err(format!("left out: {}", volume.skipped_reason)),
-            Some("succeeded") => Ok(method),
-            Some(other) => Err(format!("{method} {other}")),
-            None => Err("what became of it is not told".to_owned()),
-        };
-        ((volume.pvc_namespace, volume.pvc_name), state)
-    });
-    Ok(told.collect())
-}
-
-/// Why the data of a claim is not known to be saved; nothing when it is.
-fn why_not_saved(saved: Option<&Saved>, (namespace, name): (&str, &str), backup: &str) -> Option<String> {
-    match saved {
-        Some(Ok(volumes)) => match volumes.get(&(namespace.to_owned(), name.to_owned())) {
-            Some(Ok(_)) => None,
-            Some(Err(problem)) => Some(format!("{backup}: {problem}")),
-            None => Some(format!("{backup} saved nothing of it")),
-        },
-        Some(Err(problem)) => Some(format!("it is not known what {backup} saved: {problem}")),
-        None => Some("not looked at".to_owned()),
-    }
-}
-
-fn table(words: &str, looked: &Looked, paged: &Paged) -> Markup {
-    let (count, shown) = (looked.not_safe.len(), paged.part(&looked.not_safe, PAGE));
+/// A part of the objects that are not safe, and how many there are.
+pub(super) fn table(words: &str, looked: &Looked, paged: &Paged) -> Markup {
+    let (count, begin) = (looked.not_safe, paged.begin(PAGE));
+    let mut shown = looked.first.iter().skip(begin).peekable();
     html! {
         p { (count) " of " (looked.all) " " (words) "." }
-        @if !shown.is_empty() {
+        @if shown.peek().is_some() {
             div.scroll tabindex="0" { table {
                 thead { tr { th { "Kind" } th { "Object" } th { "Why" } } }
                 tbody {
-                    @for object in shown {
-                        tr { td { (object.kind) } td { (object.namespace) "/" (object.name) } td { (object.why) } }
+                    @for ((namespace, name, kind), why) in shown {
+                        tr { td { (kind.as_str()) } td { (namespace) "/" (name) } td { (why) } }
                     }
                 }
             } }
@@ -214,29 +185,24 @@ fn table(words: &str, looked: &Looked, paged: &Paged) -> Markup {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_claim_is_safe_only_when_its_data_is_known_to_be_saved() {
-        let key = ("shop".to_owned(), "data".to_owned());
-        let told = |state| Ok([(key.clone(), state)].into());
-        let why = |saved: &Saved| why_not_saved(Some(saved), ("shop", "data"), "b");
-        assert_eq!(why(&told(Ok("CSISnapshot".to_owned()))), None);
-        assert!(why(&told(Err("left out: by policy".to_owned()))).unwrap().contains("by policy"));
-        assert!(why(&Ok(BTreeMap::new())).unwrap().contains("saved nothing"));
-        assert!(why(&Err("away".to_owned())).unwrap().contains("not known"));
-        assert!(why_not_saved(None, ("shop", "data"), "b").is_some());
+    fn object(name: String) -> ListedMetadata {
+        ListedMetadata { namespace: "shop".to_owned(), name, ..ListedMetadata::default() }
+    }
+
+    fn paged(page: usize) -> Paged {
+        Paged::among("workloads", &[("workloads", page)], "")
     }
 
     #[test]
     fn many_objects_that_are_not_safe_are_counted_and_shown_a_page_at_a_time() {
-        let object = |number: usize| Unsafe {
-            kind: "Deployment",
-            namespace: "shop".to_owned(),
-            name: format!("<b>web-{number}"),
-            why: "its namespace has no recent good backup".to_owned(),
-        };
-        let looked = Looked { all: 20_000, not_safe: (0..10_000).map(object).collect() };
         let page = |number: usize| {
-            let paged = Paged::among("workloads", &[("workloads", number)], "");
+            let paged = paged(number);
+            let mut looked = Looked { all: 20_000, ..Looked::new(&paged) };
+            for number in 0..10_000 {
+                let why = "its namespace has no recent good backup".into();
+                looked.add(Kind::Deployment, object(format!("<b>web-{number}")), why);
+            }
+            assert!(looked.first.len() <= paged.end(PAGE), "no more is kept than what is shown");
             table("workloads", &looked, &paged).into_string()
         };
         let first = page(0);
@@ -244,6 +210,31 @@ mod tests {
         assert!(!first.contains("<b>") && first.len() < 25 << 10, "{} bytes", first.len());
         let last = page(199);
         assert!(last.contains("web-9999") && !last.contains("rel=\"next\""), "{last}");
-        assert!(page(200).contains("10000 of 20000 workloads"), "the count is that of all");
+        let far = page(200);
+        assert!(far.contains("10000 of 20000 workloads"), "the count is that of all");
+        assert!(far.contains("There are not so many"), "{far}");
+    }
+
+    #[test]
+    fn objects_of_all_kinds_are_shown_by_their_names_whatever_order_they_come_in() {
+        let paged = paged(0);
+        let looked = |kind: Kind, names: &[&str]| {
+            let mut looked = Looked { all: names.len(), ..Looked::new(&paged) };
+            names.iter().for_each(|name| looked.add(kind, object((*name).to_owned()), "no backup".into()));
+            looked
+        };
+        let mut all = looked(Kind::DaemonSet, &["d", "b"]);
+        all.join(looked(Kind::Deployment, &["c", "b", "a"]));
+        let shown: Vec<(&str, Kind)> = all.first.keys().map(|(_, name, kind)| (name.as_str(), *kind)).collect();
+        let (deployment, daemon_set) = (Kind::Deployment, Kind::DaemonSet);
+        assert_eq!(
+            shown,
+            [("a", deployment), ("b", deployment), ("b", daemon_set), ("c", deployment), ("d", daemon_set)]
+        );
+        assert_eq!((all.all, all.not_safe), (5, 5));
+        let many: Vec<String> = (0..PAGE + 20).map(|number| format!("web-{number:03}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        all.join(looked(Kind::StatefulSet, &many));
+        assert_eq!((all.not_safe, all.first.len()), (PAGE + 25, PAGE));
     }
 }

@@ -3,7 +3,6 @@
 use axum::extract::{Path, State};
 use jiff::Timestamp;
 use maud::{Markup, html};
-use velero_api::labels::valid_value;
 use velero_api::metadata::name;
 use velero_api::v1::BackupStorageLocation;
 
@@ -58,11 +57,10 @@ async fn used(shared: &Shared, user: &User, location: &str) -> Result<Markup, Pr
     if !backups {
         return Ok(user.missing(right).note());
     }
-    let rows = shared.index.backups.rows().await?;
-    let own = rows.iter().filter(|row| *row.location == *location);
-    let own: Vec<String> = own.map(|row| valid_value(&row.name)).collect();
+    let mut own = shared.index.backups.rows().await?;
+    own.retain(|row| *row.location == *location);
     let sum = match copies && uploads {
-        true => Some(shared.index.bytes_of(&own).await?.values().copied().fold(0, u64::saturating_add)),
+        true => Some(shared.index.sum_of(&own).await?),
         false => None,
     };
     Ok(html! {

@@ -24,10 +24,12 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted)
     user.must(Right::to("list", "backupstoragelocations")).await?;
     let since = shared.index.locations.version();
     let rows = shared.index.locations.rows().await?;
+    let unreadable = shared.index.locations.unreadable().await?;
     let (now, shown) = (Timestamp::now(), rows.get(wanted.page.saturating_mul(PAGE)..).unwrap_or_default());
     let body = html! {
         h1 { "Locations" }
         div #list data-live="locations" data-since=(since) {
+            (parts::unreadable("/locations", &unreadable))
             p { (rows.len()) " locations" }
             div.scroll tabindex="0" { table {
                 thead { tr { th { "Name" } th { "Phase" } th { "Provider" } th { "Bucket" } th { "Looked at" } th { "What is wrong" } } }

@@ -5,6 +5,7 @@ pub(crate) mod backup;
 pub(crate) mod backups;
 pub(crate) mod compare;
 pub(crate) mod coverage;
+mod covered_claims;
 mod covered_objects;
 pub(crate) mod layout;
 pub(crate) mod live;

@@ -10,7 +10,7 @@ use velero_api::labels::valid_value;
 use super::{Answer, backups, layout, parts, schedules};
 use crate::chart::{self, Bar};
 use crate::digests::{BackupDigest, Endings};
-use crate::index::Bytes;
+use crate::index::{Bytes, version_of};
 use crate::memo::SharedMarkup;
 use crate::problem::Problem;
 use crate::rows::{BackupRow, LocationRow, ScheduleRow};
@@ -36,6 +36,8 @@ struct Glance {
     /// How those of the last day ended.
     endings: Endings,
     under_way: Vec<Arc<BackupRow>>,
+    /// How many are under way that are not among these.
+    more_under_way: usize,
     /// Those of the last day in which something went wrong.
     failures: Vec<Arc<BackupRow>>,
     /// The newest.
@@ -54,16 +56,23 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User) -> Answer {
         .map(|resource| Right::to("list", resource));
     let [backups, schedules, locations, copies, uploads] = user.may_each(rights).await?;
     let [backups_right, schedules_right, locations_right, ..] = rights;
-    let (since, now) = (shared.index.backups.version(), Timestamp::now());
+    let followed = shared.index.overview_changes([backups, schedules, locations]);
+    let (since, now) = (version_of(&followed), Timestamp::now());
     let body = html! {
         h1 { "Overview" }
-        div #overview data-live="backups" data-since=(since) {
-            @if locations { (of_locations(&shared.index.locations.rows().await?)) }
-            @else { (user.missing(locations_right).note()) }
-            @if backups { (glance(&shared, copies && uploads, now).await?) }
-            @else { (user.missing(backups_right).note()) }
-            @if schedules { (coming_runs(&shared, now).await?) }
-            @else { (user.missing(schedules_right).note()) }
+        div #overview data-live=[(!followed.is_empty()).then_some("overview")] data-since=(since) {
+            @if locations {
+                (parts::unreadable("/locations", &shared.index.locations.unreadable().await?))
+                (of_locations(&shared.index.locations.rows().await?))
+            } @else { (user.missing(locations_right).note()) }
+            @if backups {
+                (parts::unreadable("/backups", &shared.index.backups.unreadable().await?))
+                (glance(&shared, copies && uploads, now).await?)
+            } @else { (user.missing(backups_right).note()) }
+            @if schedules {
+                (coming_runs(&shared, now).await?)
+                (parts::unreadable("/schedules", &shared.index.schedules.unreadable().await?))
+            } @else { (user.missing(schedules_right).note()) }
         }
         p.none { "Velero " (shared.means.version) " in namespace " (user.namespace()) }
     };
@@ -103,6 +112,7 @@ impl Glance {
             all: backups.newest.len(),
             endings: backups.since(yesterday),
             under_way: backups.under_way.iter().take(LINES).cloned().collect(),
+            more_under_way: backups.under_way.len().saturating_sub(LINES),
             failures: backups.failures.iter().take_while(is_of_today).take(LINES).cloned().collect(),
             last: backups.newest.iter().take(LOOKED_AT).cloned().collect(),
         }
@@ -121,7 +131,8 @@ fn of_locations(rows: &[Arc<LocationRow>]) -> Markup {
 }
 
 fn of_backups(found: &Glance, saved: Option<&Saved>, now: Timestamp) -> Markup {
-    let Glance { all, endings: Endings { good, partly, failed }, under_way, failures, last } = found;
+    let Glance { all, endings: Endings { good, partly, failed }, under_way, more_under_way, failures, last } = found;
+    let more_failures = (partly + failed).saturating_sub(failures.len());
     html! {
         h2 { "Backups of the last 24 hours" }
         (parts::facts(&[
@@ -131,8 +142,8 @@ fn of_backups(found: &Glance, saved: Option<&Saved>, now: Timestamp) -> Markup {
             ("All backups", html! { a href="/backups" { (all) } }),
             ("Data of volumes in them", used(saved)),
         ]))
-        @if !under_way.is_empty() { h2 { "Under way" } (list(under_way, now)) }
-        @if !failures.is_empty() { h2 { "What went wrong" } (list(failures, now)) }
+        @if !under_way.is_empty() { h2 { "Under way" } (list(under_way, now)) (more(*more_under_way)) }
+        @if !failures.is_empty() { h2 { "What went wrong" } (list(failures, now)) (more(more_failures)) }
         (charts(last, saved.map(|saved| &saved.last)))
     }
 }
@@ -147,6 +158,11 @@ fn list(rows: &[Arc<BackupRow>], now: Timestamp) -> Markup {
             tbody { @for row in rows { (backups::table_row(row, now)) } }
         } }
     }
+}
+
+/// That a list is not all of it.
+fn more(count: usize) -> Markup {
+    html! { @if count > 0 { p { "and " (count) " more: see " a href="/backups" { "all backups" } } } }
 }
 
 /// How long the last backups took and how much they saved of volumes.
@@ -195,8 +211,12 @@ fn of_schedules(rows: &[Arc<ScheduleRow>], now: Timestamp) -> Markup {
     let mut coming: Vec<_> = rows.iter().filter_map(|row| Some((schedules::next(row, now)?, row))).collect();
     coming.sort_by_key(|(next, _)| *next);
     let paused = rows.iter().filter(|row| row.paused).count();
+    let refused: Vec<String> = rows.iter().filter(|row| row.is_refused()).map(|row| row.name.to_string()).collect();
     html! {
         h2 { "Schedules" }
+        @if !refused.is_empty() {
+            div.note { p { strong { "Schedules that never run, since the server refuses them: " } (parts::names(&refused, "")) } }
+        }
         @if rows.is_empty() { div.note { p { "There is no schedule: nothing is backed up by itself." } } }
         @else { p { (rows.len()) " schedules, " (paused) " of them paused. " a href="/schedules" { "All schedules" } } }
         ul { @for (next, row) in coming.iter().take(LINES) { li {
@@ -230,6 +250,32 @@ mod tests {
         assert!(text.contains("b-69999") && !text.contains("b-60000"));
         assert_eq!(text.matches("<svg").count(), 2, "durations and sizes");
         assert!(text.contains("9.8 GiB") && text.contains("1.0 MiB at most"), "{text}");
+        assert!(text.contains("and 9990 more"), "what is not named is counted: {text}");
+    }
+
+    #[test]
+    fn of_many_that_are_under_way_some_are_named_and_all_are_counted() {
+        let now = Timestamp::from_second(100_000).unwrap();
+        let mut kept = Kept::<BackupRow>::default();
+        for number in 0..LINES + 3 {
+            let run = Run { created: Some(now), is_under_way: true, ..Run::default() };
+            let name = format!("b-{number}");
+            let row = BackupRow { name: name.as_str().into(), phase: "InProgress".into(), run, ..BackupRow::default() };
+            kept.put(name, Some(row));
+        }
+        let text = of_backups(&Glance::of(kept.digest(), now), None, now).into_string();
+        assert!(text.contains("and 3 more") && !text.contains("What went wrong"), "{text}");
+    }
+
+    #[test]
+    fn schedules_that_never_run_are_named() {
+        let row = |name: &str, phase: &str| {
+            Arc::new(ScheduleRow { name: name.into(), phase: phase.into(), ..ScheduleRow::default() })
+        };
+        let now = Timestamp::UNIX_EPOCH;
+        let text = of_schedules(&[row("good", "Enabled"), row("bad", "FailedValidation")], now).into_string();
+        assert!(text.contains("never run") && text.contains("</strong>bad</p>"), "{text}");
+        assert!(!of_schedules(&[row("good", "Enabled")], now).into_string().contains("never run"));
     }
 
     #[test]

@@ -26,10 +26,19 @@ impl Paged {
         Self { name, page, rest }
     }
 
-    /// The part of a list, of so many entries at most.
+    /// How many entries of a list come before the part, of so many entries at most.
+    pub(crate) fn begin(&self, size: usize) -> usize {
+        self.page.saturating_mul(size)
+    }
+
+    /// How many entries of a list are needed to show the part.
+    pub(crate) fn end(&self, size: usize) -> usize {
+        self.begin(size).saturating_add(size)
+    }
+
+    /// The part of a list.
     pub(crate) fn part<'a, T>(&self, all: &'a [T], size: usize) -> &'a [T] {
-        let begin = self.page.saturating_mul(size).min(all.len());
-        &all[begin..begin.saturating_add(size).min(all.len())]
+        &all[self.begin(size).min(all.len())..self.end(size).min(all.len())]
     }
 
     /// The way to the other parts.
@@ -72,6 +81,7 @@ mod tests {
         let all: Vec<usize> = (0..25).collect();
         let paged = Lists { volumes: 1, operations: 2 }.volumes();
         assert_eq!(paged.part(&all, 10), &all[10..20]);
+        assert_eq!((paged.begin(10), paged.end(10)), (10, 20));
         let text = paged.pager(all.len(), 10).into_string();
         assert!(text.contains("?volumes=0&amp;operations=2") && text.contains("?volumes=2&amp;operations=2"), "{text}");
         let last = Lists { volumes: 2, operations: 0 }.volumes();
@@ -84,6 +94,7 @@ mod tests {
     fn a_page_that_is_too_far_is_empty_and_a_short_list_has_no_others() {
         let far = Lists { volumes: usize::MAX, operations: 0 }.volumes();
         assert!(far.part(&[1, 2, 3], 10).is_empty());
+        assert_eq!(far.end(10), usize::MAX);
         assert!(!far.pager(3, 10).into_string().contains("rel=\"next\""));
         assert_eq!(Lists::default().operations().pager(10, 10).into_string(), "");
     }

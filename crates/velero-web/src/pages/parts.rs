@@ -3,13 +3,14 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Serialize;
+use tokio::time::timeout;
 use velero_api::records::{Results, ResultsFile};
 use velero_api::v1::{BackupSpec, HookStatus};
 use velero_rules::causes;
 use velero_rules::selector::SelectorSet;
 
 use crate::command::{self, Command};
-use crate::files::FileProblem;
+use crate::files::{BESIDE, FileProblem};
 use crate::problem::Problem;
 use crate::rows::Run;
 use crate::text;
@@ -61,6 +62,8 @@ pub(crate) fn counts(run: &Run) -> Markup {
     }
 }
 
+/// How many causes are named: those that hit most.
+const MOST_CAUSES: usize = 50;
 /// How many objects of a cause are named.
 const SHOWN: usize = 10;
 /// How much of a message is shown.
@@ -69,10 +72,11 @@ const LONGEST_MESSAGE: usize = 2000;
 /// Errors or warnings, grouped by cause: a thousand objects that one missing right hit are one line.
 pub(crate) fn causes(heading: &str, results: &Results) -> Markup {
     let groups = causes::grouped(results);
+    let (shown, rest) = groups.split_at(groups.len().min(MOST_CAUSES));
     html! {
         @if !groups.is_empty() {
             h2 { (heading) " by cause" }
-            @for group in groups {
+            @for group in shown {
                 details.cause open[group.count == 1] {
                     summary { span.count { (group.count) "×" } " " (group.cause) }
                     @if let Some(remedy) = group.remedy { p.remedy { (remedy) } }
@@ -80,6 +84,9 @@ pub(crate) fn causes(heading: &str, results: &Results) -> Markup {
                     ul { @for object in group.objects.iter().take(SHOWN) { li { (object) } } }
                     @if group.objects.len() > SHOWN { p { "and " (group.objects.len() - SHOWN) " more objects: see the log" } }
                 }
+            }
+            @if !rest.is_empty() {
+                p { "and " (rest.len()) " more causes of " (rest.iter().map(|group| group.count).sum::<usize>()) " messages: see the log" }
             }
         }
     }
@@ -94,6 +101,12 @@ pub(crate) fn results(results: Option<Result<ResultsFile, FileProblem>>) -> Mark
             None => {},
         }
     }
+}
+
+/// What files say, beside what is known without them: a store that does not answer keeps nobody from that.
+pub(crate) async fn beside(files: impl Future<Output = Markup>) -> Markup {
+    let late = || Problem::Away("the files took too long to read: their store is slow or does not answer".to_owned());
+    timeout(BESIDE, files).await.unwrap_or_else(|_| late().note())
 }
 
 /// How many operations of actions there are, and how many have ended.
@@ -200,6 +213,20 @@ pub(crate) fn entry(name: &str, value: &str) -> String {
     if value.is_empty() { String::new() } else { format!("&{name}={}", text::address_part(value)) }
 }
 
+/// That a list is not all of it: objects that cannot be read, each a way to the page that says why. `place` is where those are.
+pub(crate) fn unreadable(place: &str, names: &[String]) -> Markup {
+    let (shown, rest) = names.split_at(names.len().min(MOST_NAMES));
+    html! {
+        @if !names.is_empty() {
+            div.note role="note" {
+                p { strong { (names.len()) " more cannot be read, and are in no list and no figure: " } "somebody has written into them what makes no sense." }
+                ul { @for name in shown { li { a href=(format!("{place}/{name}")) { (name) } } } }
+                @if !rest.is_empty() { p { "and " (rest.len()) " more" } }
+            }
+        }
+    }
+}
+
 /// How many names of a list are written out.
 const MOST_NAMES: usize = 50;
 
@@ -234,6 +261,20 @@ mod tests {
         }
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn files_that_do_not_come_leave_the_rest_of_a_page() {
+        assert_eq!(
+            beside(async {
+                html! { "volumes" }
+            })
+            .await
+            .into_string(),
+            "volumes"
+        );
+        let away = beside(std::future::pending()).await.into_string();
+        assert!(away.contains("Cannot be read now") && away.contains("does not answer"), "{away}");
+    }
+
     #[test]
     fn of_thousands_of_names_some_are_written_out_and_all_are_counted() {
         let many: Vec<String> = (0..5000).map(|number| format!("team-{number}")).collect();
@@ -241,6 +282,29 @@ mod tests {
         assert!(text.starts_with("team-0, team-1, ") && text.ends_with("team-49, and 4950 more"), "{text}");
         assert_eq!(names(&many[..2], "all").into_string(), "team-0, team-1");
         assert!(names(&[], "all").into_string().contains("all"));
+    }
+
+    #[test]
+    fn of_thousands_of_causes_some_are_told_and_all_are_counted() {
+        let mut results = Results::default();
+        for number in 0..2000_usize {
+            let word: String = number.to_string().bytes().map(|digit| char::from(digit - b'0' + b'a')).collect();
+            results.add("shop", format!("nobody has heard of {word} before"));
+        }
+        let text = causes("Errors", &results).into_string();
+        assert_eq!(text.matches("<details").count(), MOST_CAUSES);
+        assert!(
+            text.contains("and 1950 more causes of 1950 messages") && text.len() < 50 << 10,
+            "{} bytes",
+            text.len()
+        );
+    }
+
+    #[test]
+    fn objects_that_cannot_be_read_are_named_with_the_way_to_them() {
+        assert_eq!(unreadable("/backups", &[]).into_string(), "");
+        let text = unreadable("/backups", &["odd".to_owned()]).into_string();
+        assert!(text.contains("href=\"/backups/odd\"") && text.contains("1 more"), "{text}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use velero_rules::cancellation;
 use super::paged::Lists;
 use super::{Answer, layout, operations, parts, transfers, volumes};
 use crate::files::FileProblem;
+use crate::index::version_of;
 use crate::problem::Problem;
 use crate::rows::{RestoreRow, Row, without_noise};
 use crate::server::Shared;
@@ -22,10 +23,10 @@ pub(crate) async fn show(
     Path(wanted): Path<String>,
     Query(lists): Query<Lists>,
 ) -> Answer {
-    let since = shared.index.restores.version();
+    let since = version_of(&shared.index.restore_changes());
     let restore: Restore = user.get(&wanted).await?;
     let [may_read, may_cancel] = user.may_each([Right::FILES, Right::to("patch", "restores")]).await?;
-    let files = of_files(&shared, &user, &restore, may_read, lists).await;
+    let files = parts::beside(of_files(&shared, &user, &restore, may_read, lists)).await;
     let transfers = match restore.status.phase().stage().is_under_way() {
         true => transfers::of_restore(&user, &wanted).await,
         false => html! {},

@@ -28,11 +28,12 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted)
     user.must(Right::to("list", "restores")).await?;
     let since = shared.index.restores.version();
     let rows = select(shared.index.restores.rows().await?, &wanted);
+    let unreadable = shared.index.restores.unreadable().await?;
     let body = html! {
         h1 { "Restores" }
         p { "A restore begins at its backup: choose one from the " a href="/backups" { "list of backups" } "." }
         (parts::search("Name or backup", &wanted.search))
-        div #list data-live="restores" data-since=(since) { (table(&rows, &wanted)) }
+        div #list data-live="restores" data-since=(since) { (parts::unreadable("/restores", &unreadable)) (table(&rows, &wanted)) }
     };
     Ok(layout::page(&user, "/restores", "Restores", &body))
 }

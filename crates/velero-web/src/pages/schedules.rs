@@ -30,6 +30,7 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted)
     user.must(Right::to("list", "schedules")).await?;
     let since = shared.index.schedules.version();
     let mut rows = shared.index.schedules.rows().await?;
+    let unreadable = shared.index.schedules.unreadable().await?;
     let (all, search) = (rows.len(), wanted.search.trim().to_lowercase());
     rows.retain(|row| row.name.contains(&search));
     let [may_pause, may_run] = user.may_each([Right::to("patch", "schedules"), Right::to("create", "backups")]).await?;
@@ -38,6 +39,7 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted)
         h1 { "Schedules" }
         (parts::search("Name", &wanted.search))
         div #list data-live="schedules" data-since=(since) {
+            (parts::unreadable("/schedules", &unreadable))
             p { (rows.len()) " of " (all) " schedules" }
             div.scroll tabindex="0" { table {
                 thead { tr { th { "Name" } th { "Phase" } th { "When" } th { "Last" } th { "Next" } th { "Takes" } th { "Actions" } } }
@@ -92,7 +94,7 @@ pub(crate) fn missing(may_pause: bool, may_run: bool) -> Markup {
 
 /// When a schedule runs next, as far as its expression tells: as the server reckons it.
 pub(crate) fn next(row: &ScheduleRow, now: Timestamp) -> Option<Timestamp> {
-    if row.paused || &*row.phase == "FailedValidation" {
+    if row.paused || row.is_refused() {
         return None;
     }
     let cron = CronSchedule::parse(&row.cron).ok()?;

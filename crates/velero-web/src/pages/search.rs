@@ -62,9 +62,7 @@ struct Findings {
 }
 
 pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted): Query<Wanted>) -> Answer {
-    for right in [Right::to("list", "backups"), Right::FILES] {
-        user.must(right).await?;
-    }
+    user.must_all([Right::to("list", "backups"), Right::FILES]).await?;
     let result = match wanted.search() {
         None => html! {},
         Some(search) => {

@@ -55,15 +55,16 @@ fn unfinished(volumes: &Path, restore: &str) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Removes what the restore put onto the volumes for itself.
+/// Removes what the restore put onto the volumes for itself. One that cannot be cleaned does not keep others from it.
 fn clean(volumes: &Path) -> io::Result<()> {
+    let mut outcome = Ok(());
     for volume in folders(volumes)? {
         match fs::remove_dir_all(volume.join(MARKS)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => outcome = outcome.and(Err(error)),
             _ => {}
         }
     }
-    Ok(())
+    outcome
 }
 
 fn folders(parent: &Path) -> io::Result<Vec<PathBuf>> {
@@ -92,5 +93,19 @@ mod tests {
         clean(volumes.path()).unwrap();
         assert!(!volumes.path().join("a").join(MARKS).exists() && volumes.path().join("a-file").exists());
         assert!(unfinished(&volumes.path().join("missing"), "this").is_err());
+    }
+
+    #[test]
+    fn a_volume_that_cannot_be_cleaned_does_not_keep_others_from_it() {
+        let volumes = tempfile::tempdir().unwrap();
+        for volume in ["a", "c"] {
+            fs::create_dir_all(volumes.path().join(volume).join(MARKS)).unwrap();
+        }
+        fs::create_dir(volumes.path().join("b")).unwrap();
+        fs::write(volumes.path().join("b").join(MARKS), "no folder").unwrap();
+        assert!(clean(volumes.path()).is_err());
+        for volume in ["a", "c"] {
+            assert!(!volumes.path().join(volume).join(MARKS).exists(), "{volume}");
+        }
     }
 }

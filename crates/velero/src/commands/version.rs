@@ -22,7 +22,10 @@ pub(super) async fn version(arguments: &VersionArguments, settings: &Settings, p
     let (kept, heard) = tokio::join!(kept_status(&session, patience), last_heard_of(&session, patience));
     let kept = match kept {
         Ok(kept) => kept,
-        Err(error) => return ServerReport::of_problem(&error).print(printer, format),
+        Err(error) => {
+            ServerReport::of_problem(&error).print(printer, format)?;
+            return fail_if_gone(&session, heard.ok().flatten().as_ref());
+        }
     };
     let heard = heard?;
     ServerReport::of_server(&kept, heard.as_ref()).print(printer, format)?;

@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 use super::pod::{self, Parts};
 use super::{Installation, metadata, quantity};
 
+/// The name of the DaemonSet of the node agents.
+pub(crate) const NODE_AGENTS: &str = "node-agent";
+
 /// The operating system of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum System {
@@ -15,7 +18,7 @@ pub(super) enum System {
 impl System {
     fn name(self) -> &'static str {
         match self {
-            Self::Linux => "node-agent",
+            Self::Linux => NODE_AGENTS,
             Self::Windows => "node-agent-windows",
         }
     }

@@ -20,6 +20,7 @@ use velero_api::labels;
 use crate::arguments::InstallArguments;
 
 pub(crate) use check::{check, check_existing};
+pub(crate) use daemonset::NODE_AGENTS;
 pub(crate) use deployment::plugin_rights;
 pub(crate) use locations::{CLAIM, SECRET, SECRET_KEY};
 pub(crate) use namespace::{POD_SECURITY, PRIVILEGED, RESTRICTED};

@@ -10,8 +10,8 @@ use velero_rules::resource_policies::ResourcePolicies;
 
 use super::exchange::is_ours;
 use super::{
-    Installed, Line, Located, Verdict, arguments, containers, flags, helm, name, plugins, server_container, text,
-    version,
+    Installed, Line, Located, Verdict, arguments, containers, flag_values, flags, helm, name, plugins,
+    server_container, text, version,
 };
 
 /// The features that have an effect.
@@ -36,7 +36,8 @@ pub(crate) fn assess(installed: &Installed) -> Vec<Line> {
     }
     lines.extend(installed.agents.iter().flat_map(agent_lines));
     lines.extend(config_map_lines(installed));
-    lines.extend(installed.locations.iter().map(location));
+    let images = plugin_images(installed);
+    lines.extend(installed.locations.iter().map(|located| location(located, &images)));
     lines.extend(snapshot_locations(installed));
     lines.extend(installed.schedules.iter().map(schedule));
     lines.extend(phases::<Backup>("Backup", &installed.backups, |backup| {
@@ -60,9 +61,10 @@ fn server_lines(server: &Value, installed: &Installed) -> Vec<Line> {
     }
     let Some(container) = server_container(server) else { return Vec::new() };
     let mut lines = vec![version::judge(&object, text(container, "/image"))];
+    lines.extend(owner(&object, server));
     let given = arguments(container);
     lines.extend(flags::judge(&object, &given));
-    let features = given.iter().filter_map(|flag| flag.strip_prefix("--features=")).flat_map(|list| list.split(','));
+    let features = flag_values(&given, "features").into_iter().flat_map(|list| list.split(','));
     for feature in features.filter(|feature| !feature.is_empty() && !FEATURES.contains(feature)) {
         let detail = format!("feature {feature} is not known, here as there, and has no effect");
         lines.push(Line::new(format!("{object} --features"), Verdict::Differs, detail));
@@ -75,6 +77,24 @@ fn server_lines(server: &Value, installed: &Installed) -> Vec<Line> {
     let providers = snapshot_providers(installed);
     lines.extend(containers(server, "initContainers").map(|container| plugins::judge(container, &providers)));
     lines
+}
+
+/// Who has made a workload and keeps it as it is.
+fn owner(object: &str, workload: &Value) -> Option<Line> {
+    let mut owners = workload["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    let owner = owners.find(|owner| owner["controller"] == true)?;
+    let detail = format!(
+        "{}/{} has made it and would take the exchange back: have it let go of Velero first",
+        text(owner, "/kind"),
+        text(owner, "/name")
+    );
+    Some(Line::new(object, Verdict::Refused, detail))
+}
+
+/// The images of the plugins of all servers.
+fn plugin_images(installed: &Installed) -> Vec<&str> {
+    let containers = installed.servers.iter().flat_map(|server| containers(server, "initContainers"));
+    containers.map(|container| text(container, "/image")).collect()
 }
 
 pub(super) fn snapshot_providers(installed: &Installed) -> Vec<String> {
@@ -101,6 +121,7 @@ fn agent_lines(agents: &Value) -> Vec<Line> {
     }
     let Some(container) = containers(agents, "containers").next() else { return Vec::new() };
     let mut lines = vec![version::judge(&object, text(container, "/image"))];
+    lines.extend(owner(&object, agents));
     lines.extend(flags::judge(&object, &arguments(container)));
     lines
 }
@@ -139,11 +160,11 @@ fn wanted_config_maps(installed: &Installed) -> BTreeSet<(String, &'static str, 
         .flat_map(|workload| containers(workload, "containers").flat_map(arguments).collect::<Vec<_>>())
         .collect();
     for (flag, what, read) in [
-        ("--node-agent-configmap=", "settings of node agents", read_agent_config as Reader),
-        ("--backup-repository-configmap=", "settings of repositories", read_json),
-        ("--repo-maintenance-job-configmap=", "settings of maintenance", read_json),
+        ("node-agent-configmap", "settings of node agents", read_agent_config as Reader),
+        ("backup-repository-configmap", "settings of repositories", read_json),
+        ("repo-maintenance-job-configmap", "settings of maintenance", read_json),
     ] {
-        let names = given.iter().filter_map(|word| word.strip_prefix(flag)).filter(|name| !name.is_empty());
+        let names = flag_values(&given, flag).into_iter().filter(|name| !name.is_empty());
         wanted.extend(names.map(|name| (name.to_owned(), what, read)));
     }
     let policies = installed.schedules.iter().map(|schedule| text(schedule, "/spec/template/resourcePolicy/name"));
@@ -184,7 +205,7 @@ fn read_modifiers(data: &BTreeMap<String, String>) -> Result<(), String> {
     ResourceModifiers::from_config_map(data).map(drop).map_err(|error| error.to_string())
 }
 
-fn location(location: &Located) -> Line {
+fn location(location: &Located, images: &[&str]) -> Line {
     let Located { object, refusal } = location;
     let title = format!("BackupStorageLocation/{}", name(object));
     let (provider, bucket) = (text(object, "/spec/provider"), text(object, "/spec/objectStorage/bucket"));
@@ -194,17 +215,15 @@ fn location(location: &Located) -> Line {
             let check = format!("{provider} {bucket}; try it out: velero backup-location check {}", name(object));
             Line::new(title, Verdict::Works, check)
         }
-        None => Line::new(title, Verdict::Works, format!("{provider} {bucket}: its plugin runs as it is")),
+        None if plugins::may_bring_stores(images) => {
+            Line::new(title, Verdict::Works, format!("{provider} {bucket}: its plugin runs as it is"))
+        }
+        None => Line::new(title, Verdict::Missing, format!("nothing serves provider {provider}: add its plugin")),
     }
 }
 
 fn snapshot_locations(installed: &Installed) -> Vec<Line> {
-    let images: Vec<&str> = installed
-        .servers
-        .iter()
-        .flat_map(|server| containers(server, "initContainers"))
-        .map(|container| text(container, "/image"))
-        .collect();
+    let images = plugin_images(installed);
     let judge = |location: &Value| {
         let title = format!("VolumeSnapshotLocation/{}", name(location));
         let provider = text(location, "/spec/provider");
@@ -338,6 +357,22 @@ mod tests {
             let lines = assess(&Installed { backups: vec![running(phase)], ..installed() });
             assert_eq!(verdict_of(&lines, &format!("Backup {phase}")), verdict);
         }
+    }
+
+    #[test]
+    fn what_an_operator_keeps_as_it_is_is_refused_and_a_store_without_a_plugin_is_missed() {
+        let mut owned = installed();
+        let owners = json!([{"kind": "DataProtectionApplication", "name": "dpa", "controller": true}]);
+        owned.servers[0]["metadata"]["ownerReferences"] = owners;
+        let lines = assess(&owned);
+        let line = lines.iter().find(|line| line.verdict == Verdict::Refused).unwrap();
+        assert_eq!(line.object, "Deployment/velero");
+        assert!(line.detail.contains("DataProtectionApplication/dpa"), "{line:?}");
+
+        let object = json!({"metadata": {"name": "far"}, "spec": {"provider": "example.io/own"}});
+        let located = Located { object, refusal: None };
+        let lines = assess(&Installed { locations: vec![located], ..installed() });
+        assert_eq!(verdict_of(&lines, "BackupStorageLocation/far"), Verdict::Missing);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{arguments, flags, plugins, server_container, text};
+use super::{arguments, flag_values, flags, plugins, server_container, text};
 use crate::install::INSTALLED_BY;
 
 /// The user that a restricted container of ours runs as is that of the image; this is where it may write.
@@ -10,9 +10,14 @@ const SCRATCH: &str = "scratch";
 /// The port of metrics and health, unless a flag names another.
 const PORT: u64 = 8085;
 
-/// Whether a workload is one of ours.
+/// How the label of our chart begins; Velero's own has had higher numbers for years.
+const OUR_CHART: &str = concat!("velero-", env!("CARGO_PKG_VERSION_MAJOR"), ".");
+
+/// Whether a workload is one of ours: of our commands, or of our chart.
 pub(crate) fn is_ours(workload: &Value) -> bool {
-    workload["metadata"]["annotations"].as_object().is_some_and(|annotations| annotations.contains_key(INSTALLED_BY))
+    let annotations = workload["metadata"]["annotations"].as_object();
+    annotations.is_some_and(|annotations| annotations.contains_key(INSTALLED_BY))
+        || text(workload, "/metadata/labels/helm.sh~1chart").starts_with(OUR_CHART)
 }
 
 /// A workload without what the API server adds.
@@ -118,8 +123,8 @@ fn give_folder_for_sockets(pod: &mut Value) {
 
 /// The port in a flag such as `--metrics-address=:8085`.
 fn metrics_port(arguments: &[String]) -> u64 {
-    let address = arguments.iter().rev().find_map(|word| word.strip_prefix("--metrics-address="));
-    address.and_then(|address| address.rsplit(':').next()?.parse().ok()).unwrap_or(PORT)
+    let addresses = flag_values(arguments, "metrics-address");
+    addresses.last().and_then(|address| address.rsplit(':').next()?.parse().ok()).unwrap_or(PORT)
 }
 
 #[cfg(test)]
@@ -167,6 +172,26 @@ mod tests {
         assert_eq!(server["readinessProbe"]["httpGet"]["port"], 9000);
         assert_eq!(server["volumeMounts"], json!([{"name": "scratch", "mountPath": "/tmp"}]));
         assert_eq!(exchanged["metadata"]["resourceVersion"], "1", "who wrote in between must be noticed");
+    }
+
+    #[test]
+    fn a_server_is_asked_for_its_health_where_its_flags_say() {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        for (given, port) in [
+            ("server", 8085),
+            ("server --metrics-address=:9000", 9000),
+            ("server --metrics-address 0.0.0.0:9001 --log-level debug", 9001),
+            ("server --metrics-address=:1 --metrics-address=:2", 2),
+        ] {
+            assert_eq!(metrics_port(&words(given)), port, "{given}");
+        }
+    }
+
+    #[test]
+    fn a_server_of_our_chart_is_ours_and_one_of_veleros_is_not() {
+        let of = |chart: &str| json!({"metadata": {"name": "velero", "labels": {"helm.sh/chart": chart}}});
+        assert!(is_ours(&of(concat!("velero-", env!("CARGO_PKG_VERSION")))));
+        assert!(!is_ours(&of("velero-12.1.0")) && !is_ours(&of("velero-ui-0.1.0")));
     }
 
     #[test]

@@ -94,6 +94,20 @@ fn arguments(container: &Value) -> Vec<String> {
     given.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
+/// The values that arguments give a flag, in both ways to write one.
+fn flag_values<'a>(arguments: &'a [String], flag: &str) -> Vec<&'a str> {
+    let mut values = Vec::new();
+    for (place, word) in arguments.iter().enumerate().filter(|(_, word)| word.starts_with('-')) {
+        let Some(rest) = word.trim_start_matches('-').strip_prefix(flag) else { continue };
+        match rest.strip_prefix('=') {
+            Some(value) => values.push(value),
+            None if rest.is_empty() => values.extend(arguments.get(place + 1).map(String::as_str)),
+            None => {}
+        }
+    }
+    values
+}
+
 /// The container of a server.
 const SERVER: &str = "velero";
 

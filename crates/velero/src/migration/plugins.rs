@@ -114,6 +114,11 @@ pub(super) fn takes_snapshots(provider: &str, images: &[&str]) -> bool {
         })
 }
 
+/// Whether one of those images may bring a store that is not built in.
+pub(super) fn may_bring_stores(images: &[&str]) -> bool {
+    images.iter().any(|image| known(image).is_none_or(|known| known.fate == Fate::Runs))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -145,5 +150,7 @@ mod tests {
         assert!(!takes_snapshots("gcp", &["velero/velero-plugin-for-aws:v1"]));
         assert!(takes_snapshots("gcp", &["velero/velero-plugin-for-gcp:v1"]));
         assert!(takes_snapshots("example.io/disk", &["example.io/disks:v1"]));
+        assert!(may_bring_stores(&["velero/velero-plugin-for-aws:v1", "example.io/own:v1"]));
+        assert!(!may_bring_stores(&["velero/velero-plugin-for-aws:v1"]) && !may_bring_stores(&[]));
     }
 }

@@ -73,9 +73,7 @@ async fn backup(cluster: &TestCluster, shop: &str, last: Timestamp, day: i64, ph
 /// A week: one schedule that ran seven times, of which one failed, one ended with errors and one was missed; one that is
 /// paused; a namespace that nobody thought of.
 async fn week(cluster: &TestCluster, shop: &str, yard: &str, last: Timestamp) {
-    for definition in velero_api::crd::all() {
-        cluster.test_box.machine().apply(&definition.to_string()).unwrap();
-    }
+    cluster.test_box.machine().install_velero_definitions().unwrap();
     let location = json!({
         "spec": {"provider": "fs", "objectStorage": {"bucket": "b"}, "default": true},
         "status": {"phase": "Unavailable", "message": "the folder <b> is not there"},

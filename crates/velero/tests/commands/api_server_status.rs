@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use velero_api::v1::{Backup, SERVER_STATUS_NAME, ServerStatusRequest};
 use velero_testkit::{TestCluster, cluster_test};
 
+use crate::api_tables::install_definitions;
 use crate::support::with_rights;
 
 fn run(kubeconfig: &Path, namespace: &str, arguments: &[&str]) -> Output {
@@ -25,11 +26,6 @@ fn run(kubeconfig: &Path, namespace: &str, arguments: &[&str]) -> Output {
 
 fn ours(cluster: &TestCluster, arguments: &[&str]) -> Output {
     run(&cluster.test_box.kubeconfig(), &cluster.namespace, arguments)
-}
-
-fn install_definitions(cluster: &TestCluster) {
-    let output = ours(cluster, &["install", "--crds-only"]);
-    assert!(output.status.success(), "{output:?}");
 }
 
 /// `server status` must fail, and `version` must not; both must say these words.
@@ -145,6 +141,12 @@ fn a_server_is_alive_while_its_lease_is_renewed_and_never_ready_when_it_is_gone(
         let json: Value = serde_json::from_slice(&gone.stdout).unwrap();
         assert_eq!((&json["server"]["status"], &json["server"]["alive"]), (&json!("Gone"), &json!(false)), "{json:#}");
         assert!(!gone.status.success());
+
+        requests(&cluster).delete(SERVER_STATUS_NAME, &Default::default()).await.unwrap();
+        let without_status = ours(&cluster, &["version"]);
+        let said = String::from_utf8_lossy(&without_status.stderr);
+        assert_eq!(without_status.status.code(), Some(1), "{without_status:?}");
+        assert!(said.contains("no server works in namespace"), "{said}");
     });
 }
 

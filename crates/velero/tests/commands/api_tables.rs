@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::Once;
 
 use kube::api::{Api, DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -63,10 +64,13 @@ fn comparable(output: &[u8]) -> String {
     lines.map(|line| shortened(line.trim_end_matches('\n'))).collect()
 }
 
-/// Installs the custom resource definitions with the program under test.
+/// Installs the custom resource definitions with the program under test, once for all tests of a process.
 pub(crate) fn install_definitions(cluster: &TestCluster) {
-    let output = ours(cluster, &["install", "--crds-only"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let output = ours(cluster, &["install", "--crds-only"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    });
 }
 
 async fn create(cluster: &TestCluster, kind: &str, name: &str, rest: Value) {

@@ -114,9 +114,7 @@ fn of_pod(volume: &str) -> Value {
 #[test]
 fn a_person_who_waits_sees_how_far_each_volume_is() {
     cluster_test(|cluster| async move {
-        for definition in velero_api::crd::all() {
-            cluster.test_box.machine().apply(&definition.to_string()).unwrap();
-        }
+        cluster.test_box.machine().install_velero_definitions().unwrap();
         let mut terminal = Terminal::run(&cluster, "backup create b --wait");
         let backup = made::<Backup>(&cluster, "b").await;
         let owner = (labels::BACKUP_UID, backup.as_str());
@@ -186,9 +184,7 @@ async fn piped(kubeconfig: std::path::PathBuf, namespace: &str, arguments: &[&st
 #[test]
 fn a_narrow_or_dumb_terminal_shows_what_matters() {
     cluster_test(|cluster| async move {
-        for definition in velero_api::crd::all() {
-            cluster.test_box.machine().apply(&definition.to_string()).unwrap();
-        }
+        cluster.test_box.machine().install_velero_definitions().unwrap();
         let figures = json!({"totalItems": 40_000, "itemsBackedUp": 10_000});
         for (kind, columns, name) in [("xterm", 60, "narrow"), ("dumb", 80, "dumb")] {
             let arguments = format!("backup create {name} --wait");
@@ -221,9 +217,7 @@ fn a_narrow_or_dumb_terminal_shows_what_matters() {
 #[test]
 fn colours_are_for_terminals_that_know_them_and_people_who_want_them() {
     cluster_test(|cluster| async move {
-        for definition in velero_api::crd::all() {
-            cluster.test_box.machine().apply(&definition.to_string()).unwrap();
-        }
+        cluster.test_box.machine().install_velero_definitions().unwrap();
         let spec = ScheduleSpec { schedule: "@daily".to_owned(), ..Default::default() };
         let schedule = Schedule::new(&cluster.namespace, "daily", spec);
         api::<Schedule>(&cluster).create(&PostParams::default(), &schedule).await.unwrap();
@@ -247,9 +241,7 @@ fn colours_are_for_terminals_that_know_them_and_people_who_want_them() {
 #[test]
 fn the_exit_status_tells_scripts_how_it_ended_only_if_they_ask() {
     cluster_test(|cluster| async move {
-        for definition in velero_api::crd::all() {
-            cluster.test_box.machine().apply(&definition.to_string()).unwrap();
-        }
+        cluster.test_box.machine().install_velero_definitions().unwrap();
         let kubeconfig = cluster.test_box.kubeconfig();
         for (name, phase, flags, code) in [
             ("a", "Completed", &["--wait", "--exit-status"][..], 0),
@@ -276,9 +268,7 @@ fn the_exit_status_tells_scripts_how_it_ended_only_if_they_ask() {
 #[test]
 fn who_may_not_fetch_files_is_told_so_and_still_sees_how_it_ended() {
     cluster_test(|cluster| async move {
-        for definition in velero_api::crd::all() {
-            cluster.test_box.machine().apply(&definition.to_string()).unwrap();
-        }
+        cluster.test_box.machine().install_velero_definitions().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let rights = [("create,get,list", "backups.velero.io")];
         let kubeconfig = with_rights(&cluster, folder.path(), "reader", &rights);

@@ -197,14 +197,12 @@ imagePullSecrets:
 {{- with include "velero.variables" .Values.configuration.extraEnvVars }}
 {{ . }}
 {{- end }}
-{{- if .Values.credentials.useSecret }}
 {{- range $name, $value := .Values.credentials.extraEnvVars }}
 - name: {{ $name }}
   valueFrom:
     secretKeyRef:
       name: {{ include "velero.secretName" $context }}
       key: {{ $name }}
-{{- end }}
 {{- end }}
 {{- end -}}
 

@@ -99,11 +99,15 @@ impl Held {
 }
 
 /// Whether a data mover has taken an upload and has not let go of it. What becomes of the snapshots of a vendor's is up to
-/// the vendor.
+/// the vendor, unless there is none: one that nobody has taken until it was cancelled.
 fn is_holding(upload: &Value) -> bool {
     let phase = DataMovePhase::from(text(upload, "/status/phase"));
     let is_untouched = matches!(&phase, DataMovePhase::New) || phase.as_str().is_empty();
-    !is_built_in(text(upload, "/spec/datamover")) || !(phase.is_terminal() || is_untouched)
+    let is_cancelled = upload.pointer("/spec/cancel").and_then(Value::as_bool) == Some(true);
+    match is_built_in(text(upload, "/spec/datamover")) {
+        true => !(phase.is_terminal() || is_untouched),
+        false => !(is_untouched && is_cancelled),
+    }
 }
 
 #[cfg(test)]
@@ -197,6 +201,10 @@ mod tests {
         ] {
             let upload = json!({"spec": {"datamover": mover}, "status": {"phase": phase}});
             assert_eq!(is_holding(&upload), holds, "{mover} {phase}");
+        }
+        for (phase, holds) in [("", false), ("New", false), ("Accepted", true), ("Canceled", true)] {
+            let upload = json!({"spec": {"datamover": "vendor", "cancel": true}, "status": {"phase": phase}});
+            assert_eq!(is_holding(&upload), holds, "cancelled {phase}");
         }
     }
 }

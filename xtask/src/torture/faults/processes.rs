@@ -42,7 +42,8 @@ pub(super) fn heal(fault: Fault, stage: &mut Stage) -> Result<()> {
             let _ = stage.server.process().and_then(|process| signal("-CONT", process));
             Ok(())
         }
-        Fault::KillApiServer => revive(&stage.machine, &KubeApiserver),
+        // Without etcd it does not come up, and the plan may bring that back only later.
+        Fault::KillApiServer => revive(&stage.machine, &Etcd).and_then(|()| revive(&stage.machine, &KubeApiserver)),
         Fault::KillEtcd => revive(&stage.machine, &Etcd),
         Fault::KillStore => revive(&store()?, &SeaweedFs),
         Fault::FullDisk => stage.empty_disk(),
@@ -56,8 +57,8 @@ fn store() -> Result<Machine> {
 
 fn kill_part(machine: &Machine, part: &dyn Part) -> Result<bool> {
     let Ok(process) = machine.host_process(part.name()) else { return Ok(false) };
-    signal("-KILL", process)?;
-    Ok(true)
+    // It may just have ended.
+    Ok(signal("-KILL", process).is_ok())
 }
 
 /// Starts a part again that has ended, and waits until it works.

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use velero_api::labels;
-use velero_api::metadata::name;
+use velero_api::metadata::{label, name};
 use velero_api::records::{BackupOperation, BackupVolumeInfo};
 use velero_api::v1::{Backup, BackupStorageLocation, PodVolumeBackup};
 use velero_api::v2alpha1::DataUpload;
@@ -42,15 +42,21 @@ pub(super) async fn owned_snapshots(context: &Context, backup: &Backup, store: &
     // Backups that are older than the file about volumes tell of moved data by their operations only.
     let operations = backup.files(store).readable_operations::<BackupOperation>().await?;
     if owned.wants_uploads() || operations.iter().any(moves_data) {
-        for upload in archived_uploads(store, backup, context.settings.archive_limits()).await? {
-            owned.add_upload(&upload);
-        }
+        let uploads = archived_uploads(store, backup, context.settings.archive_limits()).await?;
+        uploads.iter().filter(|upload| is_own(upload, backup)).for_each(|upload| owned.add_upload(upload));
     }
     Ok(owned)
 }
 
 fn moves_data(operation: &BackupOperation) -> bool {
     operation.spec.post_operation_items.iter().any(|item| item.group_resource() == DATA_UPLOADS)
+}
+
+/// Whether a DataUpload of the archive was made for the backup. Those of other backups are there too where it holds the namespace
+/// of the server, and what they have moved is not its own to forget. The UID says nothing: it is that of the backup in the cluster
+/// where it was made.
+fn is_own(upload: &DataUpload, backup: &Backup) -> bool {
+    label(upload, labels::BACKUP_NAME) == labels::valid_value(name(backup))
 }
 
 /// The DataUploads in the archive of a backup; none where it has no archive.
@@ -185,6 +191,20 @@ mod tests {
             ..Default::default()
         }];
         assert!(moves_data(&operation));
+    }
+
+    #[test]
+    fn a_data_upload_of_the_archive_is_owned_by_the_backup_that_it_names() {
+        let backup = Backup::new("velero", &"n".repeat(70), Default::default());
+        let upload = |owner: Option<&str>| {
+            let mut upload = DataUpload::default();
+            upload.metadata.labels = owner.map(|owner| [(labels::BACKUP_NAME.to_owned(), owner.to_owned())].into());
+            upload
+        };
+        assert!(is_own(&upload(Some(&labels::valid_value(name(&backup)))), &backup));
+        for owner in [None, Some("daily"), Some(&*"n".repeat(63))] {
+            assert!(!is_own(&upload(owner), &backup), "{owner:?}");
+        }
     }
 
     #[test]

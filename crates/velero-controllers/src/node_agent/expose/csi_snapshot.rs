@@ -30,7 +30,10 @@ pub(crate) async fn expose(agent: &Agent, upload: &DataUpload) -> Result<Made> {
     let claim = source_claim(agent, &upload.spec).await?;
     let class = upload.spec.csi_snapshot.as_ref().map(|snapshot| snapshot.storage_class.as_str()).unwrap_or_default();
     let wanted = agent.config.backup_claim(class);
-    copies::make(agent, &owner, &upload.spec.source_namespace, &wanted.secret_names, &wanted.config_map_names).await?;
+    let (secrets, config_maps) = (&wanted.secret_names, &wanted.config_map_names);
+    if !copies::make(agent, &owner, &upload.spec.source_namespace, secrets, config_maps).await? {
+        return Ok(Made::NotYet(claims::LOOK_AGAIN));
+    }
     let Some(size) = snapshot_objects::hand_over(agent, &owner, &source(&upload.spec)).await? else {
         return Ok(Made::NotYet(claims::LOOK_AGAIN));
     };
@@ -65,6 +68,11 @@ pub(crate) async fn expose(agent: &Agent, upload: &DataUpload) -> Result<Made> {
     };
     mover.create(agent).await?;
     Ok(Made::Done)
+}
+
+/// What keeps the mover from being made, in words: a snapshot that cannot be used yet.
+pub(crate) async fn awaited(agent: &Agent, upload: &DataUpload) -> Option<String> {
+    snapshot_objects::unready(agent, &Owner::of(upload), &source(&upload.spec)).await
 }
 
 /// Removes mover, claim and snapshot.

@@ -38,7 +38,9 @@ pub(crate) async fn expose(agent: &Agent, download: &DataDownload) -> Result<Mad
     };
     let wanted = &agent.config.restore_claims;
     let namespace = &download.spec.target_volume.namespace;
-    copies::make(agent, &owner, namespace, &wanted.secret_names, &wanted.config_map_names).await?;
+    if !copies::make(agent, &owner, namespace, &wanted.secret_names, &wanted.config_map_names).await? {
+        return Ok(Made::NotYet(claims::LOOK_AGAIN));
+    }
     let cache_claim = claims::cache(agent, &owner, download.spec.snapshot_size, node.as_deref()).await?;
     make_claim(agent, &owner, &target, node.as_deref()).await?;
     let selector = agent.config.affinity(&class).map(|affinity| &affinity.node_selector);
@@ -60,6 +62,23 @@ pub(crate) async fn expose(agent: &Agent, download: &DataDownload) -> Result<Mad
     };
     mover.create(agent).await?;
     Ok(Made::Done)
+}
+
+/// What keeps the mover from being made, in words: a claim that is not there, or that nobody uses yet.
+pub(crate) async fn awaited(agent: &Agent, download: &DataDownload) -> Option<String> {
+    let wanted = &download.spec.target_volume;
+    let Some(target) = target_claim(agent, wanted).await.ok()? else {
+        return Some(format!("claim {} does not exist", title(wanted)));
+    };
+    let class = target.spec.as_ref().and_then(|spec| spec.storage_class_name.clone()).unwrap_or_default();
+    match is_consumed(agent, &target, &class).await {
+        Ok(Consumed::NotYet) => Some(format!(
+            "claim {} waits for the first pod that uses it, as its storage class {class:?} says: start one, or set \
+             restorePVC.ignoreDelayBinding in the ConfigMap of the node agents",
+            title(wanted)
+        )),
+        _ => None,
+    }
 }
 
 /// Removes mover, claim and cache, and a volume that was not given to the claim it is for.

@@ -1,6 +1,7 @@
 //! Where the kubelet keeps a volume of a pod.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Volume};
 use kube::{Api, ResourceExt};
@@ -9,6 +10,8 @@ use crate::node_agent::agent::Agent;
 use crate::node_agent::resources;
 use crate::runtime::error::{Error, Result};
 
+/// How long a volume may take to say that it is there; a server of files that is gone says nothing for ever.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// On volumes that a CSI driver serves in place of the plugin that made them.
 const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
 
@@ -22,7 +25,8 @@ pub(super) async fn find(agent: &Agent, pod: &Pod, volume_name: &str) -> Result<
     };
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     let below = PathBuf::from(uid).join("volumes");
-    let found = matching(&agent.settings.host_pods, &below, &folder).await;
+    let looked = tokio::time::timeout(PATIENCE, matching(&agent.settings.host_pods, &below, &folder)).await;
+    let found = looked.map_err(|_| silent(pod, volume_name, agent.node()))?;
     match found.as_slice() {
         [path] => Ok(path.clone()),
         [] => Err(failed(
@@ -36,6 +40,18 @@ pub(super) async fn find(agent: &Agent, pod: &Pod, volume_name: &str) -> Result<
         )),
         several => Err(failed(pod, format!("volume {volume_name:?} has more than one folder: {several:?}"))),
     }
+}
+
+/// A volume whose folder could not be looked at: whoever looks at it waits for ever.
+fn silent(pod: &Pod, volume_name: &str, node: &str) -> Error {
+    let seconds = PATIENCE.as_secs();
+    failed(
+        pod,
+        format!(
+            "volume {volume_name:?} does not answer on node {node}: its folder could not be looked at within {seconds} s; see \
+             that its storage, such as the server of an NFS volume, can be reached from there"
+        ),
+    )
 }
 
 fn volume_of<'a>(pod: &'a Pod, name: &str) -> Result<&'a Volume> {
@@ -100,6 +116,16 @@ pub(super) fn failed(pod: &Pod, problem: String) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_volume_that_does_not_answer_is_named_with_its_pod_and_node() {
+        let mut pod = Pod::default();
+        (pod.metadata.namespace, pod.metadata.name) = (Some("shop".to_owned()), Some("web".to_owned()));
+        let said = silent(&pod, "data", "n1").to_string();
+        for word in ["shop/web", "volume \"data\"", "node n1", "NFS"] {
+            assert!(said.contains(word), "{said}");
+        }
+    }
 
     #[tokio::test]
     async fn a_folder_is_found_below_whatever_plugin_made_it() {

@@ -65,6 +65,25 @@ pub(super) async fn hand_over(agent: &Agent, owner: &Owner, source: &Source<'_>)
     Ok(is_ready.then(|| size.as_str().unwrap_or_default().to_owned()))
 }
 
+/// The snapshot that is waited for, in words; nothing where it can be used, or where nobody can tell.
+pub(super) async fn unready(agent: &Agent, owner: &Owner, source: &Source<'_>) -> Option<String> {
+    let handed_over = SNAPSHOTS.item(Some(&owner.namespace), &owner.name);
+    for item in [handed_over, SNAPSHOTS.item(Some(source.namespace), source.snapshot)] {
+        if let Some(snapshot) = agent.objects.cluster().get(item).await.ok()? {
+            return told_unready(&item.key(), &snapshot);
+        }
+    }
+    None
+}
+
+fn told_unready(place: &str, snapshot: &Value) -> Option<String> {
+    if snapshot["status"]["readyToUse"] == true {
+        return None;
+    }
+    let said = snapshot["status"]["error"]["message"].as_str().map(|said| format!(": {said}")).unwrap_or_default();
+    Some(format!("VolumeSnapshot {place} is not ready to use{said}"))
+}
+
 async fn create_content(agent: &Agent, owner: &Owner, source: &Source<'_>, snapshot: &Value) -> Result<Value> {
     let cluster = agent.objects.cluster();
     let bound = snapshot["status"]["boundVolumeSnapshotContentName"].as_str().unwrap_or_default();
@@ -145,12 +164,7 @@ pub(super) async fn remove(agent: &Agent, owner: &Owner, source: &Source<'_>) ->
     let content = cluster.get(content_item).await?.filter(|content| is_own(content, owner));
     match &content {
         Some(content) => release_source(agent, source, content).await?,
-        None => {
-            let item = SNAPSHOTS.item(Some(source.namespace), source.snapshot);
-            if let Some(snapshot) = cluster.get(item).await? {
-                resources::delete(cluster, item, &snapshot).await?;
-            }
-        }
+        None => discard_source(agent, source).await?,
     }
     let item = SNAPSHOTS.item(Some(&owner.namespace), &owner.name);
     if let Some(snapshot) = cluster.get(item).await?.filter(|snapshot| is_own(snapshot, owner)) {
@@ -162,6 +176,37 @@ pub(super) async fn remove(agent: &Agent, owner: &Owner, source: &Source<'_>) ->
         Some(content) => Ok(resources::delete(cluster, content_item, &content).await?),
         None => Ok(true),
     }
+}
+
+/// Removes a snapshot that was never handed over, also at its driver: a class that keeps snapshots would leave its
+/// content.
+async fn discard_source(agent: &Agent, source: &Source<'_>) -> Result<()> {
+    let cluster = agent.objects.cluster();
+    let item = SNAPSHOTS.item(Some(source.namespace), source.snapshot);
+    let Some(snapshot) = cluster.get(item).await? else { return Ok(()) };
+    let content_name = content_of(&snapshot);
+    let content_item = CONTENTS.item(None, &content_name);
+    if let Some(content) = cluster.get(content_item).await?.filter(|content| is_kept(content, &snapshot)) {
+        let uid = &content["metadata"]["uid"];
+        let patch = json!({ "metadata": { "uid": uid }, "spec": { "deletionPolicy": "Delete" } });
+        cluster.merge_patch(content_item, &patch).await?;
+    }
+    resources::delete(cluster, item, &snapshot).await?;
+    Ok(())
+}
+
+/// The content of a snapshot. Until it is bound, it is known by the name that the snapshot controller gives it.
+fn content_of(snapshot: &Value) -> String {
+    match snapshot["status"]["boundVolumeSnapshotContentName"].as_str().filter(|name| !name.is_empty()) {
+        Some(bound) => bound.to_owned(),
+        None => format!("snapcontent-{}", snapshot["metadata"]["uid"].as_str().unwrap_or_default()),
+    }
+}
+
+/// Whether a content is that of the snapshot, and would stay without it.
+fn is_kept(content: &Value, snapshot: &Value) -> bool {
+    content["spec"]["volumeSnapshotRef"]["uid"] == snapshot["metadata"]["uid"]
+        && content["spec"]["deletionPolicy"] != "Delete"
 }
 
 fn is_own(object: &Value, owner: &Owner) -> bool {
@@ -182,5 +227,37 @@ fn check_owner(object: &Value, owner: &Owner) -> Result<()> {
 fn copy_field(to: &mut Value, from: &Value, field: &str) {
     if let Some(value) = from.get(field).filter(|value| !value.is_null()) {
         to[field] = value.clone();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_that_is_waited_for_says_what_its_driver_says() {
+        for (status, expected) in [
+            (json!({ "readyToUse": true }), None),
+            (json!({}), Some("VolumeSnapshot shop/s is not ready to use")),
+            (
+                json!({ "readyToUse": false, "error": { "message": "the array is full" } }),
+                Some("VolumeSnapshot shop/s is not ready to use: the array is full"),
+            ),
+        ] {
+            assert_eq!(told_unready("shop/s", &json!({ "status": status })).as_deref(), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn only_the_content_of_the_snapshot_itself_is_told_to_go_with_it() {
+        let snapshot = json!({ "metadata": { "uid": "u1" }, "status": { "boundVolumeSnapshotContentName": "c" } });
+        let content = |uid: &str, policy: &str| json!({ "spec": { "volumeSnapshotRef": { "uid": uid }, "deletionPolicy": policy } });
+        assert_eq!(content_of(&snapshot), "c");
+        for unbound in [json!({ "metadata": { "uid": "u1" } }), json!({ "metadata": { "uid": "u1" }, "status": {} })] {
+            assert_eq!(content_of(&unbound), "snapcontent-u1");
+        }
+        assert!(is_kept(&content("u1", "Retain"), &snapshot));
+        assert!(!is_kept(&content("u1", "Delete"), &snapshot), "it goes anyway");
+        assert!(!is_kept(&content("u2", "Retain"), &snapshot), "that of another one");
     }
 }

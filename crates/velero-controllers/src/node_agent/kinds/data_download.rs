@@ -74,6 +74,10 @@ impl Transfer for DataDownload {
         generic_restore::expose(agent, self).await
     }
 
+    async fn awaited(&self, agent: &Agent) -> Option<String> {
+        generic_restore::awaited(agent, self).await
+    }
+
     async fn finish(&self, agent: &Agent) -> Result<Made> {
         rebind::rebind(agent, self).await
     }

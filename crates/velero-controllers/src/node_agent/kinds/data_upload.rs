@@ -90,6 +90,10 @@ impl Transfer for DataUpload {
         csi_snapshot::expose(agent, self).await
     }
 
+    async fn awaited(&self, agent: &Agent) -> Option<String> {
+        csi_snapshot::awaited(agent, self).await
+    }
+
     async fn clean_up(&self, agent: &Agent) -> Result<Made> {
         csi_snapshot::clean_up(agent, self).await
     }

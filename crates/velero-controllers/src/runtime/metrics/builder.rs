@@ -6,6 +6,7 @@ use prometheus::core::Collector;
 use prometheus::{CounterVec, Gauge, GaugeVec, HistogramOpts, HistogramVec, Opts, Registry};
 
 use crate::runtime::metrics::reference::{MetricDescription, MetricKind};
+use crate::runtime::metrics::series::Series;
 
 const BUCKETS: [f64; 9] = [60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10800.0, 14400.0];
 
@@ -65,6 +66,16 @@ impl Builder {
         labels: &[&str],
     ) -> prometheus::Result<GaugeVec> {
         self.add(MetricKind::Gauge, GaugeVec::new(Opts::new(format!("{prefix}_{name}"), help), labels)?)
+    }
+
+    /// A counter or a gauge of which there may be many series.
+    pub(super) fn series(
+        &self,
+        kind: MetricKind,
+        (name, help): (&str, &str),
+        labels: &[&str],
+    ) -> prometheus::Result<Series> {
+        self.add(kind, Series::new(kind, format!("{PREFIX}_{name}"), help, labels)?)
     }
 
     pub(crate) fn gauge(&self, name: &str, help: &str) -> prometheus::Result<Gauge> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use prometheus::{Gauge, GaugeVec};
 
 use super::builder::Builder;
+use super::reference::MetricKind;
 use super::series::Series;
 
 /// What is found when all objects are looked at.
@@ -94,7 +95,7 @@ impl WorkGauges {
 pub(super) struct FigureGauges {
     backups: WorkGauges,
     restores: WorkGauges,
-    last_successful: GaugeVec,
+    last_successful: Series,
     runs_since_good: Series,
     refused: Series,
     namespaces: Series,
@@ -105,15 +106,15 @@ pub(super) struct FigureGauges {
 
 impl FigureGauges {
     pub(super) fn new(builder: &Builder) -> prometheus::Result<Self> {
-        let series = |name: &str, help: &str, label: &str| builder.gauges(name, help, &[label]).map(Series::new);
+        let series = |name: &str, help: &str, label: &str| builder.series(MetricKind::Gauge, (name, help), &[label]);
         let repository = "repository_name";
         Ok(Self {
             backups: WorkGauges::new(builder, "backup", "Backups")?,
             restores: WorkGauges::new(builder, "restore", "Restores")?,
-            last_successful: builder.gauges(
+            last_successful: series(
                 "backup_last_successful_timestamp",
                 "When a backup last completed, in seconds of Unix time",
-                &["schedule"],
+                "schedule",
             )?,
             runs_since_good: series(
                 "schedule_runs_since_good_backup",
@@ -148,7 +149,7 @@ impl FigureGauges {
         self.backups.put(&figures.backups);
         self.restores.put(&figures.restores);
         for (schedule, seconds) in &figures.last_successful {
-            self.last_successful.with_label_values(&[schedule]).set(*seconds);
+            self.last_successful.set(&[schedule], *seconds);
         }
         self.runs_since_good.replace(&figures.runs_since_good);
         self.refused.replace(&figures.refused);
@@ -162,18 +163,18 @@ impl FigureGauges {
 
     /// A backup of a schedule has completed.
     pub(super) fn last_successful(&self, schedule: &str, second: i64) {
-        self.last_successful.with_label_values(&[schedule]).set(second as f64);
+        self.last_successful.set(&[schedule], second as f64);
     }
 
     pub(super) fn end_schedule(&self, schedule: &str) {
-        let _ = self.last_successful.remove_label_values(&[schedule]);
-        self.runs_since_good.remove(schedule);
-        self.refused.remove(schedule);
+        for series in [&self.last_successful, &self.runs_since_good, &self.refused] {
+            series.remove(&[schedule]);
+        }
     }
 
     pub(super) fn end_repository(&self, repository: &str) {
         for series in [&self.repository_ready, &self.repository_maintained, &self.repository_interval] {
-            series.remove(repository);
+            series.remove(&[repository]);
         }
     }
 }

@@ -17,7 +17,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use prometheus::{Counter as Growing, CounterVec, Encoder, Gauge, GaugeVec, HistogramVec, Registry, TextEncoder};
+use prometheus::{Counter as Growing, CounterVec, Encoder, Gauge, HistogramVec, Registry, TextEncoder};
 use velero_api::labels;
 use velero_api::metadata::label;
 use velero_api::v1::{Backup, BackupStatus, Ending, RestoreStatus};
@@ -34,8 +34,9 @@ use crate::runtime::metrics::figures::{FigureGauges, Figures};
 use crate::runtime::metrics::last::Last;
 use crate::runtime::metrics::locations::LocationGauges;
 use crate::runtime::metrics::maintenance::Maintenance;
-use crate::runtime::metrics::reference::MetricDescription;
+use crate::runtime::metrics::reference::{MetricDescription, MetricKind};
 use crate::runtime::metrics::retries::Retries;
+use crate::runtime::metrics::series::Series;
 use crate::runtime::metrics::traces::Traces;
 use crate::runtime::traces::OF_PROCESS;
 
@@ -45,17 +46,17 @@ const SCHEDULE_AND_BACKUP: &[&str] = &["schedule", "backupName"];
 /// All metrics of the server.
 pub(crate) struct Metrics {
     registry: Registry,
-    counters: Vec<CounterVec>,
-    csi_counters: Vec<CounterVec>,
+    counters: Vec<Series>,
+    csi_counters: Vec<Series>,
     leader: Gauge,
-    tarball_size: GaugeVec,
-    archive_bytes: CounterVec,
+    tarball_size: Series,
+    archive_bytes: Series,
     restored_bytes: CounterVec,
-    items: GaugeVec,
-    item_errors: GaugeVec,
-    last_status: GaugeVec,
+    items: Series,
+    item_errors: Series,
+    last_status: Series,
     locations: LocationGauges,
-    expected_interval: GaugeVec,
+    expected_interval: Series,
     duration: HistogramVec,
     restore_duration: HistogramVec,
     maintenance: Maintenance,
@@ -77,30 +78,25 @@ impl Metrics {
         #[cfg(target_os = "linux")]
         registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
         let builder = Builder::new(&registry);
-        let counters = Counter::ALL.iter().map(|counter| builder.counter(counter.describe(), SCHEDULE));
-        let csi_counters =
-            CsiCounter::ALL.iter().map(|counter| builder.counter(counter.describe(), SCHEDULE_AND_BACKUP));
+        let counter = |described, labels| builder.series(MetricKind::Counter, described, labels);
+        let gauge = |name, help| builder.series(MetricKind::Gauge, (name, help), SCHEDULE);
+        let counters = Counter::ALL.iter().map(|one| counter(one.describe(), SCHEDULE));
+        let csi_counters = CsiCounter::ALL.iter().map(|one| counter(one.describe(), SCHEDULE_AND_BACKUP));
         let metrics = Self {
             counters: counters.collect::<prometheus::Result<_>>()?,
             csi_counters: csi_counters.collect::<prometheus::Result<_>>()?,
             leader: builder.gauge("leader", "1 when this server leads, 0 when it waits")?,
-            tarball_size: builder.gauges("backup_tarball_size_bytes", "Size of the last backup in bytes", SCHEDULE)?,
-            archive_bytes: builder
-                .counter(("backup_archive_bytes_total", "Bytes of archives that were stored"), SCHEDULE)?,
+            tarball_size: gauge("backup_tarball_size_bytes", "Size of the last backup in bytes")?,
+            archive_bytes: counter(("backup_archive_bytes_total", "Bytes of archives that were stored"), SCHEDULE)?,
             restored_bytes: builder
                 .counter(("restore_archive_bytes_total", "Bytes of archives that were read"), SCHEDULE)?,
-            items: builder.gauges("backup_items_total", "Items of the last backup", SCHEDULE)?,
-            item_errors: builder.gauges("backup_items_errors", "Errors of the last backup", SCHEDULE)?,
-            last_status: builder.gauges(
-                "backup_last_status",
-                "1 when the last backup completed, 0 when not",
-                SCHEDULE,
-            )?,
+            items: gauge("backup_items_total", "Items of the last backup")?,
+            item_errors: gauge("backup_items_errors", "Errors of the last backup")?,
+            last_status: gauge("backup_last_status", "1 when the last backup completed, 0 when not")?,
             locations: LocationGauges::new(&builder)?,
-            expected_interval: builder.gauges(
+            expected_interval: gauge(
                 "schedule_expected_interval_seconds",
                 "How far the runs of the schedule are apart, in seconds",
-                SCHEDULE,
             )?,
             duration: builder.histogram("backup_duration_seconds", "How long backups took, in seconds", SCHEDULE)?,
             restore_duration: builder.histogram(
@@ -125,44 +121,39 @@ impl Metrics {
     /// Makes the series of a schedule exist; those that exist keep their values. The empty name is that of manual
     /// backups.
     pub(crate) fn begin_schedule(&self, schedule: &str) {
-        for counter in &self.counters {
-            counter.with_label_values(&[schedule]).inc_by(0.0);
+        for counter in self.counters.iter().chain([&self.archive_bytes]) {
+            counter.add(&[schedule], 0.0);
         }
         for counter in &self.csi_counters {
-            counter.with_label_values(&[schedule, ""]).inc_by(0.0);
+            counter.add(&[schedule, ""], 0.0);
         }
-        for counter in [&self.archive_bytes, &self.restored_bytes] {
-            counter.with_label_values(&[schedule]).inc_by(0.0);
-        }
+        self.restored_bytes.with_label_values(&[schedule]).inc_by(0.0);
         self.note_counted(schedule);
-        self.items.with_label_values(&[schedule]).add(0.0);
-        self.item_errors.with_label_values(&[schedule]).add(0.0);
+        self.items.add(&[schedule], 0.0);
+        self.item_errors.add(&[schedule], 0.0);
         let mut last = self.last();
         last.schedules.insert(schedule.to_owned());
         // Nothing has gone wrong before the first backup.
         let good = last.ends.get(schedule).map_or(1.0, |(_, good)| *good);
-        self.last_status.with_label_values(&[schedule]).set(good);
+        self.last_status.set(&[schedule], good);
     }
 
     /// Removes the series of a schedule that is gone.
     pub(crate) fn end_schedule(&self, schedule: &str) {
         let labels = &[schedule];
-        // A series that was never made cannot be removed, which is as good.
-        for counter in &self.counters {
-            let _ = counter.remove_label_values(labels);
+        for counter in self.counters.iter().chain([&self.archive_bytes]) {
+            counter.remove(labels);
         }
         for counter in &self.csi_counters {
-            let _ = counter.remove_label_values(&[schedule, ""]);
-        }
-        for gauge in [&self.tarball_size, &self.items, &self.item_errors] {
-            let _ = gauge.remove_label_values(labels);
-        }
-        for counter in [&self.archive_bytes, &self.restored_bytes] {
-            let _ = counter.remove_label_values(labels);
+            counter.remove(&[schedule, ""]);
         }
         self.last().schedules.remove(schedule);
-        let _ = self.last_status.remove_label_values(labels);
-        let _ = self.expected_interval.remove_label_values(labels);
+        let gauges = [&self.tarball_size, &self.items, &self.item_errors, &self.last_status, &self.expected_interval];
+        for gauge in gauges {
+            gauge.remove(labels);
+        }
+        // A series that was never made cannot be removed, which is as good.
+        let _ = self.restored_bytes.remove_label_values(labels);
         let _ = self.duration.remove_label_values(labels);
         let _ = self.restore_duration.remove_label_values(labels);
         self.figures.end_schedule(schedule);
@@ -188,7 +179,7 @@ impl Metrics {
 
     fn count_many(&self, counter: Counter, schedule: &str, number: i64) {
         self.note_counted(schedule);
-        self.counters[counter as usize].with_label_values(&[schedule]).inc_by(number.max(0) as f64);
+        self.counters[counter as usize].add(&[schedule], number.max(0) as f64);
     }
 
     /// Notes how many CSI snapshots a backup tried, and how many of them are good.
@@ -199,8 +190,7 @@ impl Metrics {
             (CsiCounter::Success, completed),
             (CsiCounter::Failure, attempted - completed),
         ] {
-            let series = self.csi_counters[counter as usize].with_label_values(&[schedule, backup]);
-            series.inc_by(number.max(0) as f64);
+            self.csi_counters[counter as usize].add(&[schedule, backup], number.max(0) as f64);
         }
         lock(&self.csi_backups).insert(backup.to_owned(), schedule.to_owned());
     }
@@ -209,7 +199,7 @@ impl Metrics {
     pub(crate) fn end_backup(&self, backup: &str) {
         let Some(schedule) = lock(&self.csi_backups).remove(backup) else { return };
         for counter in &self.csi_counters {
-            let _ = counter.remove_label_values(&[schedule.as_str(), backup]);
+            counter.remove(&[&schedule, backup]);
         }
     }
 
@@ -224,7 +214,7 @@ impl Metrics {
         };
         self.count(counter, schedule);
         if let Some(good) = self.last().note(schedule, backup) {
-            self.last_status.with_label_values(&[schedule]).set(good);
+            self.last_status.set(&[schedule], good);
         }
         if status.phase().ending() == Some(Ending::FailedValidation) {
             return;
@@ -236,9 +226,9 @@ impl Metrics {
         self.count_many(Counter::VolumeSnapshotAttempt, schedule, attempted);
         self.count_many(Counter::VolumeSnapshotSuccess, schedule, completed);
         self.count_many(Counter::VolumeSnapshotFailure, schedule, attempted - completed);
-        self.item_errors.with_label_values(&[schedule]).set(status.errors as f64);
+        self.item_errors.set(&[schedule], status.errors as f64);
         if let Some(progress) = &status.progress {
-            self.items.with_label_values(&[schedule]).set(progress.total_items as f64);
+            self.items.set(&[schedule], progress.total_items as f64);
         }
         if let Some(seconds) = seconds_between(status.start_timestamp.as_ref(), status.completion_timestamp.as_ref()) {
             self.duration.with_label_values(&[schedule]).observe(seconds);
@@ -255,7 +245,7 @@ impl Metrics {
         if let Some(good) = last.note(schedule, backup)
             && last.schedules.contains(schedule)
         {
-            self.last_status.with_label_values(&[schedule]).set(good);
+            self.last_status.set(&[schedule], good);
         }
     }
 
@@ -280,8 +270,8 @@ impl Metrics {
     /// The archive of a backup was stored.
     pub(crate) fn archive_stored(&self, schedule: &str, bytes: u64) {
         self.note_counted(schedule);
-        self.tarball_size.with_label_values(&[schedule]).set(bytes as f64);
-        self.archive_bytes.with_label_values(&[schedule]).inc_by(bytes as f64);
+        self.tarball_size.set(&[schedule], bytes as f64);
+        self.archive_bytes.add(&[schedule], bytes as f64);
     }
 
     /// What counts the bytes of an archive that is restored.
@@ -310,12 +300,12 @@ impl Metrics {
     }
 
     pub(crate) fn expected_interval(&self, schedule: &str, seconds: f64) {
-        self.expected_interval.with_label_values(&[schedule]).set(seconds);
+        self.expected_interval.set(&[schedule], seconds);
     }
 
     /// A schedule that is paused is not expected to run.
     pub(crate) fn no_expected_interval(&self, schedule: &str) {
-        let _ = self.expected_interval.remove_label_values(&[schedule]);
+        self.expected_interval.remove(&[schedule]);
     }
 
     pub(crate) fn location_status(&self, location: &str, available: bool) {

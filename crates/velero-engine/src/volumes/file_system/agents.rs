@@ -1,6 +1,6 @@
 //! On which nodes node agents run: nobody else can reach the volumes of the pods there.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt};
@@ -13,6 +13,13 @@ use velero_cluster::{Cluster, types};
 const SELECTORS: [&str; 2] = ["role=node-agent", "name=node-agent"];
 /// How long what was seen is believed.
 const MEMORY: Duration = Duration::from_secs(30);
+/// How long an agent is waited for that is being started again, and how often it is looked at.
+const BACK_OFF: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// How many looks in a row must find an agent running that was seen not to: one that ends again and again runs in between.
+const STEADY: u32 = 5;
+/// The container of an agent, beside which a pod may have others.
+const CONTAINER: &str = "node-agent";
 const PAGE_SIZE: u32 = 500;
 
 /// Why nobody can reach the volumes of a pod.
@@ -30,6 +37,12 @@ pub(super) enum NoAgent {
          be allowed on that node and Running"
     )]
     NotOnNode { node: String, namespace: String },
+    /// The one on that node does not come up.
+    #[error(
+        "node agent {pod} on node {node} does not run: {problem}. Its log says why, often a value of its ConfigMap: kubectl -n \
+         {namespace} logs {pod} --previous"
+    )]
+    Broken { pod: String, node: String, namespace: String, problem: String },
     /// It is not known on which node the pod is.
     #[error("the pod is on no node")]
     NoNode,
@@ -43,6 +56,8 @@ pub(super) struct Agents {
     cluster: Cluster,
     namespace: String,
     seen: Mutex<Option<(Instant, Nodes)>>,
+    /// Nodes whose agents were waited for in vain.
+    given_up: Mutex<HashSet<String>>,
 }
 
 /// Where agents run.
@@ -50,14 +65,24 @@ pub(super) struct Agents {
 struct Nodes {
     /// Nodes with an agent that runs.
     running: HashSet<String>,
+    /// Nodes with an agent that is started and does not run.
+    broken: HashMap<String, BrokenAgent>,
     /// Whether there is any agent, whatever its state.
     any: bool,
+}
+
+/// An agent whose container does not run, and why.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct BrokenAgent {
+    pod: String,
+    problem: String,
 }
 
 impl Agents {
     /// Those of Velero's namespace; nothing is asked yet.
     pub(super) fn new(cluster: &Cluster, namespace: &str) -> Self {
-        Self { cluster: cluster.clone(), namespace: namespace.to_owned(), seen: Mutex::default() }
+        let (cluster, namespace) = (cluster.clone(), namespace.to_owned());
+        Self { cluster, namespace, seen: Mutex::default(), given_up: Mutex::default() }
     }
 
     /// An error unless there are agents at all.
@@ -65,13 +90,33 @@ impl Agents {
         self.ask(|nodes| nodes.any).await.map(drop)
     }
 
-    /// An error unless an agent runs on a node.
+    /// An error unless an agent runs on a node. One that is being started again is waited for a while, once.
     pub(super) async fn check(&self, node: &str) -> Result<(), NoAgent> {
-        let nodes = self.ask(|nodes| nodes.running.contains(node)).await?;
-        match nodes.running.contains(node) {
-            false if node.is_empty() => Err(NoAgent::NoNode),
-            true => Ok(()),
-            false => Err(NoAgent::NotOnNode { node: node.to_owned(), namespace: self.namespace.clone() }),
+        let end = Instant::now() + BACK_OFF;
+        let (own, namespace) = (node.to_owned(), self.namespace.clone());
+        let mut looks_left = 0;
+        loop {
+            let nodes = self.ask(|nodes| looks_left == 0 && nodes.running.contains(node)).await?;
+            let broken = match nodes.broken.get(node) {
+                _ if nodes.running.contains(node) && looks_left == 0 => return Ok(()),
+                _ if nodes.running.contains(node) => {
+                    looks_left -= 1;
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                    continue;
+                }
+                _ if node.is_empty() => return Err(NoAgent::NoNode),
+                None => return Err(NoAgent::NotOnNode { node: own, namespace }),
+                Some(broken) => broken,
+            };
+            let mut given_up = self.given_up.lock().await;
+            if given_up.contains(node) || Instant::now() >= end {
+                given_up.insert(own.clone());
+                let BrokenAgent { pod, problem } = broken.clone();
+                return Err(NoAgent::Broken { pod, node: own, namespace, problem });
+            }
+            drop(given_up);
+            looks_left = STEADY;
+            tokio::time::sleep(LOOK_AGAIN).await;
         }
     }
 
@@ -113,9 +158,18 @@ impl Agents {
 impl Nodes {
     fn add(&mut self, pod: AgentPod) {
         self.any = true;
-        let is_running = pod.status.phase == "Running" && pod.metadata.deletion_timestamp.is_none();
-        if is_running && !pod.spec.node_name.is_empty() {
-            self.running.insert(pod.spec.node_name);
+        let node = pod.spec.node_name;
+        if pod.status.phase != "Running" || pod.metadata.deletion_timestamp.is_some() || node.is_empty() {
+            return;
+        }
+        // A pod is Running too while its container ends again and again.
+        let own = pod.status.container_statuses.into_iter().filter(|container| container.name == CONTAINER);
+        match own.map(|container| container.state).find_map(|state| state.waiting.or(state.terminated)) {
+            None => _ = self.running.insert(node),
+            Some(AgentWaits { reason, message }) => {
+                let problem = if message.is_empty() { reason } else { format!("{reason}: {message}") };
+                self.broken.insert(node, BrokenAgent { pod: pod.metadata.name, problem });
+            }
         }
     }
 }
@@ -132,6 +186,7 @@ struct AgentPod {
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct AgentMetadata {
+    name: String,
     deletion_timestamp: Option<String>,
 }
 
@@ -142,9 +197,31 @@ struct AgentSpec {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct AgentStatus {
     phase: String,
+    container_statuses: Vec<AgentContainer>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct AgentContainer {
+    name: String,
+    state: AgentState,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct AgentState {
+    waiting: Option<AgentWaits>,
+    terminated: Option<AgentWaits>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct AgentWaits {
+    reason: String,
+    message: String,
 }
 
 #[cfg(test)]
@@ -169,9 +246,39 @@ mod tests {
             nodes.add(pod(node, phase, going));
         }
         assert_eq!((nodes.running, nodes.any), (HashSet::from(["a".to_owned()]), true));
+        assert!(nodes.broken.is_empty());
         let none: AgentPod = serde_json::from_value(json!({})).unwrap();
         let mut only_broken = Nodes::default();
         only_broken.add(none);
         assert!(only_broken.any && only_broken.running.is_empty());
+    }
+
+    #[test]
+    fn an_agent_that_ends_again_and_again_does_not_run_though_its_pod_is_running() {
+        let mut nodes = Nodes::default();
+        let mut add = |node: &str, state: serde_json::Value| {
+            let pod = json!({"metadata": {"name": format!("agent-{node}")}, "spec": {"nodeName": node},
+                "status": {"phase": "Running", "containerStatuses": [{"name": "node-agent", "state": state}]}});
+            nodes.add(serde_json::from_value(pod).unwrap());
+        };
+        add("good", json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}}));
+        add("bad", json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}));
+        add("ended", json!({"terminated": {"reason": "Error", "exitCode": 1}}));
+        assert_eq!(nodes.running, HashSet::from(["good".to_owned()]));
+        let broken = |node: &str, problem: &str| {
+            (node.to_owned(), BrokenAgent { pod: format!("agent-{node}"), problem: problem.to_owned() })
+        };
+        let expected = [broken("bad", "CrashLoopBackOff: back-off 10s"), broken("ended", "Error")];
+        assert_eq!(nodes.broken, HashMap::from(expected));
+    }
+
+    #[test]
+    fn another_container_of_the_pod_of_an_agent_may_wait() {
+        let pod = json!({"spec": {"nodeName": "a"}, "status": {"phase": "Running", "containerStatuses": [
+            {"name": "sidecar", "state": {"waiting": {"reason": "ImagePullBackOff"}}},
+            {"name": "node-agent", "state": {"running": {}}}]}});
+        let mut nodes = Nodes::default();
+        nodes.add(serde_json::from_value(pod).unwrap());
+        assert_eq!((nodes.running.len(), nodes.broken.len()), (1, 0));
     }
 }

@@ -37,9 +37,13 @@ impl Fillings {
     /// Notes a claim that was made and whose data is in a copy: a pod has to bring it back.
     pub(super) fn expect_claim(&self, restore: &RestoreContext<'_>, target: &Target<'_>, made: &RawItem) {
         let made = made.to_value().unwrap_or_default();
-        if restore.earlier.has_filled_claim(text(&made, "/metadata/uid")) {
-            return;
+        if !restore.earlier.has_filled_claim(text(&made, "/metadata/uid")) {
+            self.expect(restore, target);
         }
+    }
+
+    /// Notes a claim, where its data is in a copy: a pod has to bring it back.
+    pub(super) fn expect(&self, restore: &RestoreContext<'_>, target: &Target<'_>) {
         let original = target.item.original.as_deref().unwrap_or_default();
         let mut infos = restore.volumes.of_claim(original, &target.item.name);
         let Some(copy) = infos.find_map(|info| restorable(restore, info)) else { return };
@@ -52,6 +56,11 @@ impl Fillings {
         let Ok(pod) = created.to_value() else { return };
         let wanted = self.wanted(restore, target, &pod);
         self.fill(restore, target, &pod, wanted, None);
+    }
+
+    /// Takes notice of a pod whose volumes would be filled.
+    pub(super) fn foresee_pod(&self, restore: &RestoreContext<'_>, target: &Target<'_>, pod: &Value) {
+        self.wanted(restore, target, pod);
     }
 
     /// Fills what is missing in the volumes of a pod that an earlier restore made and that still waits for it.

@@ -35,7 +35,7 @@ use super::backup_context::{BackupContext, claim_of};
 use super::error::VolumeError;
 use super::method::Method;
 use super::restore_context::{RestoreContext, VolumeVerdict, Wishes};
-use super::{PODS, VOLUMES};
+use super::{CLAIMS, PODS, VOLUMES};
 use crate::lock;
 use crate::restore::Target;
 use saving::{Dealt, running_pod};
@@ -161,6 +161,14 @@ impl Method for FileSystem {
 
     fn pod_taken_over(&self, restore: &RestoreContext<'_>, target: &Target<'_>, found: &RawItem, left: &LeftPod) {
         self.fillings(restore).take_over(restore, target, found, left);
+    }
+
+    fn foresee(&self, restore: &RestoreContext<'_>, target: &Target<'_>, object: &Value) {
+        match &*target.item.resource {
+            CLAIMS => self.fillings(restore).expect(restore, target),
+            PODS => self.fillings(restore).foresee_pod(restore, target, object),
+            _ => {}
+        }
     }
 
     fn close_restore(&self, restore: &RestoreContext<'_>) {

@@ -37,6 +37,11 @@ pub(super) fn cause(seen: &Observation, failure: &Failure) -> Option<Finding> {
             format!("{host} does not speak TLS, and the location asks for https"),
             "write http:// into the URL of the location, or switch TLS on at the store",
         ),
+        () if says(&["invalid HTTP"]) => Finding::error(
+            Cause::NotAStore,
+            format!("what listens at {host} does not speak HTTP, so it is no object store"),
+            format!("correct host and port in config {}", address_field(seen)),
+        ),
         () if says(&["invalid peer certificate", "CaUsedAsEndEntity"]) => Finding::error(
             Cause::CertificateWrong,
             format!("the certificate of {host} is not accepted: {}", last_words(text)),
@@ -113,16 +118,21 @@ pub(super) fn not_a_store(seen: &Observation, failure: &Failure) -> Option<Findi
         "" => String::new(),
         kind => format!(" with {kind:?}"),
     };
-    let field = match seen.place.provider.as_str() {
-        "azure" => "storageAccountURI",
-        "gcp" => "storeEndpoint",
-        _ => "s3Url",
-    };
+    let field = address_field(seen);
     Some(Finding::error(
         Cause::NotAStore,
         format!("what answers at {host} is no object store{server}: it answers {}{kind}", response.status),
         format!("correct config {field}: stores have a port for their protocol beside the one for their web page"),
     ))
+}
+
+/// The key of a location's config that holds the address of the store.
+fn address_field(seen: &Observation) -> &'static str {
+    match seen.place.provider.as_str() {
+        "azure" => "storageAccountURI",
+        "gcp" => "storeEndpoint",
+        _ => "s3Url",
+    }
 }
 
 /// The scheme, name and port of an address.

@@ -10,10 +10,12 @@ const EXPIRED: [&str; 5] = [
     "IDPCommunicationError",
     "ExpiredAuthenticationToken",
 ];
-const UNKNOWN: [&str; 7] = [
+const UNKNOWN: [&str; 9] = [
     "InvalidAccessKeyId",
     "InvalidClientTokenId",
+    "InvalidSecurity",
     "InvalidToken",
+    "InvalidTokenId",
     "UnrecognizedClientException",
     "unauthorized_client",
     "invalid_client",

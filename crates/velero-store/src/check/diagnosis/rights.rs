@@ -39,7 +39,10 @@ fn remedy(place: &Place, missing: &[Right]) -> String {
             };
             let mut resources: Vec<String> = missing.iter().map(resource).collect();
             resources.dedup();
-            format!("permit {} on {}", permissions(of_amazon), resources.join(" and "))
+            // Whoever writes objects with tags needs a right to tags too, and is refused in the same words.
+            let writes_tags = missing.contains(&Right::Put) && !place.tagging.is_empty();
+            let tags = if writes_tags { ", s3:PutObjectTagging" } else { "" };
+            format!("permit {}{tags} on {}", permissions(of_amazon), resources.join(" and "))
         }
     }
 }

@@ -92,6 +92,8 @@ fn a_refusal_of_the_store_is_taken_for_its_cause() {
             vec![],
         ),
         (403, "InvalidAccessKeyId", "does not exist in our records", Cause::CredentialsUnknown, vec!["does not know"]),
+        (403, "InvalidSecurity", "The provided security credentials are not valid.", Cause::CredentialsUnknown, vec![]),
+        (403, "InvalidTokenId", "The security token is invalid", Cause::CredentialsUnknown, vec![]),
         (403, "SignatureDoesNotMatch", "", Cause::CredentialsWrong, vec!["does not belong"]),
         (403, "AuthenticationFailed", "Server failed to authenticate the request", Cause::CredentialsWrong, vec![]),
         (400, "invalid_grant", "Invalid JWT Signature.", Cause::CredentialsWrong, vec![]),
@@ -103,6 +105,13 @@ fn a_refusal_of_the_store_is_taken_for_its_cause() {
         (503, "SlowDown", "", Cause::StoreTrouble, vec!["503 SlowDown"]),
         (403, "AccessDenied", "", Cause::RightMissing, vec!["may not list", "s3:ListBucket on arn:aws:s3:::backups"]),
         (400, "KMS.NotFoundException", "key gone", Cause::EncryptionKey, vec!["kmsKeyId"]),
+        (
+            403,
+            "AccessDenied",
+            "User: u is not authorized to perform: kms:GenerateDataKey on resource: arn:aws:kms:x",
+            Cause::EncryptionKey,
+            vec!["permit kms:GenerateDataKey"],
+        ),
         (400, "InvalidArgument", "Unsupported checksum header", Cause::ChecksumRefused, vec!["checksumAlgorithm"]),
         (
             400,
@@ -150,6 +159,11 @@ fn a_connection_that_fails_is_taken_for_its_cause() {
         ),
         ("received corrupt message of type InvalidContentType", Cause::WrongScheme, vec!["http://"]),
         (
+            "client error (SendRequest): invalid HTTP version parsed",
+            Cause::NotAStore,
+            vec!["does not speak HTTP", "s3Url"],
+        ),
+        (
             "dns error: failed to lookup address information: Name or service not known",
             Cause::Unreachable,
             vec!["is not known here"],
@@ -194,6 +208,8 @@ fn clocks_explain_a_refusal_and_are_told_before_they_do_harm() {
     observation.steps = vec![refused(Right::List, 403, "AuthenticationFailed", "")];
     observation.clock = off_by(-86_400 * 3);
     assert_first(&observation, Cause::ClockOff, &["3 days behind"]);
+    observation.steps = vec![refused(Right::List, 400, "invalid_grant", "Invalid JWT: check your iat and exp values")];
+    assert_first(&observation, Cause::ClockOff, &["3 days behind"]);
     observation.steps = vec![done(Right::List)];
     observation.clock = off_by(600);
     assert_first(&observation, Cause::ClockOff, &["10 minutes ahead"]);
@@ -215,6 +231,9 @@ fn the_rights_that_are_missing_are_named_and_no_others() {
         ],
     );
     assert_first(&seen(RIGHTS.map(denied).to_vec()), Cause::RightMissing, &["may do nothing"]);
+    let mut tagged = seen(vec![done(Right::List), denied(Right::Put)]);
+    tagged.place.tagging = "team=backup".to_owned();
+    assert_first(&tagged, Cause::RightMissing, &["s3:PutObject, s3:PutObjectTagging on"]);
     let mut azure = seen(vec![refused(Right::List, 403, "AuthorizationPermissionMismatch", "")]);
     azure.place.provider = "azure".to_owned();
     assert_first(&azure, Cause::RightMissing, &["container \"backups\"", "Storage Blob Data Contributor"]);
@@ -266,6 +285,24 @@ fn what_a_bucket_does_by_itself_is_told_while_all_works() {
     observation.settings =
         Some(BucketSettings { lifecycle: Look::Unseen("AccessDenied".to_owned()), lock: Look::default() });
     assert!(diagnose(&observation).iter().all(|finding| !finding.is_trouble()));
+}
+
+#[test]
+fn backups_of_other_clusters_are_told_and_hinder_nobody() {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let observation = Observation { backups: names(&["a", "b", "c", "d", "e"]), ..seen(vec![done(Right::List)]) };
+    let told = |known: Option<&[&str]>| {
+        let known: Option<BTreeSet<String>> = known.map(|known| names(known).into_iter().collect());
+        unknown_backups(&observation, known.as_ref())
+    };
+    let finding = told(Some(&["a"])).unwrap();
+    assert!(finding.cause == Cause::UnknownBackups && !finding.is_trouble(), "{finding}");
+    let words = "4 backups lie there that are not of this cluster (b, c and others).";
+    assert!(finding.problem.starts_with(words), "{finding}");
+    assert!(told(Some(&["a", "b", "c"])).unwrap().problem.contains("(d, e)"));
+    assert!(told(None).unwrap().problem.starts_with("5 backups lie there already, of this cluster or of another"));
+    assert_eq!(told(Some(&["a", "b", "c", "d", "e", "f"])), None);
+    assert!(diagnose(&observation).is_empty());
 }
 
 #[test]

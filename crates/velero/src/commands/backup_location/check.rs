@@ -1,13 +1,15 @@
 //! `velero backup-location check`
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
 use std::{fs, io};
 
 use anyhow::{Context, Result, bail, ensure};
+use kube::api::ListParams;
 use velero_api::metadata;
-use velero_api::v1::{BackupStorageLocation, BackupStorageLocationAccessMode};
-use velero_store::check::{Mode, diagnose, observe};
+use velero_api::v1::{Backup, BackupStorageLocation, BackupStorageLocationAccessMode};
+use velero_store::check::{Mode, diagnose, observe, unknown_backups};
 use velero_store::{StoreConfig, is_built_in};
 
 use crate::arguments::BackupLocationCheckArguments;
@@ -35,12 +37,13 @@ pub(crate) async fn check(
     let report = match (&arguments.name, &arguments.file) {
         (_, Some(file)) => {
             let location = read_location(file)?;
-            let config = if needs_cluster(&location, &given) {
-                location_config(&Session::connect(settings, printer).await?, &location, &given).await?
+            if needs_cluster(&location, &given) {
+                let session = Session::connect(settings, printer).await?;
+                let config = location_config(&session, &location, &given).await?;
+                try_out(&location, &config, None, known_backups(&session).await.as_ref()).await
             } else {
-                given_config(&location, &given)?
-            };
-            try_out(&location, &config, None).await
+                try_out(&location, &given_config(&location, &given)?, None, None).await
+            }
         }
         (Some(name), None) => of_cluster(&Session::connect(settings, printer).await?, name, &given).await?,
         (None, None) => bail!("it is not said which location; give its name, or a file with --file"),
@@ -59,19 +62,29 @@ async fn of_cluster(session: &Session, name: &str, given: &Given) -> Result<Loca
         return Ok(LocationCheck::by_server(&location, says));
     }
     let config = location_config(session, &location, given).await?;
-    Ok(try_out(&location, &config, Some(says)).await)
+    let known = known_backups(session).await;
+    Ok(try_out(&location, &config, Some(says), known.as_ref()).await)
 }
 
-/// Checks the store of a location.
-pub(crate) async fn try_out(
+/// The names of the backups of the cluster; nothing where they may not be listed.
+async fn known_backups(session: &Session) -> Option<BTreeSet<String>> {
+    let listed = session.api::<Backup>().list_metadata(&ListParams::default()).await.ok()?;
+    Some(listed.items.into_iter().filter_map(|backup| backup.metadata.name).collect())
+}
+
+/// Checks the store of a location, beside the backups that its cluster has.
+async fn try_out(
     location: &BackupStorageLocation,
     config: &StoreConfig,
     says: Option<ServerSays>,
+    known: Option<&BTreeSet<String>>,
 ) -> LocationCheck {
     let read_only = location.spec.access_mode == Some(BackupStorageLocationAccessMode::ReadOnly);
     let mode = if read_only { Mode::ReadOnly } else { Mode::ReadWrite };
     let seen = observe(config, &location.spec.object_storage.prefix, mode).await;
-    LocationCheck::new(location, &seen, diagnose(&seen), says)
+    let mut findings = diagnose(&seen);
+    findings.extend(unknown_backups(&seen, known));
+    LocationCheck::new(location, &seen, findings, says)
 }
 
 /// Reads the one location of a file.

@@ -17,7 +17,7 @@ use serde_json::json;
 use velero_api::repository::PASSWORD_SECRET;
 
 use crate::arguments::{InstallArguments, StorageArguments};
-use crate::install::{self, Files, Installation, Manner, Resource, SERVER};
+use crate::install::{self, Files, Installation, Manner, NODE_AGENTS, Resource, SERVER};
 use crate::output::{Format, print_value};
 use crate::printer::Printer;
 use crate::session::Session;
@@ -52,6 +52,7 @@ pub(super) async fn install(arguments: &InstallArguments, settings: &Settings, p
         preflight::check_config_maps(&session, arguments).await?;
         found.superfluous = preflight::superfluous(&session, install::left_out(&installation)).await?;
         preflight::check_rights(&session, &found.superfluous, &["delete"]).await?;
+        found.unnamed_agents = preflight::has_unnamed_agents(&session, arguments).await?;
     }
     installation.existing = found.existing;
     check_existing(&installation)?;
@@ -60,7 +61,7 @@ pub(super) async fn install(arguments: &InstallArguments, settings: &Settings, p
     print(printer, &resources, format)?;
     send::send_all(&session, &resources, &found).await?;
     send::remove_all(&session, &found.superfluous).await?;
-    if arguments.run.crds_only { Ok(()) } else { finish(&session, arguments).await }
+    if arguments.run.crds_only { Ok(()) } else { finish(&session, arguments, found.unnamed_agents).await }
 }
 
 /// Sends objects in order, and waits for definitions among them.
@@ -111,7 +112,7 @@ fn read_files(storage: &StorageArguments) -> Result<Files> {
     })
 }
 
-async fn finish(session: &Session, arguments: &InstallArguments) -> Result<()> {
+async fn finish(session: &Session, arguments: &InstallArguments, unnamed_agents: bool) -> Result<()> {
     let printer = session.printer;
     if arguments.run.wait {
         printer.line("Waiting for Velero deployment to be ready.")?;
@@ -128,6 +129,12 @@ async fn finish(session: &Session, arguments: &InstallArguments) -> Result<()> {
         printer.line(format_args!(
             "\nThe first repository of volume data makes its password, in Secret {namespace}/{PASSWORD_SECRET}. Keep a copy outside the \
              cluster: without it nothing can be restored elsewhere.\n"
+        ))?;
+    }
+    if unnamed_agents {
+        printer.line(format_args!(
+            "\nDaemonSet {namespace}/{NODE_AGENTS} is there already and stays as it was, its image too. To bring the node agents up to date, \
+             install again with --use-node-agent; to remove them: kubectl -n {namespace} delete daemonset {NODE_AGENTS}\n"
         ))?;
     }
     printer.line(format_args!(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail, ensure};
 use futures::future::try_join_all;
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Secret};
 use kube::Api;
@@ -16,7 +16,8 @@ use velero_api::{GROUP, labels};
 use super::{api_of, kind_of};
 use crate::arguments::InstallArguments;
 use crate::install::{
-    CLAIM, DEFAULT_LOCATION, Existing, INSTALLED_BY, POD_SECURITY, PRIVILEGED, RESTRICTED, Resource, SECRET, SERVER,
+    CLAIM, DEFAULT_LOCATION, Existing, INSTALLED_BY, NODE_AGENTS, POD_SECURITY, PRIVILEGED, RESTRICTED, Resource,
+    SECRET, SERVER,
 };
 use crate::session::{Session, api_error};
 
@@ -36,6 +37,8 @@ pub(super) struct Found {
     pub(super) foreign: Vec<(String, String)>,
     /// What an earlier installation made and this one does without.
     pub(super) superfluous: Vec<Resource>,
+    /// Whether there are node agents that flags do not speak of.
+    pub(super) unnamed_agents: bool,
 }
 
 /// Asks whether that may be done with everything, and names all that may not.
@@ -100,7 +103,20 @@ pub(super) async fn look(session: &Session) -> Result<Found> {
         secret: secrets.get_metadata_opt(SECRET).await.map_err(api_error)?.is_some(),
     };
     let foreign = foreign_servers(session).await?;
-    Ok(Found { namespace: true, pod_security, existing, foreign, superfluous: Vec::new() })
+    Ok(Found { namespace: true, pod_security, existing, foreign, ..Found::default() })
+}
+
+/// Whether there are node agents though flags do not speak of any. They stay: what they have begun would be lost with them.
+pub(super) async fn has_unnamed_agents(session: &Session, arguments: &InstallArguments) -> Result<bool> {
+    if arguments.node_agent.use_node_agent {
+        return Ok(false);
+    }
+    let api: Api<DaemonSet> = Api::namespaced(session.cluster.client().clone(), session.namespace());
+    match api.get_metadata_opt(NODE_AGENTS).await {
+        // Who may not look is not told.
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(false),
+        found => Ok(found.map_err(api_error)?.is_some()),
+    }
 }
 
 /// What an earlier installation made of what this one leaves out, with its UID. What others made under those names is theirs.

@@ -17,8 +17,8 @@ use crate::session::{Session, api_error};
 const PAGE: u32 = 500;
 /// The container of the server.
 const SERVER: &str = "velero";
-/// How Helm marks the Secret of the release that is in force.
-const RELEASES: &str = "owner=helm,status=deployed";
+/// How Helm marks the Secrets of releases that are there: after an installation or a rollback that failed none is deployed.
+const RELEASES: &str = "owner=helm,status notin (superseded,uninstalled,uninstalling)";
 /// The key of the release in it.
 const RELEASE: &str = "release";
 
@@ -108,5 +108,5 @@ async fn releases(session: &Session) -> Result<Vec<Release>> {
     let api: Api<Secret> = Api::namespaced(session.cluster.client().clone(), session.namespace());
     let listed = api.list(&ListParams::default().labels(RELEASES)).await.map_err(api_error)?;
     let data = listed.items.into_iter().filter_map(|secret| secret.data?.remove(RELEASE));
-    Ok(data.filter_map(|data| Release::read(&data.0)).filter(Release::is_of_velero).collect())
+    Ok(Release::newest(data.filter_map(|data| Release::read(&data.0)).filter(Release::is_of_velero)))
 }

@@ -91,7 +91,8 @@ async fn run(session: &Session, arguments: &MigrateRunArguments) -> Result<()> {
     let installed = collect::collect(session).await?;
     let lines = assess(&installed);
     refuse(&lines, |line| !(arguments.force && is_about_work(line))).context("nothing was changed")?;
-    if !installed.releases.is_empty() && !arguments.force {
+    let is_foreign = foreign(&installed.servers).chain(foreign(&installed.agents)).next().is_some();
+    if is_foreign && !installed.releases.is_empty() && !arguments.force {
         bail!(
             "nothing was changed: Helm has installed this Velero, and would take the exchange back at its next upgrade; \
              upgrade the release to our chart instead (docs/from-velero.md), or use --force"

@@ -256,7 +256,7 @@ fn pod_volume_backups(backups: &[PodVolumeBackup], details: bool) -> Value {
     let Some(first) = backups.first() else {
         return json!("<none included>");
     };
-    let groups: Map<String, Value> = backups_by_phase(backups)
+    let groups: Map<String, Value> = backups_by_phase(backups, None)
         .into_iter()
         .map(|(phase, count, pods)| {
             let pods: Vec<Value> = pods.into_iter().map(|(pod, volumes)| json!({ pod: volumes.join(", ") })).collect();

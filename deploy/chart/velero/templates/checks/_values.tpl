@@ -107,6 +107,10 @@
 {{- fail (printf "configuration.%s has two entries named %s" $field $name) -}}
 {{- end -}}
 {{- $names = append $names $name -}}
+{{- $credential := $location.credential | default dict -}}
+{{- if ne (empty $credential.name) (empty $credential.key) -}}
+{{- fail (printf "configuration.%s, entry %s: credential needs name and key, a Secret and the key in it" $field $name) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
