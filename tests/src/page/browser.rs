@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -103,6 +103,11 @@ fn wishes(scripts: Scripts) -> Value {
     })
 }
 
+/// Where the field of that name is.
+fn field(name: &str) -> String {
+    format!("[name='{name}']:not([type='hidden'])")
+}
+
 impl Browser {
     /// Goes to a path of the page.
     pub async fn go(&self, path: &str) -> Result<()> {
@@ -187,17 +192,14 @@ impl Browser {
     async fn press_in(&self, place: &str, words: &str) -> Result<()> {
         let named = |kind: &str| format!("{place}//{kind}[normalize-space()='{words}']");
         let all = ["button", "a", "summary"].map(named).join(" | ");
-        let Ok(element) = self.session.find("xpath", &all).await else {
-            bail!("there is no {words:?} to press: {}", self.text().await?);
-        };
-        self.click(&element).await.with_context(|| format!("cannot press {words:?}"))
+        let Err(error) = self.session.find_and_send("xpath", &all, "click", APPEARING).await else { return Ok(()) };
+        Err(error.context(format!("cannot press {words:?}: {}", self.text().await?)))
     }
 
     /// Puts text into a field, as one who pastes it.
     pub async fn fill(&self, field: &str, text: &str) -> Result<()> {
-        let element = self.field(field).await?;
-        self.session.send(&element.path("clear"), json!({})).await?;
-        self.click(&element).await?;
+        self.with_field(field, "clear").await?;
+        self.with_field(field, "click").await?;
         self.paste(text).await
     }
 
@@ -208,7 +210,7 @@ impl Browser {
 
     /// Ticks a box, or takes the tick away.
     pub async fn tick(&self, field: &str) -> Result<()> {
-        self.click(&self.field(field).await?).await
+        self.with_field(field, "click").await
     }
 
     /// What is in a field.
@@ -218,12 +220,12 @@ impl Browser {
     }
 
     async fn field(&self, name: &str) -> Result<Element> {
-        let selector = format!("[name='{name}']:not([type='hidden'])");
-        self.session.find("css selector", &selector).await.with_context(|| format!("there is no field {name:?}"))
+        self.session.find("css selector", &field(name)).await.with_context(|| format!("there is no field {name:?}"))
     }
 
-    async fn click(&self, element: &Element) -> Result<()> {
-        self.session.send(&element.path("click"), json!({})).await.map(drop)
+    async fn with_field(&self, name: &str, command: &str) -> Result<()> {
+        let done = self.session.find_and_send("css selector", &field(name), command, APPEARING).await;
+        done.with_context(|| format!("the field {name:?} does not take {command:?}"))
     }
 
     /// Presses a key that is no letter, where the cursor is.

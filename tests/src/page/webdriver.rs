@@ -1,6 +1,6 @@
 //! WebDriver, what drivers of browsers speak: JSON over HTTP.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use reqwest::{Client, Method};
@@ -19,6 +19,9 @@ pub(super) struct Session {
 
 /// Something in a page.
 pub(super) struct Element(String);
+
+/// What the driver says of an element that the page has exchanged since it was found.
+const EXCHANGED: &str = "stale element reference";
 
 impl Element {
     /// Where a command about it goes.
@@ -51,6 +54,19 @@ impl Session {
     pub(super) async fn find(&self, way: &str, value: &str) -> Result<Element> {
         let found = self.send("element", json!({"using": way, "value": value})).await?;
         Ok(Element(found[ELEMENT].as_str().context("an element has a name")?.to_owned()))
+    }
+
+    /// Finds an element and has something done with it. A page that follows changes may exchange the element between the two, which no person
+    /// would notice: then it is found again. Nothing was done with the one that is gone.
+    pub(super) async fn find_and_send(&self, way: &str, value: &str, command: &str, longest: Duration) -> Result<()> {
+        let begin = Instant::now();
+        loop {
+            let element = self.find(way, value).await?;
+            match self.send(&element.path(command), json!({})).await {
+                Err(error) if error.to_string().starts_with(EXCHANGED) && begin.elapsed() < longest => {}
+                done => return done.map(drop),
+            }
+        }
     }
 
     /// Closes the browser.
