@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
 use futures::StreamExt;
-use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, WatchEvent, WatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 use velero_testkit::machine::wait_until;
 use velero_testkit::parts::BUCKET;
 use velero_testkit::{BoxKind, Edition, ServerOptions, TestBox, TestCluster, VeleroServer, harness, install, load};
@@ -57,12 +57,16 @@ fn server(cluster: &TestCluster, edition: Edition, run: &str) -> VeleroServer {
     VeleroServer::up(&cluster.test_box, edition, options).unwrap()
 }
 
-/// Watches an object from before it is made until it has ended; the phases it had.
-async fn phases(client: Client, kind: &'static str, namespace: String, name: String) -> Vec<String> {
+/// Watches an object that is not there yet; gives the phases it has until it has ended.
+async fn watched(cluster: &TestCluster, kind: &'static str, namespace: &str, name: &str) -> JoinHandle<Vec<String>> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("velero.io", "v1", kind));
-    let api: Api<DynamicObject> = Api::namespaced_with(client, &namespace, &resource);
+    let api: Api<DynamicObject> = Api::namespaced_with(cluster.client.clone(), namespace, &resource);
+    let version = api.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap_or_default();
+    tokio::spawn(phases(api, name.to_owned(), version))
+}
+
+async fn phases(api: Api<DynamicObject>, name: String, mut version: String) -> Vec<String> {
     let parameters = WatchParams::default().fields(&format!("metadata.name={name}"));
-    let mut version = api.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap_or_default();
     let mut all: Vec<String> = Vec::new();
     loop {
         let mut events = api.watch(&parameters, &version).await.unwrap().boxed();
@@ -89,9 +93,7 @@ fn at_work(mut all: Vec<String>) -> Vec<String> {
 
 async fn back_up(cluster: &TestCluster, server: &VeleroServer, case: &str) -> Vec<String> {
     set_late(server, "as it was");
-    let watcher =
-        tokio::spawn(phases(cluster.client.clone(), "Backup", server.namespace().to_owned(), case.to_owned()));
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    let watcher = watched(cluster, "Backup", server.namespace(), case).await;
     let spec = json!({"includedNamespaces": [SHOP], "labelSelector": {"matchLabels": {"case": case}}});
     backups::create(server, case, &spec).unwrap();
     // What changes while an operation runs is in the backup if the operation says so.
@@ -187,9 +189,7 @@ fn a_plugin_of_ours_does_the_same_under_both_servers() {
 
         for server in [&ours, &peer] {
             let name = format!("of-{}", server.namespace());
-            let watcher =
-                tokio::spawn(phases(cluster.client.clone(), "Restore", server.namespace().to_owned(), name.clone()));
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            let watcher = watched(&cluster, "Restore", server.namespace(), &name).await;
             let spec = json!({"backupName": "waits", "namespaceMapping": {(SHOP): name}});
             restores::create(server, &name, &spec).unwrap();
             let mut seen = at_work(watcher.await.unwrap());

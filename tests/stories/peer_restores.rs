@@ -15,28 +15,23 @@ const NAMESPACE: &str = "velero";
 const CONTROLLERS: Duration = Duration::from_secs(30);
 
 /// Restores of every kind, few enough to be compared every time.
-const OFTEN: [&str; 21] = [
+const OFTEN: [&str; 16] = [
     "all",
     "namespace-excluded",
     "namespace-missing",
     "types-unknown",
     "type-that-is-never-restored",
-    "selector-with-cluster",
     "or-selectors",
     "cluster-false",
     "pods-bring-claims",
-    "mapping-with-cluster",
     "mapping-of-two-into-one",
     "node-ports-kept",
     "status-excluded",
     "existing",
     "existing-update",
-    "existing-in-cluster-update",
-    "existing-wrong-policy",
     "modifier-json",
     "modifier-strategic",
     "policy-namespaced",
-    "policy-cluster",
 ];
 
 /// What stays for a moment after it was deleted.

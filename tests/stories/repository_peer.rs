@@ -164,13 +164,13 @@ fn random_trees(seeds: std::ops::Range<u64>) {
 
 #[test]
 fn random_trees_go_from_velero_to_us_and_back() {
-    random_trees(0..20);
+    random_trees(0..10);
 }
 
 #[test]
-#[ignore = "ten times the normal run, with other seeds"]
+#[ignore = "twenty times the normal run, with other seeds"]
 fn many_random_trees_go_from_velero_to_us_and_back() {
-    random_trees(20..220);
+    random_trees(10..220);
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, WatchEvent, WatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
@@ -34,12 +33,9 @@ fn seen(restore: &Value) -> Seen {
     }
 }
 
-/// Watches a restore from before it is made until it has ended.
-async fn watch(client: Client, namespace: String, name: String) -> Vec<Seen> {
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("velero.io", "v1", "Restore"));
-    let api: Api<DynamicObject> = Api::namespaced_with(client, &namespace, &resource);
+/// Watches a restore until it has ended, beginning with a version of before it was made.
+async fn watch(api: Api<DynamicObject>, name: String, mut version: String) -> Vec<Seen> {
     let parameters = WatchParams::default().fields(&format!("metadata.name={name}"));
-    let mut version = api.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap_or_default();
     let mut all: Vec<Seen> = Vec::new();
     // The API server may end a watch at any time; a watcher goes on where it was.
     loop {
@@ -61,8 +57,10 @@ async fn watch(client: Client, namespace: String, name: String) -> Vec<Seen> {
 
 /// Restores while somebody watches.
 async fn watched(cluster: &TestCluster, server: &VeleroServer, name: &str, spec: &Value) -> Vec<Seen> {
-    let watcher = tokio::spawn(watch(cluster.client.clone(), server.namespace().to_owned(), name.to_owned()));
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("velero.io", "v1", "Restore"));
+    let api: Api<DynamicObject> = Api::namespaced_with(cluster.client.clone(), server.namespace(), &resource);
+    let version = api.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap_or_default();
+    let watcher = tokio::spawn(watch(api, name.to_owned(), version));
     restores::create(server, name, spec).unwrap();
     let all = watcher.await.unwrap();
     assert_eq!(all.last().unwrap().phase, "Completed", "{all:#?}");

@@ -109,6 +109,7 @@ impl Scene {
                 break;
             }
             assert!(Instant::now() < deadline, "{step}: not {status}: {output:?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 

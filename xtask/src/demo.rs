@@ -2,9 +2,10 @@
 
 use std::io::{IsTerminal, Read, Write, stdin, stdout};
 use std::net::TcpStream;
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 use serde_json::{Value, json};
 use velero_testkit::machine::{Machine, links, wait_until};
@@ -38,7 +39,10 @@ const WEB_PORT: u16 = 8090;
 const WEB_ACCOUNT: &str = "visitor";
 
 pub(crate) fn run(options: &Options) -> Result<()> {
+    // What the box is made of is mostly downloaded and linked: that goes well beside compiling.
+    let parts = thread::spawn(|| TestBox::install(BoxKind::Storage));
     Edition::Ours.install()?;
+    parts.join().map_err(|_| anyhow!("what the box is made of could not be got"))??;
     for name in [BOX, SECOND_BOX] {
         // One that was left up to be looked at.
         TestBox::down(name)?;

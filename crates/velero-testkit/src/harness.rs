@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Result;
+use futures::future::join_all;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -117,19 +118,22 @@ impl TestCluster {
     /// stay for as long as the box is up, and of each such namespace the controller manager lists and deletes all types again
     /// every eight seconds: with fifty of them the API server is busy with nothing else. What cannot be removed stays.
     async fn remove_kept_objects(&self) {
+        // Side by side: the API server has each list wait until its copy of what etcd has is new enough.
+        join_all(KEPT_KINDS.map(|(version, kind)| self.remove_kept_of(version, kind))).await;
+    }
+
+    async fn remove_kept_of(&self, version: &str, kind: &str) {
         let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-        for (version, kind) in KEPT_KINDS {
-            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("velero.io", version, kind));
-            let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &resource);
-            // Where Velero was not installed there is no such kind.
-            let Ok(found) = api.list_metadata(&ListParams::default()).await else { continue };
-            let metadata = found.items.into_iter().map(|object| object.metadata);
-            let kept = metadata.filter(|metadata| metadata.finalizers.iter().flatten().next().is_some());
-            for name in kept.filter_map(|metadata| metadata.name) {
-                // Deleted first: a server that still runs can add no finalizer then.
-                let _ = api.delete(&name, &DeleteParams::default()).await;
-                let _ = api.patch(&name, &PatchParams::default(), &free).await;
-            }
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("velero.io", version, kind));
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &resource);
+        // Where Velero was not installed there is no such kind.
+        let Ok(found) = api.list_metadata(&ListParams::default()).await else { return };
+        let metadata = found.items.into_iter().map(|object| object.metadata);
+        let kept = metadata.filter(|metadata| metadata.finalizers.iter().flatten().next().is_some());
+        for name in kept.filter_map(|metadata| metadata.name) {
+            // Deleted first: a server that still runs can add no finalizer then.
+            let _ = api.delete(&name, &DeleteParams::default()).await;
+            let _ = api.patch(&name, &PatchParams::default(), &free).await;
         }
     }
 }

@@ -3,8 +3,10 @@
 //! The cache hands out what is on the list and nothing else. A test that needs something new must put it there, or it
 //! fails on every machine, also on one whose cache happens to have it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 
@@ -224,7 +226,20 @@ impl Tool {
         }
     }
 
+    /// Each command in a box asks for one: what it is made of is looked at once.
     fn go_binary(self) -> Result<PathBuf> {
+        static FOUND: Mutex<BTreeMap<&'static str, PathBuf>> = Mutex::new(BTreeMap::new());
+        let name = self.name();
+        let found = || FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(path) = found().get(name) {
+            return Ok(path.clone());
+        }
+        let path = self.built_by_go()?;
+        found().insert(name, path.clone());
+        Ok(path)
+    }
+
+    fn built_by_go(self) -> Result<PathBuf> {
         let name = self.name();
         let GoBuild { module, package, tags, ldflags } =
             self.go_build().with_context(|| format!("{name} is not built from Go"))?;
@@ -280,7 +295,6 @@ pub(crate) fn ensure_outside_of_boxes(what: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::fs;
 
     use super::*;

@@ -14,6 +14,7 @@ use crate::{generate, layers, torture};
 
 mod cores;
 mod lanes;
+mod leisure;
 mod suites;
 
 #[derive(Args)]
@@ -27,6 +28,9 @@ pub(crate) struct Options {
     /// Run the long comparisons too: more random trees, more damaged repositories, ten minutes of torture
     #[arg(long)]
     thorough: bool,
+    /// Run a suite that failed beside others again, alone, and say which ones needed that
+    #[arg(long)]
+    once_more: bool,
     /// Only the suites whose names contain one of these words, such as `api_server` or `stories peer_filters`
     #[arg(long, value_delimiter = ',')]
     suites: Vec<String>,
@@ -50,7 +54,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     tools.join().map_err(|_| anyhow!("what the tests run against could not be got"))??;
     TestBox::install(BoxKind::OpenShift)?;
     TestBox::up(SHARED_BOX, BoxKind::Whole)?;
+    let lints = (!options.only_tests).then(|| thread::spawn(leisure::lints));
     failures.extend(run_tests(suites, options));
+    if let Some(lints) = lints {
+        failures.extend(lints.join().map_err(|_| anyhow!("the lints were not looked at"))?.err());
+    }
     if !options.keep {
         TestBox::down(SHARED_BOX)?;
         TestBox::down(STORAGE_BOX)?;
@@ -67,15 +75,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What does not have its form. It keeps no test from running.
+/// What does not have its form, but for the lints. It keeps no test from running.
 fn check_form() -> Vec<Error> {
-    say("checking format, lints, layers and generated files");
-    let checks = [
-        cargo(&["fmt", "--all", "--check"]),
-        cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-        layers::run(),
-        generate::run(&generate::Options { check: true }),
-    ];
+    say("checking format, layers and generated files");
+    let checks =
+        [cargo(&["fmt", "--all", "--check"]), layers::run(), generate::run(&generate::Options { check: true })];
     checks.into_iter().filter_map(Result::err).inspect(|error| eprintln!("error: {error:#}")).collect()
 }
 

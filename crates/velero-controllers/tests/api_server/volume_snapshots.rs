@@ -71,7 +71,7 @@ fn a_volume_comes_back_from_its_snapshot_beside_the_old_one_and_in_its_place() {
         server.until_gone::<Backup>("b").await;
         assert!(folders.snapshots().is_empty() && !folders.has_backup("b"));
         remove(&cluster, &copy).await;
-        claims.remove().await;
+        claims.remove_without_waiting().await;
         server.stop().await;
     });
 }
@@ -120,7 +120,7 @@ fn a_snapshot_that_fails_is_an_error_of_its_volume_and_of_no_other() {
             ["attempt_total{schedule=\"\"} 2", "success_total{schedule=\"\"} 1", "failure_total{schedule=\"\"} 1"];
         let counted = counted.map(|line| format!("velero_volume_snapshot_{line}"));
         server.until_metrics(&counted).await;
-        claims.remove().await;
+        claims.remove_without_waiting().await;
         server.stop().await;
     });
 }
@@ -139,7 +139,7 @@ fn many_snapshots_are_taken_at_the_same_time() {
         let (begun, ended) = (backup.status.start_timestamp.unwrap().0, backup.status.completion_timestamp.unwrap().0);
         let took = ended.duration_since(begun).as_secs();
         assert!(took < 30, "{took} seconds; one after the other they take a minute");
-        claims.remove().await;
+        claims.remove_without_waiting().await;
         server.stop().await;
     });
 }
@@ -184,7 +184,7 @@ fn a_volume_that_gets_no_snapshot_is_listed_with_the_reason() {
         let infos: Vec<BackupVolumeInfo> = folders.read("backups/nowhere/nowhere-volumeinfo.json.gz");
         assert_eq!(infos[0].skipped_reason, "volumeSnapshot: no applicable volumesnapshotter found;");
         assert!(folders.snapshots().is_empty());
-        claims.remove().await;
+        claims.remove_without_waiting().await;
         server.stop().await;
     });
 }
@@ -210,7 +210,7 @@ fn a_backup_is_not_deleted_while_its_snapshots_cannot_be() {
         ask_for_deletion(&server, "b").await;
         server.until_gone::<Backup>("b").await;
         assert!(folders.snapshots().is_empty() && !folders.has_backup("b"));
-        claims.remove().await;
+        claims.remove_without_waiting().await;
         server.stop().await;
     });
 }

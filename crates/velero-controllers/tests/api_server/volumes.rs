@@ -163,6 +163,12 @@ impl<'a> Claims<'a> {
     pub(crate) async fn remove(&self) {
         remove(&self.cluster, &self.namespace).await;
     }
+
+    /// Removes the namespace and the volumes, for those who need nothing in their place.
+    pub(crate) async fn remove_without_waiting(&self) {
+        delete_namespace(&self.cluster, &self.namespace).await;
+        delete_volumes(&self.cluster, &self.namespace).await;
+    }
 }
 
 fn parse<T: DeserializeOwned>(object: Value) -> T {
@@ -196,20 +202,26 @@ pub(crate) async fn bound(cluster: &TestCluster, namespace: &str, claim: &str) -
 pub(crate) async fn remove(cluster: &TestCluster, namespace: &str) {
     delete_namespace(cluster, namespace).await;
     let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
-    let volumes: Api<PersistentVolume> = Api::all(cluster.client.clone());
     for _ in 0..600 {
-        let mut left = usize::from(namespaces.get_opt(namespace).await.unwrap().is_some());
-        for volume in volumes.list(&Default::default()).await.unwrap() {
-            let claim = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref()?.namespace.as_deref());
-            if claim == Some(namespace) {
-                left += 1;
-                let _ = volumes.delete(volume.metadata.name.as_deref().unwrap(), &DeleteParams::default()).await;
-            }
-        }
-        if left == 0 {
+        let is_there = namespaces.get_opt(namespace).await.unwrap().is_some();
+        if delete_volumes(cluster, namespace).await == 0 && !is_there {
             return;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     panic!("{namespace} or its volumes do not go away");
+}
+
+/// Deletes the volumes of the claims of a namespace; gives how many there were. They go when their claims are gone.
+async fn delete_volumes(cluster: &TestCluster, namespace: &str) -> usize {
+    let volumes: Api<PersistentVolume> = Api::all(cluster.client.clone());
+    let mut count = 0;
+    for volume in volumes.list(&Default::default()).await.unwrap() {
+        let claim = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref()?.namespace.as_deref());
+        if claim == Some(namespace) {
+            count += 1;
+            let _ = volumes.delete(volume.metadata.name.as_deref().unwrap(), &DeleteParams::default()).await;
+        }
+    }
+    count
 }

@@ -13,11 +13,11 @@ async fn an_operation_goes_on_until_it_ends() {
     let folder = Folder::with_example();
     let manager = folder.manager().await;
     let action = backup_action(&manager, ACTION);
-    for (course, error) in [("takes=700ms", ""), ("fails-after=700ms", "the item asked for a failing operation")] {
+    for (course, error) in [("takes=2s", ""), ("fails-after=2s", "the item asked for a failing operation")] {
         let id = action.execute(&item(&[("operation", course)]), &backup()).await.unwrap().operation_id.unwrap();
         let progress = action.progress(&id, &backup()).await.unwrap();
         assert!(!progress.completed && progress.started.is_some(), "{course}: {progress:?}");
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
         let progress = action.progress(&id, &backup()).await.unwrap();
         assert_eq!((progress.completed, progress.error.as_str()), (true, error), "{course}");
         assert_eq!((progress.n_completed, progress.operation_units.as_str()), (100, "Percent"));
