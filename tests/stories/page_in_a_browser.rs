@@ -19,8 +19,14 @@ const DOCUMENTED: &str = "docs/web.md";
 /// Markup that would do something if it were taken for markup.
 const EVIL: &str = "<img src=x onerror=\"window.owned=1\"><script>window.owned=1</script>";
 
+/// An object of two backups, which every person compares who may see files.
+const COMPARED_OBJECT: &str =
+    "/backups/shop-1/compare-object?resource=configmaps&namespace=shop&name=settings&with=shop-slow";
+/// How often the tabulator is pressed until something is reached that is near.
+const MOST_STEPS: usize = 50;
+
 /// The pages, with what stands for a name, as the table in the book has them.
-const PAGES: [(&str, &str); 21] = [
+const PAGES: [(&str, &str); 23] = [
     ("/", "/"),
     ("/coverage", "/coverage"),
     ("/backups", "/backups"),
@@ -29,6 +35,8 @@ const PAGES: [(&str, &str); 21] = [
     ("/backups/NAME/objects", "/backups/shop-1/objects"),
     ("/backups/NAME/object", "/backups/shop-1/object?kind=v1%2FConfigMap&name=shop%2Fsettings"),
     ("/backups/NAME/compare", "/backups/shop-1/compare?with=billing-1"),
+    ("/backups/NAME/compare-cluster", "/backups/shop-1/compare-cluster"),
+    ("/backups/NAME/compare-object", COMPARED_OBJECT),
     ("/backups/NAME/delete", "/backups/shop-1/delete"),
     ("/new-backup", "/new-backup"),
     ("/restores", "/restores"),
@@ -215,8 +223,11 @@ async fn a_keyboard_is_enough(visitor: &Visitor, scene: &Scene) -> Result<()> {
     browser.become_again(&json!([])).await?;
     browser.go("/sign-in").await?;
     let focused = "return document.activeElement.name || document.activeElement.textContent";
+    let mut steps = 0;
     while browser.run(focused).await? != "token" {
+        ensure!(steps < MOST_STEPS, "the tabulator does not come to the token: {}", browser.text().await?);
         browser.key("Tab", TABULATOR).await?;
+        steps += 1;
     }
     browser.paste(&scene.people.token("operator")?).await?;
     browser.key("Tab", TABULATOR).await?;
@@ -354,12 +365,16 @@ async fn a_restore_is_looked_at_and_started(visitor: &Visitor) -> Result<()> {
 
 async fn schedules_are_paused_resumed_and_run(visitor: &Visitor, scene: &Scene) -> Result<()> {
     let browser = visitor.become_operator().await?;
-    for (label, phase, paused) in [("Pause", "Paused", true), ("Resume", "Enabled", false)] {
-        browser.go("/schedules").await?;
-        browser.press_in_row("billing-daily", label).await?;
-        visitor.until_said(phase).await?;
-        scene.until("schedules", "billing-daily", |found| (found["spec"]["paused"] == true) == paused)?;
-    }
+    browser.go("/schedules").await?;
+    browser.press_in_row("billing-daily", "Pause").await?;
+    // It leads to the schedule itself: in the list others are paused too.
+    browser.until_at("/schedules/billing-daily").await?;
+    browser.until_said("Paused").await?;
+    scene.until("schedules", "billing-daily", |found| found["spec"]["paused"] == true)?;
+    browser.press("Resume").await?;
+    browser.until_said("Enabled").await?;
+    scene.until("schedules", "billing-daily", |found| found["spec"]["paused"] != true)?;
+    browser.go("/schedules").await?;
     browser.press_in_row("shop-nightly", "Back up now").await?;
     let path = browser.until_at("/backups/shop-nightly-").await?;
     visitor.until_said("Completed").await?;

@@ -173,7 +173,7 @@ mod tests {
     }
 
     fn why(template: &Value, claim_labels: Value) -> Option<&'static str> {
-        let namespaces = [NamespaceFact { name: "shop".to_owned(), is_left_out: false }];
+        let namespaces = [NamespaceFact { name: "shop".to_owned(), ..NamespaceFact::default() }];
         let schedule = schedule(template);
         let covers = Covers::of(&namespaces, [("s", &schedule)]);
         let labels: BTreeMap<String, String> = serde_json::from_value(claim_labels).unwrap();
@@ -225,7 +225,11 @@ mod tests {
         let [named, matched, all] = [json!(["yard"]), json!(["y*"]), json!([])]
             .map(|included| schedule(&json!({"includedNamespaces": included, "excludedNamespaces": ["attic"]})));
         let schedules = [("named", &named), ("matched", &matched), ("all", &all)];
-        let namespace = |name: &str| NamespaceFact { name: name.to_owned(), is_left_out: name == "scratch" };
+        let namespace = |name: &str| NamespaceFact {
+            name: name.to_owned(),
+            is_left_out: name == "scratch",
+            ..NamespaceFact::default()
+        };
         let known = ["yard", "scratch", "attic"].map(namespace);
         type Row<'a> = (&'a [NamespaceFact], &'a str, &'a [&'a str]);
         let table: [Row<'_>; 6] = [

@@ -57,6 +57,8 @@ pub struct BackupFact {
     pub ending: Option<Ending>,
     /// When it was made.
     pub made: Option<Timestamp>,
+    /// When it was begun: it may have waited before.
+    pub started: Option<Timestamp>,
     /// When it ended.
     pub ended: Option<Timestamp>,
     /// How long it took.
@@ -119,12 +121,15 @@ pub struct NamespaceFact {
     pub name: String,
     /// Whether its label leaves it out of backups.
     pub is_left_out: bool,
+    /// When it was made.
+    pub made: Option<Timestamp>,
 }
 
 impl From<ListedMetadata> for NamespaceFact {
     fn from(metadata: ListedMetadata) -> Self {
         let label = metadata.label(labels::EXCLUDE_FROM_BACKUP);
-        Self { is_left_out: label == Some("true"), name: metadata.name }
+        let made = moment(metadata.creation_timestamp.as_ref());
+        Self { is_left_out: label == Some("true"), made, name: metadata.name }
     }
 }
 
@@ -188,6 +193,7 @@ impl From<Backup> for BackupFact {
             phase: status.phase().to_string(),
             ending: status.phase().ending(),
             made: earlier(moment(backup.metadata.creation_timestamp.as_ref()), started),
+            started,
             ended,
             seconds,
             items: status.progress.as_ref().map_or(0, |progress| progress.items_backed_up),
@@ -199,10 +205,12 @@ impl From<Backup> for BackupFact {
 }
 
 impl BackupFact {
-    /// The backup as one that protects namespaces, once it has ended.
+    /// The backup as one that protects namespaces, once it has ended. One that does not say since when protects none.
     pub(crate) fn taken(&self) -> Option<Taken<'_>> {
         let is_good = self.ending == Some(Ending::Completed);
-        Some(Taken { backup: &self.name, phase: &self.phase, at: self.ended?, is_good, scope: &self.scope })
+        // What was refused was never begun.
+        let begun = self.started.or(self.made.filter(|_| !is_good))?;
+        Some(Taken { backup: &self.name, phase: &self.phase, begun, at: self.ended?, is_good, scope: &self.scope })
     }
 }
 
@@ -275,8 +283,29 @@ mod tests {
     fn a_namespace_is_left_out_by_its_label_alone() {
         for (label, expected) in [(Some("true"), true), (Some("false"), false), (None, false)] {
             let labels = label.map(|value| [(labels::EXCLUDE_FROM_BACKUP.to_owned(), value.to_owned())].into());
-            let metadata = ListedMetadata { name: "shop".to_owned(), labels, ..ListedMetadata::default() };
-            assert_eq!(NamespaceFact::from(metadata), NamespaceFact { name: "shop".to_owned(), is_left_out: expected });
+            let creation_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+            let metadata = ListedMetadata { name: "shop".to_owned(), labels, creation_timestamp, ..Default::default() };
+            let made = Some(Timestamp::UNIX_EPOCH);
+            assert_eq!(
+                NamespaceFact::from(metadata),
+                NamespaceFact { name: "shop".to_owned(), is_left_out: expected, made }
+            );
         }
+    }
+
+    #[test]
+    fn a_good_backup_that_does_not_say_when_it_was_begun_protects_nothing() {
+        let at = |seconds| Timestamp::from_second(seconds).ok();
+        let ended = |ending, started| BackupFact {
+            ending: Some(ending),
+            made: at(10),
+            started,
+            ended: at(30),
+            ..BackupFact::default()
+        };
+        let begun = |fact: BackupFact| fact.taken().map(|taken| taken.begun);
+        assert_eq!(begun(ended(Ending::Completed, at(20))), at(20));
+        assert_eq!(begun(ended(Ending::Completed, None)), None);
+        assert_eq!(begun(ended(Ending::FailedValidation, None)), at(10), "it was refused when it was made");
     }
 }

@@ -38,6 +38,9 @@ pub struct Taken<'a> {
     pub backup: &'a str,
     /// Its phase.
     pub phase: &'a str,
+    /// When it was begun: what was made later is not in it. What was made in the same second is: moments are told to the second, and it
+    /// looks at objects once it has begun.
+    pub begun: Timestamp,
     /// When it ended.
     pub at: Timestamp,
     /// Whether it is Completed: one that is PartiallyFailed lacks something.
@@ -51,7 +54,7 @@ pub struct Taken<'a> {
 pub enum Gap<'a> {
     /// Its label leaves it out.
     LeftOut,
-    /// No backup takes it.
+    /// No backup takes it, or none that was begun since it was made.
     NoBackup,
     /// The last good one is too old.
     TooOld,
@@ -74,12 +77,14 @@ pub struct Protection<'a> {
     pub last_partial: Option<Taken<'a>>,
     /// The newest backup that did not end well.
     pub last_bad: Option<Taken<'a>>,
+    /// When it was made.
+    made: Option<Timestamp>,
     /// Where it stands among all namespaces.
     place: usize,
 }
 
 /// Finds out how safe each namespace is, in their order. Backups of one schedule take the same: the newest of those count, and
-/// each pair of lists is read for them and let go.
+/// each pair of lists is read for them and let go. A namespace that was made after the newest was begun is in none of them.
 pub fn protection<'a>(covers: &Covers<'a>, backups: impl IntoIterator<Item = Taken<'a>>) -> Vec<Protection<'a>> {
     let mut newest: HashMap<(&'a Scope, bool), Taken<'a>> = HashMap::new();
     for taken in backups {
@@ -100,9 +105,9 @@ pub fn protection<'a>(covers: &Covers<'a>, backups: impl IntoIterator<Item = Tak
     found
 }
 
-/// The newer one of two backups; of those that ended at the same moment the one whose name comes first.
+/// The newer one of two backups: the one that was begun later. Of those that have the same moments it is the one whose name comes first.
 fn newer<'a>(one: Taken<'a>, other: Taken<'a>) -> Taken<'a> {
-    let order = |taken: &Taken<'a>| (taken.at, std::cmp::Reverse(taken.backup));
+    let order = |taken: &Taken<'a>| (taken.begun, taken.at, std::cmp::Reverse(taken.backup));
     if order(&one) < order(&other) { other } else { one }
 }
 
@@ -114,12 +119,16 @@ impl<'a> Protection<'a> {
             last_good: None,
             last_partial: None,
             last_bad: None,
+            made: namespace.made,
             place,
         }
     }
 
-    /// Takes in a backup that takes it.
+    /// Takes in a backup that takes it, if it was there when that was begun.
     fn see(&mut self, taken: Taken<'a>) {
+        if self.made.is_some_and(|made| made > taken.begun) {
+            return;
+        }
         let last = match (taken.is_good, taken.scope.is_partial) {
             (true, false) => &mut self.last_good,
             (true, true) => &mut self.last_partial,
@@ -163,7 +172,7 @@ impl<'a> Protection<'a> {
 pub enum ObjectGap {
     /// Its label leaves it out.
     LeftOut,
-    /// It was made after the last good backup.
+    /// It was made after the last good backup had begun.
     TooYoung,
     /// Its namespace is not safe.
     OfNamespace,
@@ -182,7 +191,7 @@ pub fn object_gap(
     let safe = namespace.filter(|protection| protection.gap(now, longest).is_none());
     match (safe.and_then(|protection| protection.last_good), made) {
         (None, _) => Some(ObjectGap::OfNamespace),
-        (Some(good), Some(made)) if made > good.at => Some(ObjectGap::TooYoung),
+        (Some(good), Some(made)) if made > good.begun => Some(ObjectGap::TooYoung),
         (Some(_), _) => None,
     }
 }
@@ -205,12 +214,18 @@ mod tests {
         Box::leak(Box::new(Scope { included, is_partial, ..Scope::default() }))
     }
 
+    /// A namespace that was there before all backups.
+    fn namespace(name: &str) -> NamespaceFact {
+        NamespaceFact { name: name.to_owned(), ..NamespaceFact::default() }
+    }
+
+    /// A backup that took an hour.
     fn taken(backup: &'static str, phase: &'static str, hours: i64, scope: &'static Scope) -> Taken<'static> {
-        Taken { backup, phase, at: at(hours), is_good: phase == "Completed", scope }
+        Taken { backup, phase, begun: at(hours - 1), at: at(hours), is_good: phase == "Completed", scope }
     }
 
     fn gap(backups: &[Taken<'static>], is_left_out: bool) -> Option<Gap<'static>> {
-        let shop = NamespaceFact { name: "shop".to_owned(), is_left_out };
+        let shop = NamespaceFact { is_left_out, ..namespace("shop") };
         let shop: &'static [NamespaceFact] = Box::leak(Box::new([shop]));
         protection(&Covers::of(shop, []), backups.iter().copied())[0].gap(at(100), DAY)
     }
@@ -252,12 +267,39 @@ mod tests {
     #[test]
     fn the_newest_counts_and_of_two_at_once_always_the_same() {
         let all = scope(&[], false);
-        let shop = [NamespaceFact { name: "shop".to_owned(), is_left_out: false }];
+        let shop = [namespace("shop")];
         let covers = Covers::of(&shop, []);
         let last = |backups: Vec<Taken<'static>>| protection(&covers, backups)[0].last_good.map(|good| good.backup);
         let (a, b, old) =
             (taken("a", "Completed", 9, all), taken("b", "Completed", 9, all), taken("c", "Completed", 1, all));
         assert_eq!((last(vec![a, b, old]), last(vec![old, b, a])), (Some("a"), Some("a")));
+    }
+
+    #[test]
+    fn a_namespace_is_in_no_backup_that_was_begun_before_it_was_made() {
+        let all = scope(&[], false);
+        let long = Taken { begun: at(10), ..taken("long", "Completed", 50, all) };
+        let quick = Taken { begun: at(20), ..taken("quick", "Completed", 30, all) };
+        let failed = Taken { begun: at(20), ..taken("failed", "Failed", 30, all) };
+        for (made, backups, expected) in [
+            (5, vec![long, quick], Some("quick")),
+            (15, vec![long, quick], Some("quick")),
+            (20, vec![quick, long], Some("quick")),
+            (25, vec![long, quick], None),
+            (10, vec![long], Some("long")),
+            (11, vec![long, failed], None),
+        ] {
+            let shop = [NamespaceFact { made: Some(at(made)), ..namespace("shop") }];
+            let covers = Covers::of(&shop, []);
+            let found = protection(&covers, backups.iter().copied());
+            assert_eq!(found[0].last_good.map(|good| good.backup), expected, "made at {made}");
+            let gap = found[0].gap(at(60), SignedDuration::from_hours(100));
+            match (expected, made) {
+                (Some(_), _) => assert_eq!(gap, None),
+                (None, 25) => assert_eq!(gap, Some(Gap::NoBackup)),
+                (None, _) => assert_eq!(gap, Some(Gap::Failing(failed)), "that one was begun later"),
+            }
+        }
     }
 
     /// Lists of all kinds: names of namespaces that exist and of others, patterns, and some that cannot be read.
@@ -275,21 +317,23 @@ mod tests {
 
     #[test]
     fn the_lists_of_a_thousand_backups_take_what_a_filter_for_each_would() {
-        let namespace = |number| NamespaceFact { name: format!("team-{number}"), is_left_out: false };
+        let made = |number: i64| (number % 3 == 0).then(|| at(number * 5));
+        let namespace = |number| NamespaceFact { made: made(number), ..namespace(&format!("team-{number}")) };
         let namespaces: Vec<NamespaceFact> = (0..70).map(namespace).collect();
         let existing: Vec<String> = namespaces.iter().map(|namespace| namespace.name.clone()).collect();
-        let made: Vec<(String, Scope)> = (0..1000).map(|number| (format!("b-{number}"), lists(number))).collect();
-        let filters: Vec<Option<NamespaceFilter>> = made
+        let named: Vec<(String, Scope)> = (0..1000).map(|number| (format!("b-{number}"), lists(number))).collect();
+        let filters: Vec<Option<NamespaceFilter>> = named
             .iter()
             .map(|(_, scope)| NamespaceFilter::expand::<String>(&scope.included, &scope.excluded, &existing).ok())
             .collect();
         assert!(filters.iter().any(Option::is_none), "some cannot be read");
-        let backups: Vec<Taken<'_>> = made
+        let backups: Vec<Taken<'_>> = named
             .iter()
             .enumerate()
             .map(|(number, (backup, scope))| {
-                let at = at((number * 7919 % 500) as i64);
-                Taken { backup: backup.as_str(), phase: "any", at, is_good: !number.is_multiple_of(4), scope }
+                let hours = (number * 7919 % 500) as i64;
+                let (begun, at) = (at(hours - number as i64 % 17), at(hours));
+                Taken { backup: backup.as_str(), phase: "any", begun, at, is_good: !number.is_multiple_of(4), scope }
             })
             .collect();
         let found = protection(&Covers::of(&namespaces, []), backups.iter().copied());
@@ -297,9 +341,10 @@ mod tests {
             let last = |is_wanted: &dyn Fn(&Taken<'_>) -> bool| {
                 let own = backups.iter().zip(&filters).filter(|(taken, filter)| {
                     let takes = filter.as_ref().is_some_and(|filter| filter.should_include(protection.namespace));
-                    takes && is_wanted(taken)
+                    takes && protection.made.is_none_or(|made| made <= taken.begun) && is_wanted(taken)
                 });
-                own.map(|(taken, _)| *taken).max_by_key(|taken| (taken.at, std::cmp::Reverse(taken.backup)))
+                own.map(|(taken, _)| *taken)
+                    .max_by_key(|taken| (taken.begun, taken.at, std::cmp::Reverse(taken.backup)))
             };
             assert_eq!(protection.last_good, last(&|taken| taken.is_good && !taken.scope.is_partial));
             assert_eq!(protection.last_partial, last(&|taken| taken.is_good && taken.scope.is_partial));
@@ -313,7 +358,7 @@ mod tests {
             let spec = ScheduleSpec { schedule: "@daily".to_owned(), paused, ..ScheduleSpec::default() };
             Schedule::new("velero", "s", spec)
         };
-        let shop = [NamespaceFact { name: "shop".to_owned(), is_left_out: false }];
+        let shop = [namespace("shop")];
         let (daily, weekly) = (schedule(false), schedule(true));
         let covers = Covers::of(&shop, [("daily", &daily), ("weekly", &weekly)]);
         assert_eq!(protection(&covers, [])[0].schedules(&covers).collect::<Vec<_>>(), ["daily"]);
@@ -322,16 +367,18 @@ mod tests {
     #[test]
     fn an_object_is_safe_only_where_its_namespace_is_and_the_backup_could_have_it() {
         let all = scope(&[], false);
-        let shop = [NamespaceFact { name: "shop".to_owned(), is_left_out: false }];
+        let shop = [namespace("shop")];
         let covers = Covers::of(&shop, []);
         let safe = &protection(&covers, [taken("a", "Completed", 90, all)])[0];
         let bare = &protection(&covers, [])[0];
         let none = BTreeMap::new();
         let label = BTreeMap::from([(EXCLUDE_FROM_BACKUP.to_owned(), "true".to_owned())]);
-        let when = (at(100), DAY);
+        let (when, safe_since) = ((at(100), DAY), at(89));
         for (labels, made, namespace, expected) in [
             (&none, Some(at(1)), Some(safe), None),
             (&none, None, Some(safe), None),
+            (&none, Some(safe_since), Some(safe), None),
+            (&none, Some(at(90)), Some(safe), Some(ObjectGap::TooYoung)),
             (&none, Some(at(95)), Some(safe), Some(ObjectGap::TooYoung)),
             (&none, Some(at(1)), Some(bare), Some(ObjectGap::OfNamespace)),
             (&none, Some(at(1)), None, Some(ObjectGap::OfNamespace)),

@@ -8,7 +8,7 @@ use velero_report::VolumeFact;
 
 use crate::kept::{Dated, Newest, RowDigest};
 use crate::moves::Moves;
-use crate::rows::{BackupRow, CopyRow, UploadRow};
+use crate::rows::{BackupRow, CopyRow, RestoreRow, UploadRow};
 
 /// How many seconds a minute has.
 const MINUTE: i64 = 60;
@@ -24,6 +24,10 @@ pub(crate) struct BackupDigest {
     pub(crate) failures: Newest<BackupRow>,
     /// How those ended that were begun in a minute.
     by_minute: BTreeMap<i64, Endings>,
+    /// Those of each schedule that have ended.
+    by_schedule: BTreeMap<Box<str>, Newest<BackupRow>>,
+    /// The newest of these, by schedule, where something went wrong in it: however long ago that was.
+    pub(crate) last_failures: BTreeMap<Box<str>, Arc<BackupRow>>,
 }
 
 /// How many backups ended in which way.
@@ -57,6 +61,15 @@ impl BackupDigest {
         }
         sum
     }
+
+    /// Finds out anew how the last backup of a schedule ended.
+    fn look_at_last(&mut self, schedule: &str) {
+        let last = self.by_schedule.get(schedule).and_then(|ended| ended.iter().next());
+        match last.filter(|row| is_failure(&row.phase)) {
+            Some(row) => self.last_failures.insert(schedule.into(), Arc::clone(row)),
+            None => self.last_failures.remove(schedule),
+        };
+    }
 }
 
 impl Dated for BackupRow {
@@ -78,6 +91,10 @@ impl RowDigest<BackupRow> for BackupDigest {
         if is_failure(&row.phase) {
             self.failures.add(row);
         }
+        if !row.schedule.is_empty() && has_ended(&row.phase) {
+            self.by_schedule.entry(row.schedule.clone()).or_default().add(row);
+            self.look_at_last(&row.schedule);
+        }
         if let Some(created) = row.run.created {
             let endings = self.by_minute.entry(minute_of(created)).or_default();
             if let Some(count) = endings.of(&row.phase) {
@@ -90,6 +107,13 @@ impl RowDigest<BackupRow> for BackupDigest {
         self.newest.remove(row);
         self.under_way.remove(row);
         self.failures.remove(row);
+        if let Some(ended) = self.by_schedule.get_mut(&row.schedule) {
+            ended.remove(row);
+            if ended.len() == 0 {
+                self.by_schedule.remove(&row.schedule);
+            }
+            self.look_at_last(&row.schedule);
+        }
         let Some(minute) = row.run.created.map(minute_of) else { return };
         let Some(endings) = self.by_minute.get_mut(&minute) else { return };
         if let Some(count) = endings.of(&row.phase) {
@@ -101,8 +125,41 @@ impl RowDigest<BackupRow> for BackupDigest {
     }
 }
 
+/// All restores, as the first page tells of them.
+#[derive(Default)]
+pub(crate) struct RestoreDigest {
+    /// Those in which something went wrong.
+    pub(crate) failures: Newest<RestoreRow>,
+}
+
+impl Dated for RestoreRow {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn created(&self) -> Option<Timestamp> {
+        self.run.created
+    }
+}
+
+impl RowDigest<RestoreRow> for RestoreDigest {
+    fn add(&mut self, row: &Arc<RestoreRow>) {
+        if is_failure(&row.phase) {
+            self.failures.add(row);
+        }
+    }
+
+    fn remove(&mut self, row: &Arc<RestoreRow>) {
+        self.failures.remove(row);
+    }
+}
+
 fn is_failure(phase: &str) -> bool {
     matches!(phase, "Failed" | "PartiallyFailed" | "FailedValidation")
+}
+
+fn has_ended(phase: &str) -> bool {
+    phase == "Completed" || is_failure(phase)
 }
 
 fn minute_of(moment: Timestamp) -> i64 {
@@ -223,6 +280,50 @@ mod tests {
         assert_eq!(since(59), since(0), "to the minute");
         assert_eq!(since(60), Endings { good: 1, ..Endings::default() });
         assert_eq!(digest.newest.len(), kept.rows().len());
+    }
+
+    #[test]
+    fn of_each_schedule_the_last_backup_that_has_ended_is_known_if_it_is_no_good() {
+        let mut kept = Kept::<BackupRow>::default();
+        let of = |name: &str, phase: &str, created: i64| {
+            let row = BackupRow { schedule: "daily".into(), ..backup(name, phase, created) };
+            (name.to_owned(), Some(row))
+        };
+        let gone = |name: &str| (name.to_owned(), None);
+        for ((name, row), expected) in [
+            (("by-hand".to_owned(), Some(backup("by-hand", "Failed", 90))), None),
+            (of("a", "Failed", 10), Some("a")),
+            (of("b", "InProgress", 20), Some("a")),
+            (of("b", "PartiallyFailed", 20), Some("b")),
+            (of("c", "Completed", 30), None),
+            (gone("c"), Some("b")),
+            (of("b", "Completed", 20), None),
+            (gone("b"), Some("a")),
+            (gone("a"), None),
+        ] {
+            kept.put(name.clone(), row);
+            let found = kept.digest().last_failures.get("daily").map(|row| row.name.to_string());
+            assert_eq!(found.as_deref(), expected, "after {name}");
+        }
+        assert!(kept.digest().by_schedule.is_empty() && kept.digest().last_failures.is_empty());
+    }
+
+    #[test]
+    fn restores_in_which_something_went_wrong_are_found_newest_first() {
+        let mut kept = Kept::<RestoreRow>::default();
+        for (name, phase, created) in
+            [("a", "Failed", 10), ("b", "Completed", 20), ("c", "InProgress", 30), ("c", "PartiallyFailed", 30)]
+        {
+            let run = Run { created: Timestamp::from_second(created).ok(), ..Run::default() };
+            let row = RestoreRow { name: name.into(), phase: phase.into(), run, ..RestoreRow::default() };
+            kept.put(name.to_owned(), Some(row));
+        }
+        let names = |kept: &Kept<RestoreRow>| -> Vec<String> {
+            kept.digest().failures.iter().map(|row| row.name.to_string()).collect()
+        };
+        assert_eq!(names(&kept), ["c", "a"]);
+        kept.put("c".to_owned(), None);
+        assert_eq!(names(&kept), ["a"]);
     }
 
     #[test]

@@ -4,10 +4,11 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header};
 use tokio::time::timeout;
 
-use crate::problem::Problem;
+use crate::jar::Jar;
+use crate::problem::{Problem, SessionEnded};
 use crate::server::{FORM_TIME, LARGEST_FORM, REQUEST_TIME, Shared};
 
 /// Sent with every answer: nothing comes from elsewhere, nothing goes elsewhere, nobody puts the page into another one.
@@ -28,7 +29,8 @@ const HEADERS: [(HeaderName, &str); 7] = [
 
 /// Refuses what comes from elsewhere, gives up what takes too long, and adds the headers.
 pub(crate) async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    let refused = refusal(request.method(), request.headers());
+    let jar = Jar::of(request.headers());
+    let refused = refusal(request.version(), request.method(), request.headers());
     let mut response = match refused {
         Some(problem) => problem.into_response(),
         None => match timeout(REQUEST_TIME, answer(&shared, request, next)).await {
@@ -36,12 +38,21 @@ pub(crate) async fn guard(State(shared): State<Shared>, request: Request, next: 
             Err(_) => Problem::Late.into_response(),
         },
     };
+    complete(&mut response, jar);
+    response
+}
+
+/// Adds what all answers have, and takes away the cookies of a session that has ended.
+fn complete(response: &mut Response, jar: Jar) {
+    let has_ended = response.extensions_mut().remove::<SessionEnded>().is_some();
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    response
+    for cookie in jar.ended().into_iter().filter(|_| has_ended) {
+        headers.append(header::SET_COOKIE, cookie);
+    }
 }
 
 async fn answer(shared: &Shared, request: Request, next: Next) -> Response {
@@ -86,8 +97,12 @@ fn is_reading(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Why a request is not looked at: it would change something, and does not come from one of our own pages.
-fn refusal(method: &Method, headers: &HeaderMap) -> Option<Problem> {
+/// Why a request is not looked at: it came over HTTP/2, where one connection asks hundreds of times at once and the bounds of connections
+/// mean little; or it would change something, and does not come from one of our own pages.
+fn refusal(version: Version, method: &Method, headers: &HeaderMap) -> Option<Problem> {
+    if version > Version::HTTP_11 {
+        return Some(Problem::TooNew(version));
+    }
     if is_reading(method) {
         return None;
     }
@@ -100,16 +115,6 @@ fn refusal(method: &Method, headers: &HeaderMap) -> Option<Problem> {
         (None, None) => false,
     };
     (!is_ours).then_some(Problem::Foreign)
-}
-
-/// Whether a browser would send cookies to this host in the clear: to all but the own machine it must not.
-pub(crate) fn is_elsewhere(headers: &HeaderMap) -> bool {
-    let host = headers.get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or(rest, |(address, _)| address),
-        None => host.split_once(':').map_or(host, |(name, _)| name),
-    };
-    !matches!(name, "localhost" | "127.0.0.1" | "::1")
 }
 
 #[cfg(test)]
@@ -140,11 +145,36 @@ mod tests {
             (vec![host], false),
             (vec![], false),
         ] {
-            let refused = refusal(&Method::POST, &headers(&pairs));
-            assert_eq!(refused.is_none(), is_taken, "{pairs:?}");
-            assert!(refusal(&Method::DELETE, &headers(&pairs)).is_none() == is_taken);
-            assert!(refusal(&Method::GET, &headers(&pairs)).is_none(), "reading changes nothing");
+            let refused = |method: &Method| refusal(Version::HTTP_11, method, &headers(&pairs)).is_some();
+            assert_eq!(refused(&Method::POST), !is_taken, "{pairs:?}");
+            assert_eq!(refused(&Method::DELETE), !is_taken, "{pairs:?}");
+            assert!(!refused(&Method::GET), "reading changes nothing");
         }
+    }
+
+    #[test]
+    fn nothing_is_looked_at_that_comes_over_http_2() {
+        let own = headers(&[("host", "velero.example"), ("origin", "https://velero.example")]);
+        for method in [Method::GET, Method::POST] {
+            let refused = |version: Version| refusal(version, &method, &own);
+            assert_eq!(refused(Version::HTTP_2), Some(Problem::TooNew(Version::HTTP_2)));
+            assert_eq!((refused(Version::HTTP_10), refused(Version::HTTP_11)), (None, None));
+        }
+        let response = Problem::TooNew(Version::HTTP_2).into_response();
+        assert_eq!(response.status(), http::StatusCode::HTTP_VERSION_NOT_SUPPORTED);
+    }
+
+    #[test]
+    fn a_session_that_has_ended_loses_the_cookies_of_its_own_page_alone() {
+        let jar = Jar::of(&headers(&[("host", "localhost:8086")]));
+        let cookies = |problem: Problem| {
+            let mut response = problem.into_response();
+            complete(&mut response, jar);
+            assert!(response.headers().contains_key(header::CONTENT_SECURITY_POLICY));
+            response.headers().get_all(header::SET_COOKIE).iter().cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(cookies(Problem::BadToken), jar.ended());
+        assert!(cookies(Problem::Late).is_empty());
     }
 
     fn form(body: Body) -> Request {
@@ -175,21 +205,5 @@ mod tests {
             assert!(!reads_files(&Method::GET, path), "{path}");
         }
         assert!(!reads_files(&Method::POST, "/backups/a/cancel"));
-    }
-
-    #[test]
-    fn only_on_the_own_machine_cookies_go_in_the_clear() {
-        for (host, elsewhere) in [
-            ("localhost:8086", false),
-            ("127.0.0.1:8086", false),
-            ("[::1]:8086", false),
-            ("localhost", false),
-            ("velero.example", true),
-            ("localhost.evil.example", true),
-            ("10.0.0.1:8086", true),
-            ("", true),
-        ] {
-            assert_eq!(is_elsewhere(&headers(&[("host", host)])), elsewhere, "{host}");
-        }
     }
 }

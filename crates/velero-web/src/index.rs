@@ -20,7 +20,9 @@ use velero_cluster::Cluster;
 use crate::digests::SavedBytes;
 use crate::kept::{Kept, Row};
 use crate::problem::Problem;
-use crate::rows::{BackupRow, CopyRow, DownloadRow, LocationRow, RestoreRow, RestoredCopyRow, ScheduleRow, UploadRow};
+use crate::rows::{
+    BackupRow, CopyRow, DeletionRow, DownloadRow, LocationRow, RestoreRow, RestoredCopyRow, ScheduleRow, UploadRow,
+};
 use crate::shown::Shown;
 
 /// How many objects a page of the first list holds.
@@ -39,6 +41,7 @@ pub(crate) struct Index {
     pub(crate) uploads: Table<UploadRow>,
     pub(crate) restored_copies: Table<RestoredCopyRow>,
     pub(crate) downloads: Table<DownloadRow>,
+    pub(crate) deletions: Table<DeletionRow>,
 }
 
 impl Index {
@@ -59,6 +62,7 @@ impl Index {
         follow!(uploads);
         follow!(restored_copies);
         follow!(downloads);
+        follow!(deletions);
         stop.cancelled().await;
         tasks.abort_all();
     }
@@ -66,17 +70,18 @@ impl Index {
 
 impl Index {
     /// The kinds that the first page shows and follows.
-    pub(crate) const OVERVIEW: [&str; 3] = ["backups", "schedules", "backupstoragelocations"];
+    pub(crate) const OVERVIEW: [&str; 4] = ["backups", "restores", "schedules", "backupstoragelocations"];
 
     /// Tells of changes of what the first page shows, as far as it is wanted: in the order of [`Self::OVERVIEW`].
-    pub(crate) fn overview_changes(&self, wanted: [bool; 3]) -> Vec<watch::Receiver<u64>> {
-        let all = [self.backups.changes(), self.schedules.changes(), self.locations.changes()];
+    pub(crate) fn overview_changes(&self, wanted: [bool; 4]) -> Vec<watch::Receiver<u64>> {
+        let (backups, restores) = (self.backups.changes(), self.restores.changes());
+        let all = [backups, restores, self.schedules.changes(), self.locations.changes()];
         all.into_iter().zip(wanted).filter_map(|(changes, is_wanted)| is_wanted.then_some(changes)).collect()
     }
 
-    /// Tells of changes of what the page of a backup shows: backups, and data of volumes on its way.
+    /// Tells of changes of what the page of a backup shows: backups, data of volumes on its way, and requests to delete one.
     pub(crate) fn backup_changes(&self) -> Vec<watch::Receiver<u64>> {
-        vec![self.backups.changes(), self.copies.changes(), self.uploads.changes()]
+        vec![self.backups.changes(), self.copies.changes(), self.uploads.changes(), self.deletions.changes()]
     }
 
     /// Tells of changes of what the page of a restore shows.
@@ -84,9 +89,11 @@ impl Index {
         vec![self.restores.changes(), self.restored_copies.changes(), self.downloads.changes()]
     }
 
-    /// When data of a backup was last on its way, by the value of the label that names it.
-    pub(crate) fn last_moves_of_backup(&self, label: &str) -> [Option<u64>; 2] {
-        [self.copies.look(|saved| saved.moves().last(label)), self.uploads.look(|saved| saved.moves().last(label))]
+    /// When data of a backup was last on its way, and when it was last to be deleted, by the value of the label that names it.
+    pub(crate) fn last_moves_of_backup(&self, label: &str) -> [Option<u64>; 3] {
+        let deletions = self.deletions.look(|moves| moves.last(label));
+        let (copies, uploads) = (&self.copies, &self.uploads);
+        [copies.look(|saved| saved.moves().last(label)), uploads.look(|saved| saved.moves().last(label)), deletions]
     }
 
     /// When data of a restore was last on its way, by the value of the label that names it.

@@ -8,8 +8,8 @@
 //! server ── routes, and what holds for every request: guard (origins, headers, deadlines), connections (how many, how long)
 //!   actions/ ── what is done for a person, with a form and its answer
 //!   pages/ ── one file a page: from what is known to HTML
-//!     user ── who asks, with the rights of that person; identity (a token or a trusted proxy), session (the sealed cookie),
-//!             attempts (how often may be tried), rights (what the API server said of them a moment ago)
+//!     user ── who asks, with the rights of that person; identity (a token or a trusted proxy), session (what is sealed in cookies),
+//!             jar (which cookies those are), attempts (how often may be tried), rights (what the API server said of them a moment ago)
 //!     index ── small rows of backups, restores, schedules, locations and volumes, kept current by watches
 //!     memo ── what is the same for many open pages, made once a change
 //!     files ── logs, results, lists and objects of a backup, a page at a time
@@ -30,6 +30,7 @@ mod form;
 mod guard;
 mod identity;
 mod index;
+mod jar;
 mod kept;
 mod line_difference;
 mod memo;

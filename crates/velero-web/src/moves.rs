@@ -1,10 +1,11 @@
-//! Data of volumes on its way, by the backup or restore that it belongs to: whether something moved since it was last looked at.
+//! What goes on beside a backup or restore, by the one that it belongs to: data of volumes on its way, and requests to delete it. It tells
+//! whether something moved since it was last looked at.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::kept::RowDigest;
-use crate::rows::{DownloadRow, RestoredCopyRow};
+use crate::rows::{DeletionRow, DownloadRow, RestoredCopyRow};
 
 /// When something was last told of data on its way, by the value of the label that names the backup or restore it belongs to.
 #[derive(Default)]
@@ -40,32 +41,40 @@ impl Moves {
     }
 }
 
-impl RowDigest<RestoredCopyRow> for Moves {
-    fn add(&mut self, row: &Arc<RestoredCopyRow>) {
-        self.take_in(&row.0);
-    }
+/// Rows that tell nothing but which backup or restore they belong to.
+macro_rules! moves_of {
+    ($($row:ty),*) => {
+        $(impl RowDigest<$row> for Moves {
+            fn add(&mut self, row: &Arc<$row>) {
+                self.take_in(&row.0);
+            }
 
-    fn remove(&mut self, row: &Arc<RestoredCopyRow>) {
-        self.take_out(&row.0);
-    }
+            fn remove(&mut self, row: &Arc<$row>) {
+                self.take_out(&row.0);
+            }
+        })*
+    };
 }
 
-impl RowDigest<DownloadRow> for Moves {
-    fn add(&mut self, row: &Arc<DownloadRow>) {
-        self.take_in(&row.0);
-    }
-
-    fn remove(&mut self, row: &Arc<DownloadRow>) {
-        self.take_out(&row.0);
-    }
-}
+moves_of!(RestoredCopyRow, DownloadRow, DeletionRow);
 
 #[cfg(test)]
 mod tests {
     use velero_report::VolumeFact;
 
     use crate::kept::Kept;
-    use crate::rows::CopyRow;
+    use crate::rows::{CopyRow, DeletionRow};
+
+    #[test]
+    fn a_request_to_delete_a_backup_is_told_of_each_time_it_changes_and_until_it_is_gone() {
+        let mut kept = Kept::<DeletionRow>::default();
+        let mut seen = vec![kept.digest().last("daily")];
+        for row in [Some(DeletionRow("daily".into())), Some(DeletionRow("daily".into())), None] {
+            kept.put("daily-x".to_owned(), row);
+            seen.push(kept.digest().last("daily"));
+        }
+        assert!(seen.windows(2).all(|pair| pair[0] != pair[1]) && seen[3].is_none(), "{seen:?}");
+    }
 
     #[test]
     fn data_on_its_way_is_told_of_by_backup_each_time_it_moves() {

@@ -1,13 +1,12 @@
 //! Why there is nothing to show, as a page: what is missing and what to do about it.
 
 use axum::response::{IntoResponse, Redirect, Response};
-use http::{StatusCode, header};
+use http::{StatusCode, Version};
 use maud::{Markup, html};
 use velero_cluster::Error as ClusterError;
 
 use crate::files::FileProblem;
 use crate::pages::layout;
-use crate::session;
 
 /// Why a request has no other answer.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -51,6 +50,9 @@ pub(crate) enum Problem {
     /// The request comes from the page of another site.
     #[error("the request comes from another site")]
     Foreign,
+    /// The request comes in a way that the page does not answer.
+    #[error("the page answers HTTP/1.1, and this request came over {0:?}")]
+    TooNew(Version),
     /// Too many tried to sign in.
     #[error("too many attempts to sign in")]
     TooOften,
@@ -58,6 +60,10 @@ pub(crate) enum Problem {
     #[error("the answer took too long")]
     Late,
 }
+
+/// Marks an answer after which nobody is signed in: who knows where cookies belong takes them away.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SessionEnded;
 
 /// Where a right counts that is one to all namespaces, and to what belongs to none.
 pub(crate) const IN_CLUSTER: &str = "in the whole cluster";
@@ -70,6 +76,7 @@ impl Problem {
             Self::NotFound(_) => StatusCode::NOT_FOUND,
             Self::Away(_) => StatusCode::BAD_GATEWAY,
             Self::Bad(_) => StatusCode::BAD_REQUEST,
+            Self::TooNew(_) => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
             Self::Refused(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Changed(_) => StatusCode::CONFLICT,
             Self::TooOften => StatusCode::TOO_MANY_REQUESTS,
@@ -88,6 +95,7 @@ impl Problem {
             Self::Changed(_) => "Changed in between",
             Self::OldForm => "The form is too old",
             Self::Foreign => "From another site",
+            Self::TooNew(_) => "Another HTTP",
             Self::TooOften => "Too many attempts",
             Self::Late => "It took too long",
         }
@@ -104,6 +112,9 @@ impl Problem {
                 html! { p { "Nothing was changed. Go back, load the page again and send the form once more." } }
             }
             Self::Foreign => html! { p { "Nothing was changed. Forms are taken from pages of this address alone." } },
+            Self::TooNew(_) => {
+                html! { p { "Nothing was changed. A proxy in front of the page must ask it over HTTP/1.1." } }
+            }
             Self::TooOften => html! { p { "Wait a minute, then try again." } },
             Self::Away(_) | Self::Late => html! { p { "The rest of the page works. Try again in a moment." } },
             _ => html! {},
@@ -146,9 +157,7 @@ impl IntoResponse for Problem {
         let body = html! { h1 { (self.heading()) } p { (self) } (self.remedy()) (back) };
         let mut response = (self.status(), layout::bare(self.heading(), &body)).into_response();
         if signed_out {
-            for cookie in session::ended(false) {
-                response.headers_mut().append(header::SET_COOKIE, cookie);
-            }
+            response.extensions_mut().insert(SessionEnded);
         }
         response
     }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use velero_api::metadata::{label, name};
 use velero_api::resource::VeleroResource;
-use velero_api::v1::{Backup, BackupStorageLocation, PodVolumeBackup, PodVolumeRestore, Restore, Schedule, Stage};
+use velero_api::v1::{
+    Backup, BackupStorageLocation, DeleteBackupRequest, PodVolumeBackup, PodVolumeRestore, Restore, Schedule, Stage,
+};
 use velero_api::v2alpha1::{DataDownload, DataUpload};
 use velero_api::{dry_run, labels};
 use velero_report::{Scope, Taken, VolumeFact};
 
-use crate::digests::{BackupDigest, SavedBytes};
+use crate::digests::{BackupDigest, RestoreDigest, SavedBytes};
 pub(crate) use crate::kept::Row;
 use crate::moves::Moves;
 use crate::text::moment;
@@ -30,11 +32,14 @@ pub(crate) struct BackupRow {
 }
 
 impl BackupRow {
-    /// The backup as one that protects namespaces, once it has ended.
+    /// The backup as one that protects namespaces, once it has ended. One that does not say since when protects none.
     pub(crate) fn taken(&self) -> Option<Taken<'_>> {
-        let at = self.run.ended.or(self.run.started).filter(|_| !self.run.is_under_way)?;
+        let run = &self.run;
         let is_good = &*self.phase == "Completed";
-        Some(Taken { backup: &self.name, phase: &self.phase, at, is_good, scope: &self.scope })
+        // What was refused was never begun.
+        let begun = run.started.or(run.created.filter(|_| !is_good))?;
+        let at = run.ended.or(run.started).filter(|_| !run.is_under_way)?;
+        Some(Taken { backup: &self.name, phase: &self.phase, begun, at, is_good, scope: &self.scope })
     }
 }
 
@@ -93,7 +98,7 @@ pub(crate) struct RestoreRow {
 
 impl Row for RestoreRow {
     type Kind = Restore;
-    type Digest = ();
+    type Digest = RestoreDigest;
 
     fn of(restore: &Restore) -> Option<Self> {
         if dry_run::is_asked(restore) {
@@ -217,6 +222,19 @@ impl Row for DownloadRow {
     }
 }
 
+/// A request to delete a backup: the value of the label that names it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct DeletionRow(pub(crate) Box<str>);
+
+impl Row for DeletionRow {
+    type Kind = DeleteBackupRequest;
+    type Digest = Moves;
+
+    fn of(request: &DeleteBackupRequest) -> Option<Self> {
+        Some(Self(label(request, labels::BACKUP_NAME).into()))
+    }
+}
+
 /// A backup location.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LocationRow {
@@ -283,6 +301,19 @@ mod tests {
         assert_eq!(created(&backup), "2026-11-18T08:00:00Z", "it waits");
         backup.status.start_timestamp = at("2026-10-01T03:00:00Z");
         assert_eq!(created(&backup), "2026-10-01T03:00:00Z");
+    }
+
+    #[test]
+    fn a_good_backup_protects_what_was_there_when_it_was_begun() {
+        let at = |text: &str| Some(Time(text.parse().unwrap()));
+        let mut backup = Backup::new("velero", "daily-1", BackupSpec::default());
+        backup.metadata.creation_timestamp = at("2026-11-18T08:00:00Z");
+        backup.status.phase = Some(BackupPhase::Completed);
+        backup.status.completion_timestamp = at("2026-10-01T03:30:00Z");
+        let begun = |backup: &Backup| BackupRow::of(backup).unwrap().taken().map(|taken| taken.begun.to_string());
+        assert_eq!(begun(&backup), None, "it may have come out of a bucket long after");
+        backup.status.start_timestamp = at("2026-10-01T03:00:00Z");
+        assert_eq!(begun(&backup).as_deref(), Some("2026-10-01T03:00:00Z"));
     }
 
     #[test]

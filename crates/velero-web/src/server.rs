@@ -69,6 +69,10 @@ pub(crate) struct State {
     pub(crate) glances: [Memo<pages::overview::Key>; 2],
     /// What it tells of schedules: how often they have changed, and the second it tells of.
     pub(crate) coming_runs: Memo<(u64, i64)>,
+    /// What it tells of schedules whose last backup is no good: how often backups and schedules have changed, and that second.
+    pub(crate) failing_schedules: Memo<([u64; 2], i64)>,
+    /// What it tells of restores: how often they have changed, and that second.
+    pub(crate) failed_restores: Memo<(u64, i64)>,
     /// The list of backups: how often they have changed, the second it tells of, and what was asked for.
     pub(crate) lists: Memo<(u64, i64, pages::backups::Wanted)>,
     /// What is safe, for one person.
@@ -115,6 +119,8 @@ pub async fn serve(listener: TcpListener, tls: Option<Tls>, means: Means) {
         index,
         glances: Default::default(),
         coming_runs: Memo::default(),
+        failing_schedules: Memo::default(),
+        failed_restores: Memo::default(),
         lists: Memo::default(),
         coverages: Memo::default(),
         requests: Semaphore::new(MOST_REQUESTS),

@@ -6,8 +6,10 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::{hmac, rand};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue};
 use serde::{Deserialize, Serialize};
+
+use crate::jar::{Jar, MOST_PARTS};
 
 /// For how long who has signed in stays so, unless the token ends before.
 pub(crate) const LIFETIME_SECONDS: i64 = 8 * 3600;
@@ -15,8 +17,6 @@ pub(crate) const LIFETIME_SECONDS: i64 = 8 * 3600;
 pub(crate) const LONGEST_TOKEN: usize = 10 << 10;
 /// Browsers keep cookies up to 4096 bytes with their names and attributes; what is longer goes into several.
 const PART: usize = 3800;
-const MOST_PARTS: usize = 4;
-const COOKIE: &str = "velero-session-";
 const KEY_BYTES: usize = 32;
 
 /// Who has signed in.
@@ -53,8 +53,8 @@ impl Keys {
         Ok(Self { seal, sign: hmac::Key::new(hmac::HMAC_SHA256, &sign) })
     }
 
-    /// The cookies that hold a session; `secure` where the page is not on this machine.
-    pub(crate) fn cookies(&self, session: &Session, secure: bool) -> Option<Vec<HeaderValue>> {
+    /// The cookies that hold a session; none where it is too long for them.
+    pub(crate) fn cookies(&self, session: &Session, jar: Jar) -> Option<Vec<HeaderValue>> {
         let mut bytes = serde_json::to_vec(session).ok()?;
         let nonce = self.seal.seal_in_place_append_tag(Aad::empty(), &mut bytes).ok()?;
         let text = URL_SAFE_NO_PAD.encode([nonce.as_ref().as_slice(), &bytes].concat());
@@ -63,15 +63,16 @@ impl Keys {
             return None;
         }
         let filled = (0..MOST_PARTS).map(|number| match parts.get(number) {
-            Some(part) => cookie(number, part, LIFETIME_SECONDS, secure),
-            None => cookie(number, "", 0, secure),
+            Some(part) => jar.cookie(number, part, LIFETIME_SECONDS),
+            None => jar.cookie(number, "", 0),
         });
         filled.collect()
     }
 
     /// The session that the cookies of a request hold; none when there is none, it has ended or somebody changed it.
     pub(crate) fn open(&self, headers: &HeaderMap, now: i64) -> Option<Session> {
-        let text: String = (0..MOST_PARTS).map_while(|number| cookie_value(headers, number)).collect();
+        let jar = Jar::of(headers);
+        let text: String = (0..MOST_PARTS).map_while(|number| jar.value(headers, number)).collect();
         let mut bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         if bytes.len() <= NONCE_LEN {
             return None;
@@ -95,32 +96,19 @@ impl Keys {
     }
 }
 
-/// The cookies that end a session.
-pub(crate) fn ended(secure: bool) -> Vec<HeaderValue> {
-    (0..MOST_PARTS).filter_map(|number| cookie(number, "", 0, secure)).collect()
-}
-
-fn cookie(number: usize, value: &str, seconds: i64, secure: bool) -> Option<HeaderValue> {
-    let secure = if secure { "; Secure" } else { "" };
-    let text = format!("{COOKIE}{number}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
-    let mut value = HeaderValue::from_str(&text).ok()?;
-    value.set_sensitive(true);
-    Some(value)
-}
-
-fn cookie_value(headers: &HeaderMap, number: usize) -> Option<&str> {
-    let wanted = format!("{COOKIE}{number}");
-    let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = all.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, value)| *name == wanted && !value.is_empty()).map(|(_, value)| value)
-}
-
 #[cfg(test)]
 mod tests {
+    use http::header;
+
     use super::*;
 
     fn session(token: &str) -> Session {
         Session { token: token.to_owned(), name: "anna".to_owned(), id: "1".to_owned(), ends: 100 }
+    }
+
+    /// The jar of an address that names no port.
+    fn jar() -> Jar {
+        Jar::of(&HeaderMap::new())
     }
 
     /// What a browser sends back of what it was given.
@@ -135,17 +123,17 @@ mod tests {
         let keys = Keys::new().unwrap();
         for length in [1, 900, 3000, 6000, LONGEST_TOKEN] {
             let session = session(&"t".repeat(length));
-            let cookies = keys.cookies(&session, true).unwrap();
+            let cookies = keys.cookies(&session, jar()).unwrap();
             assert!(cookies.iter().all(|cookie| cookie.len() < 4096 && !cookie.to_str().unwrap().contains("tttt")));
             assert_eq!(keys.open(&sent_back(&cookies), 0), Some(session));
         }
-        assert_eq!(keys.cookies(&session(&"t".repeat(20 << 10)), true), None);
+        assert_eq!(keys.cookies(&session(&"t".repeat(20 << 10)), jar()), None);
     }
 
     #[test]
     fn a_session_that_has_ended_was_changed_or_belongs_to_another_server_is_none() {
         let keys = Keys::new().unwrap();
-        let cookies = keys.cookies(&session("t"), false).unwrap();
+        let cookies = keys.cookies(&session("t"), jar()).unwrap();
         let headers = sent_back(&cookies);
         assert!(keys.open(&headers, 99).is_some());
         assert!(keys.open(&headers, 100).is_none(), "its time is over");
@@ -159,16 +147,17 @@ mod tests {
     }
 
     #[test]
-    fn cookies_are_kept_from_scripts_other_sites_and_open_wires() {
-        let keys = Keys::new().unwrap();
-        for cookie in keys.cookies(&session("t"), true).unwrap().iter().chain(&ended(true)) {
-            let text = cookie.to_str().unwrap();
-            assert!(
-                text.contains("HttpOnly") && text.contains("SameSite=Strict") && text.ends_with("; Secure"),
-                "{text}"
-            );
+    fn two_pages_on_one_machine_leave_each_others_sessions_alone() {
+        const HOSTS: [&str; 2] = ["127.0.0.1:8086", "127.0.0.1:8087"];
+        let pages = HOSTS.map(|host| (Keys::new().unwrap(), HeaderValue::from_static(host)));
+        let at = |host: &HeaderValue| HeaderMap::from_iter([(header::HOST, host.clone())]);
+        let given = pages.iter().map(|(keys, host)| keys.cookies(&session("t"), Jar::of(&at(host))).unwrap());
+        // A browser sends all of them to both.
+        let mut headers = sent_back(&given.collect::<Vec<_>>().concat());
+        for (keys, host) in &pages {
+            headers.insert(header::HOST, host.clone());
+            assert_eq!(keys.open(&headers, 0), Some(session("t")), "{host:?}");
         }
-        assert!(ended(false).iter().all(|cookie| cookie.to_str().unwrap().contains("Max-Age=0")));
     }
 
     #[test]

@@ -2,17 +2,26 @@
 
 use std::fs;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use velero_testkit::Tool;
 
 use super::Browser;
 
-/// What one can go to with the keyboard, as far as it is shown.
+/// What one can go to with the keyboard, as far as it is shown, and what each is called. An element may be exchanged for one that is
+/// the same, so it is known by what it is and leads to, and never by what it is in memory. What a part says that can be scrolled changes with time.
 const KEYBOARD: &str = r#"
 const shown = element => element.checkVisibility({visibilityProperty: true});
 const wanted = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']";
+const called = element => [
+    element.tagName, element.getAttribute("href") ?? element.getAttribute("name") ?? "", element.form?.getAttribute("action") ?? "",
+    element.hasAttribute("tabindex") ? element.className : element.textContent.trim(),
+].join(" ");
 "#;
+/// Ends what keeps the page current, as leaving it would: while somebody goes through it, nothing is to come or go.
+const STANDSTILL: &str = "dispatchEvent(new Event('pagehide'));";
+/// How often the tabulator is pressed at most.
+const MOST_STEPS: u64 = 1000;
 
 /// The tool that finds what hinders people in a page.
 pub struct Axe {
@@ -49,14 +58,15 @@ impl Axe {
     }
 }
 
-/// Goes through a page with the tabulator; gives what it does not reach, and what does not show that it is reached.
+/// Goes through a page with the tabulator; gives what it does not reach, and what does not show that it is reached. The page follows no
+/// changes any more afterwards.
 pub async fn unreachable_by_keyboard(browser: &Browser) -> Result<Vec<String>> {
     const TABULATOR: u8 = 9;
     let begin = format!(
-        "{KEYBOARD}
-        window.reached = new Set(); window.unmarked = [];
+        "{STANDSTILL} {KEYBOARD}
+        window.reached = []; window.unmarked = [];
         document.addEventListener('focusin', event => {{
-            window.reached.add(event.target);
+            window.reached.push(called(event.target));
             const style = getComputedStyle(event.target);
             if (style.outlineStyle === 'none' || style.outlineWidth === '0px') window.unmarked.push(event.target.outerHTML);
         }});
@@ -64,12 +74,17 @@ pub async fn unreachable_by_keyboard(browser: &Browser) -> Result<Vec<String>> {
         return [...document.querySelectorAll(wanted)].filter(shown).length;"
     );
     let count = browser.run(&begin).await?.as_u64().context("elements are counted")?;
+    ensure!(count < MOST_STEPS, "{count} elements are too many to go through");
     for _ in 0..count + 2 {
         browser.key("Tab", TABULATOR).await?;
     }
     let end = format!(
         "{KEYBOARD}
-        const missed = [...document.querySelectorAll(wanted)].filter(shown).filter(element => !window.reached.has(element));
+        const isReached = element => {{
+            const place = window.reached.indexOf(called(element));
+            return place >= 0 && window.reached.splice(place, 1).length > 0;
+        }};
+        const missed = [...document.querySelectorAll(wanted)].filter(shown).filter(element => !isReached(element));
         return missed.map(element => 'not reached: ' + element.outerHTML)
             .concat(window.unmarked.map(text => 'not marked: ' + text));"
     );

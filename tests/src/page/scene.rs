@@ -26,6 +26,8 @@ pub const NAMESPACE: &str = "velero";
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How many nights the bucket remembers.
 const NIGHTS: i64 = 30;
+/// The seconds of a day.
+const DAY: i64 = 24 * 3600;
 
 /// A server with a page, and those who look at it.
 pub struct Scene {
@@ -76,7 +78,8 @@ impl Scene {
         let slow = faulty_proxy::start(&TestBox::store_url(), rule).await?;
         let prefix = harness::unique_name("page");
         TestBox::make_bucket(BUCKET)?;
-        remember(machine, &prefix)?;
+        let nights = Nights::until_now();
+        nights.remember(machine, &prefix)?;
         let flags = vec![format!("--web-address={}", ADDRESS.trim_start_matches("http://"))];
         let options =
             ServerOptions { namespace: NAMESPACE.to_owned(), prefix: prefix.clone(), flags, ..Default::default() };
@@ -85,12 +88,12 @@ impl Scene {
         machine.apply(&location(&format!("{prefix}-slow"), &slow).to_string())?;
         server.wait_for_location("slow")?;
         let scene = Self { people: People::make(machine, NAMESPACE)?, server, is_held };
-        scene.happen()?;
+        scene.happen(nights)?;
         Ok(scene)
     }
 
     /// What has happened when people come to look.
-    fn happen(&self) -> Result<()> {
+    fn happen(&self, nights: Nights) -> Result<()> {
         for (name, cron, namespaces, paused) in [
             ("shop-nightly", "0 3 * * *", "shop", false),
             ("billing-daily", "30 2 * * *", "billing", false),
@@ -98,7 +101,7 @@ impl Scene {
         ] {
             self.apply(&schedule(name, cron, namespaces, paused))?;
         }
-        restores::wait_for_backup(&self.server, &night(0))?;
+        restores::wait_for_backup(&self.server, &nights.name(0))?;
         let ended = [
             ("shop-1", json!({"includedNamespaces": ["shop"], "ttl": "720h0m0s"}), "Completed"),
             ("billing-1", json!({"includedNamespaces": ["billing"], "ttl": "720h0m0s"}), "PartiallyFailed"),
@@ -109,6 +112,8 @@ impl Scene {
             backups::create(&self.server, name, &spec)?;
             let backup = backups::ended(&self.server, name, PATIENCE)?;
             ensure!(backup["status"]["phase"] == phase, "{name} is {}", backup["status"]);
+            // So that no two backups of the shop hold the same.
+            self.apply(&objects::config_map("shop", "settings", "greeting", &format!("welcome since {name}")))?;
         }
         let wish = json!({"backupName": "shop-1", "namespaceMapping": {"shop": "shop-copy"}});
         restores::create(&self.server, "shop-back", &wish)?;
@@ -208,27 +213,48 @@ fn location(prefix: &str, store: &str) -> Value {
     })
 }
 
-/// The name of the backup of a night, counted back from today.
-fn night(ago: i64) -> String {
-    format!("shop-nightly-{}", time_of(ago).strftime("%Y%m%d030000"))
+/// The nights before, of which the bucket tells. They are counted back from one day, also when that ends meanwhile.
+#[derive(Clone, Copy)]
+struct Nights {
+    today: i64,
 }
 
-fn time_of(ago: i64) -> Timestamp {
-    let day = 24 * 3600;
-    let today = Timestamp::now().as_second() / day * day;
-    Timestamp::from_second(today - (ago + 1) * day + 3 * 3600).unwrap_or_default()
-}
+impl Nights {
+    fn until_now() -> Self {
+        Self { today: Timestamp::now().as_second() / DAY * DAY }
+    }
 
-/// Puts into the bucket what nights before have left there: that is how a cluster gets to know older backups.
-fn remember(machine: &Machine, prefix: &str) -> Result<()> {
-    let file = machine.folder("history")?.join("velero-backup.json");
-    for ago in 0..NIGHTS {
-        let (name, started) = (night(ago), time_of(ago));
+    /// The name of the backup of a night.
+    fn name(self, ago: i64) -> String {
+        format!("shop-nightly-{}", self.begin(ago).strftime("%Y%m%d030000"))
+    }
+
+    fn begin(self, ago: i64) -> Timestamp {
+        Timestamp::from_second(self.today - (ago + 1) * DAY + 3 * 3600).unwrap_or_default()
+    }
+
+    /// Puts into the bucket what they have left there: that is how a cluster gets to know older backups.
+    fn remember(self, machine: &Machine, prefix: &str) -> Result<()> {
+        let file = machine.folder("history")?.join("velero-backup.json");
+        for ago in 0..NIGHTS {
+            fs::write(&file, self.backup(ago).to_string())?;
+            let key = format!("{prefix}/backups/{}/velero-backup.json", self.name(ago));
+            let url = format!("{}/{BUCKET}/{key}", TestBox::store_url_for_pods());
+            let (keys, file) = (format!("{ACCESS_KEY}:{SECRET_KEY}"), file.display().to_string());
+            let sign = ["--silent", "--show-error", "--fail", "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", &keys];
+            let unsigned = ["--header", "x-amz-content-sha256: UNSIGNED-PAYLOAD"];
+            machine.run("curl", sign.iter().chain(&unsigned).chain(&["--upload-file", &file, &url]))?;
+        }
+        Ok(())
+    }
+
+    fn backup(self, ago: i64) -> Value {
+        let (name, started) = (self.name(ago), self.begin(ago));
         let seconds = 40 + (ago * 37) % 23 + (NIGHTS - ago);
         let is_bad = ago % 11 == 5;
         let at =
             |seconds: i64| (started + SignedDuration::from_secs(seconds)).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let backup = json!({
+        json!({
             "apiVersion": "velero.io/v1", "kind": "Backup",
             "metadata": {
                 "name": name, "namespace": NAMESPACE,
@@ -237,17 +263,9 @@ fn remember(machine: &Machine, prefix: &str) -> Result<()> {
             "spec": {"storageLocation": "default", "includedNamespaces": ["shop"], "ttl": "2160h0m0s"},
             "status": {
                 "phase": if is_bad { "PartiallyFailed" } else { "Completed" }, "version": 1, "formatVersion": "1.1.0",
-                "startTimestamp": at(0), "completionTimestamp": at(seconds), "expiration": at(90 * 24 * 3600),
+                "startTimestamp": at(0), "completionTimestamp": at(seconds), "expiration": at(90 * DAY),
                 "progress": {"totalItems": 412, "itemsBackedUp": 412}, "errors": i64::from(is_bad),
             },
-        });
-        fs::write(&file, backup.to_string())?;
-        let key = format!("{prefix}/backups/{name}/velero-backup.json");
-        let url = format!("{}/{BUCKET}/{key}", TestBox::store_url_for_pods());
-        let (keys, file) = (format!("{ACCESS_KEY}:{SECRET_KEY}"), file.display().to_string());
-        let sign = ["--silent", "--show-error", "--fail", "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", &keys];
-        let unsigned = ["--header", "x-amz-content-sha256: UNSIGNED-PAYLOAD"];
-        machine.run("curl", sign.iter().chain(&unsigned).chain(&["--upload-file", &file, &url]))?;
+        })
     }
-    Ok(())
 }

@@ -1,14 +1,16 @@
 //! The page, asked over HTTP by people of different rights.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use serde_json::json;
 use velero_api::metadata;
 use velero_api::v1::{
-    Backup, BackupPhase, BackupSpec, DeleteBackupRequest, Restore, RestorePhase, Schedule, ScheduleSpec,
+    Backup, BackupPhase, BackupSpec, DeleteBackupRequest, Restore, RestorePhase, RestoreSpec, Schedule, ScheduleSpec,
 };
 use velero_testkit::cluster_test;
 
-use crate::support::{Workload, assert_phase, delete_namespace};
+use crate::support::{PATIENCE, Workload, assert_phase, delete_namespace};
 use crate::web_support::{Browser, EVIL, People, Scene, encoded, with_page};
 
 /// Asks for pages as each person, prints what each saw, and holds it against the codes and words that are expected.
@@ -75,7 +77,7 @@ fn pages_show_each_person_what_that_person_may_see_and_say_what_is_missing() {
         assert_table(&people, &address, &rows).await;
         let mut nobody = Browser::signed_in(&address, &people.token("nobody")).await;
         let overview = nobody.get("/").await.body;
-        assert_eq!(overview.matches("A right is missing").count(), 3, "{overview}");
+        assert_eq!(overview.matches("A right is missing").count(), 4, "{overview}");
         assert!(!overview.contains("first") && overview.contains("list backups.velero.io"), "{overview}");
 
         // The store goes away: the page says so and shows the rest.
@@ -86,6 +88,100 @@ fn pages_show_each_person_what_that_person_may_see_and_say_what_is_missing() {
         assert!(page.body.contains("Completed") && page.body.contains("class=\"note\""), "{}", page.body);
         people.remove();
         workload.delete().await;
+        server.stop().await;
+    });
+}
+
+/// Asks for a page until it says something: what has changed reaches it a moment later.
+async fn until_said(browser: &mut Browser, path: &str, words: &str) {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let page = browser.get(path).await;
+        if page.body.contains(words) {
+            return;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{path} does not say {words:?}\n{}", page.body);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[test]
+fn why_a_backup_could_not_be_deleted_is_told_on_its_page() {
+    cluster_test(|cluster| async move {
+        let (server, address) = with_page(&cluster).await;
+        let people = People::make(&cluster);
+        // It may own files in a location that is not there.
+        let mut kept = Backup::new(&cluster.namespace, "kept", BackupSpec::default());
+        kept.spec.storage_location = "gone".to_owned();
+        kept.status.phase = Some(BackupPhase::Failed);
+        let uid = metadata::uid(&server.create(kept).await).to_owned();
+        let mut operator = Browser::signed_in(&address, &people.token("operator")).await;
+        let place = "/backups/kept/delete";
+        let deleted = operator.fill_in(place, place, &[("typed", "kept"), ("uid", &uid)]).await;
+        assert_eq!(deleted.code, 303, "{}", deleted.body);
+        until_said(&mut operator, "/backups/kept", "backup storage location gone not found").await;
+        let page = operator.get("/backups/kept").await.body;
+        assert!(page.contains("It could not be deleted") && page.contains("Processed"), "{page}");
+        let mut viewer = Browser::signed_in(&address, &people.token("viewer")).await;
+        let page = viewer.get("/backups/kept").await.body;
+        assert!(page.contains("may not list deletebackuprequests.velero.io"), "{page}");
+        assert!(!page.contains("gone not found"), "{page}");
+        people.remove();
+        server.stop().await;
+    });
+}
+
+#[test]
+fn the_overview_tells_of_failed_restores_and_of_schedules_that_failed_long_ago() {
+    cluster_test(|cluster| async move {
+        let (server, address) = with_page(&cluster).await;
+        let people = People::make(&cluster);
+        let mut viewer = Browser::signed_in(&address, &people.token("viewer")).await;
+        let spec = RestoreSpec { backup_name: "absent".to_owned(), ..RestoreSpec::default() };
+        server.restore("astray", spec).await;
+        until_said(&mut viewer, "/", "href=\"/restores/astray\"").await;
+        for name in ["weekly", "monthly"] {
+            let failed = json!({
+                "apiVersion": "velero.io/v1", "kind": "Backup",
+                "metadata": {
+                    "name": format!("{name}-1"), "namespace": cluster.namespace, "labels": {"velero.io/schedule-name": name},
+                },
+                "spec": {}, "status": {"phase": "Failed", "startTimestamp": "2026-01-01T00:00:00Z"},
+            });
+            cluster.test_box.machine().apply(&failed.to_string()).unwrap();
+        }
+        let spec = ScheduleSpec { schedule: "0 1 1 1 *".to_owned(), ..ScheduleSpec::default() };
+        server.create(Schedule::new(&cluster.namespace, "weekly", spec)).await;
+        until_said(&mut viewer, "/", "Schedules whose last backup is no good").await;
+        let page = viewer.get("/").await.body;
+        assert!(page.contains("href=\"/backups/weekly-1\""), "{page}");
+        assert!(!page.contains("href=\"/schedules/monthly\""), "that schedule is gone\n{page}");
+        people.remove();
+        server.stop().await;
+    });
+}
+
+#[test]
+fn what_cannot_be_read_is_named_wherever_it_would_count() {
+    cluster_test(|cluster| async move {
+        let directory = tempfile::tempdir().unwrap();
+        let (server, address) = with_page(&cluster).await;
+        server.directory_location("default", directory.path()).await;
+        let people = People::make(&cluster);
+        let metadata = json!({"name": "odd", "namespace": cluster.namespace});
+        let ttl = json!({"ttl": "a month"});
+        for (kind, spec) in [("Backup", ttl.clone()), ("Schedule", json!({"schedule": "@yearly", "template": ttl}))] {
+            let odd = json!({"apiVersion": "velero.io/v1", "kind": kind, "metadata": metadata, "spec": spec});
+            cluster.test_box.machine().apply(&odd.to_string()).unwrap();
+        }
+        let mut operator = Browser::signed_in(&address, &people.token("operator")).await;
+        for path in ["/", "/backups", "/search?name=settings", "/coverage", "/locations/default"] {
+            until_said(&mut operator, path, "href=\"/backups/odd\"").await;
+        }
+        for path in ["/", "/schedules", "/coverage"] {
+            until_said(&mut operator, path, "href=\"/schedules/odd\"").await;
+        }
+        people.remove();
         server.stop().await;
     });
 }
@@ -200,7 +296,10 @@ fn who_may_back_up_does_so_from_a_form_or_a_schedule_and_others_are_refused() {
         for (verb, paused) in [("pause", true), ("resume", false)] {
             let address = format!("/schedules/yearly/{verb}");
             assert_eq!(scene.viewer.fill_in("/", &address, &[]).await.code, 403);
-            assert_eq!(scene.operator.fill_in("/", &address, &[]).await.code, 303);
+            let changed = scene.operator.fill_in("/", &address, &[]).await;
+            assert_eq!((changed.code, changed.header("location")), (303, Some("/schedules/yearly")));
+            let shown = scene.operator.get("/schedules/yearly").await.body;
+            assert!(shown.contains(if paused { ">Resume<" } else { ">Pause<" }), "as it is now\n{shown}");
             assert_eq!(scene.server.api::<Schedule>().get("yearly").await.unwrap().spec.paused, paused);
         }
         let run = scene.operator.fill_in("/", "/schedules/yearly/run", &[]).await;

@@ -115,6 +115,43 @@ fn hundreds_of_tabs_and_slow_readers_leave_room_for_others() {
     });
 }
 
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u8, content: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(content.len()).unwrap();
+    [&[0, 0, length, kind, flags, 0, 0, 0, stream][..], content].concat()
+}
+
+#[test]
+fn a_form_over_http_2_is_not_waited_for() {
+    const BEGINNING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    const WORDS: &[u8] = b"the page answers HTTP/1.1";
+    cluster_test(|cluster| async move {
+        let (server, address) = with_page(&cluster).await;
+        let text = |name: u8, value: &str| {
+            let length = u8::try_from(value.len()).unwrap();
+            [&[0x40 | name, length][..], value.as_bytes()].concat()
+        };
+        // In the numbers of its table: POST, http, the path and the host.
+        let head = [vec![0x83, 0x86], text(4, "/sign-in"), text(1, &address)].concat();
+        let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
+        let begun = [BEGINNING.to_vec(), frame(4, 0, 0, &[]), frame(1, 4, 1, &head)].concat();
+        stream.write_all(&begun).await.unwrap();
+        let mut answer = Vec::new();
+        let answered = async {
+            let is_refused = |answer: &[u8]| answer.windows(WORDS.len()).any(|part| part == WORDS);
+            while !is_refused(&answer) {
+                let read = stream.read_buf(&mut answer).await;
+                // Who is let go has no place either.
+                if !read.is_ok_and(|count| count > 0) {
+                    break;
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), answered).await.expect("it is refused before its form is there");
+        server.stop().await;
+    });
+}
+
 #[test]
 fn forms_that_come_slowly_leave_room_for_others() {
     cluster_test(|cluster| async move {

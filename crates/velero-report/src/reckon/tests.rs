@@ -20,6 +20,7 @@ fn backup(schedule: &str, made: &str, ending: Option<Ending>, items: i64) -> Bac
         phase: ending.map_or("InProgress".to_owned(), |ending| format!("{ending:?}")),
         ending,
         made: Some(made),
+        started: Some(made),
         ended: ending.and_then(|_| made.checked_add(SignedDuration::from_secs(90)).ok()),
         seconds: 90,
         items,
@@ -40,7 +41,11 @@ fn schedule(name: &str, cron: &str, template: &Value, paused: bool) -> Schedule 
 /// A week: one schedule that ran, failed once and was held up once, one that is paused, one that nobody can read.
 fn week() -> Facts {
     use Ending::{Completed, Failed, PartiallyFailed};
-    let namespace = |name: &str| NamespaceFact { name: name.to_owned(), is_left_out: name == "scratch" };
+    let namespace = |name: &str| NamespaceFact {
+        name: name.to_owned(),
+        is_left_out: name == "scratch",
+        ..NamespaceFact::default()
+    };
     let claim = |namespace: &str, name: &str| ClaimFact {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
@@ -142,6 +147,11 @@ fn namespaces_and_claims_say_who_covers_them() {
         (&["daily".to_owned()][..], Some("daily-0603"))
     );
     assert!(report.namespaces[0].left_out && report.namespaces[3].system);
+    let mut facts = week();
+    for (made, expected) in [("06T03:00", Some("daily-0603")), ("06T03:01", None)] {
+        facts.namespaces.as_mut().unwrap()[1].made = Some(at(made));
+        assert_eq!(reckon(&facts).namespaces[2].last_backup.as_deref(), expected, "made at {made}");
+    }
     let claims: Vec<(&str, &str)> = report.claims_not_covered.iter().map(|row| (row.name.as_str(), row.why)).collect();
     assert_eq!(claims, [("tools", "no schedule takes its namespace")]);
 }

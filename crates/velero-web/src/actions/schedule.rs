@@ -33,7 +33,8 @@ async fn set_paused(user: &User, name: &str, paused: bool) -> Done {
         changed.spec.paused = paused;
         match user.change(&schedule, &changed).await {
             Err(Problem::Changed(_)) => {}
-            answer => return answer.map(|_| Redirect::to("/schedules")),
+            // Its own page is read from the API server: the list may not have heard of the change yet.
+            answer => return answer.map(|_| Redirect::to(&format!("/schedules/{name}"))),
         }
     }
     Err(Problem::Changed(format!("schedule {name:?} changes all the time; try again")))

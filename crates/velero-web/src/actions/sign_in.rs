@@ -12,11 +12,11 @@ use maud::html;
 use crate::attempts::Attempts;
 use crate::connections::Peer;
 use crate::form::{self, Fields};
-use crate::guard::is_elsewhere;
+use crate::jar::Jar;
 use crate::pages::layout;
 use crate::problem::Problem;
 use crate::server::Shared;
-use crate::session::{self, LIFETIME_SECONDS, LONGEST_TOKEN, Session};
+use crate::session::{LIFETIME_SECONDS, LONGEST_TOKEN, Session};
 use crate::user::User;
 
 pub(crate) async fn show(State(shared): State<Shared>) -> Html<String> {
@@ -44,7 +44,7 @@ pub(crate) async fn submit(
     if !attempts(&shared).may_try(from, Instant::now()) {
         return Err(Problem::TooOften);
     }
-    let secure = is_elsewhere(request.headers());
+    let jar = Jar::of(request.headers());
     let fields = form::unchecked(request).await?;
     let token = fields.get("token");
     if token.is_empty() || token.len() > LONGEST_TOKEN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -63,27 +63,27 @@ pub(crate) async fn submit(
     tracing::info!(user = name, "Somebody has signed in to the page");
     let ends = Timestamp::now().as_second() + LIFETIME_SECONDS;
     let session = Session { token: token.to_owned(), name, id: uuid::Uuid::new_v4().to_string(), ends };
-    let cookies = shared.keys.cookies(&session, secure);
+    let cookies = shared.keys.cookies(&session, jar);
     let cookies = cookies.ok_or_else(|| Problem::Bad("the token is too long to be kept in cookies".to_owned()))?;
     Ok(with_cookies(Redirect::to("/"), cookies))
 }
 
 /// Signs out. The token counts until its own end: it is the cluster's, not the page's.
 pub(crate) async fn end(form: SignOut) -> Response {
-    with_cookies(Redirect::to("/sign-in"), session::ended(form.secure))
+    with_cookies(Redirect::to("/sign-in"), form.jar.ended())
 }
 
 /// A form to sign out, whose token was right.
 pub(crate) struct SignOut {
-    secure: bool,
+    jar: Jar,
 }
 
 impl FromRequest<Shared> for SignOut {
     type Rejection = Problem;
 
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Problem> {
-        let secure = is_elsewhere(request.headers());
-        Fields::from_request(request, shared).await.map(|_| Self { secure })
+        let jar = Jar::of(request.headers());
+        Fields::from_request(request, shared).await.map(|_| Self { jar })
     }
 }
 

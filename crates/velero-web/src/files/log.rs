@@ -10,8 +10,8 @@ use super::{FileProblem, Files, Wanted, read, target};
 
 /// How many lines a page has.
 pub(crate) const LINES: usize = 200;
-/// How much is shown of a line.
-const LONGEST_LINE: usize = 4096;
+/// How much is shown of a line, and searched.
+pub(crate) const LONGEST_LINE: usize = 4096;
 /// How many lines are read between two looks at the clock.
 const BETWEEN_LOOKS: usize = 1000;
 
@@ -22,6 +22,8 @@ pub(crate) struct Line {
     pub(crate) number: usize,
     /// What it says, as far as it is shown.
     pub(crate) text: String,
+    /// Whether it says more.
+    pub(crate) is_cut: bool,
 }
 
 /// A page of lines.
@@ -32,6 +34,8 @@ pub(crate) struct LogPage {
     pub(crate) more: bool,
     /// Whether reading took so long that it was given up.
     pub(crate) given_up: bool,
+    /// How many lines were longer than what is searched of them, of those that were read.
+    pub(crate) cut: usize,
 }
 
 impl LogPage {
@@ -56,8 +60,8 @@ fn select(reader: impl Read, wanted: &Wanted, deadline: Instant) -> io::Result<L
     let (mut page, mut number, mut matched) = (LogPage::default(), 0, 0);
     let first = wanted.page.saturating_mul(LINES);
     loop {
-        let text = match line(&mut reader) {
-            Ok(Some(text)) => text,
+        let (text, is_cut) = match line(&mut reader) {
+            Ok(Some(line)) => line,
             Ok(None) => break,
             // Also within a line: it may have no end.
             Err(_) if Instant::now() > deadline => {
@@ -67,6 +71,7 @@ fn select(reader: impl Read, wanted: &Wanted, deadline: Instant) -> io::Result<L
             Err(error) => return Err(error),
         };
         number += 1;
+        page.cut += usize::from(is_cut);
         if number % BETWEEN_LOOKS == 0 && Instant::now() > deadline {
             page.given_up = true;
             break;
@@ -82,15 +87,15 @@ fn select(reader: impl Read, wanted: &Wanted, deadline: Instant) -> io::Result<L
             page.more = true;
             break;
         }
-        page.lines.push(Line { number, text });
+        page.lines.push(Line { number, text, is_cut });
     }
     Ok(page)
 }
 
-/// The next line, as far as it is shown; a longer one is skipped to its end.
-fn line(reader: &mut impl BufRead) -> io::Result<Option<String>> {
+/// The next line, as far as it is shown, and whether that is not all of it; a longer one is skipped to its end.
+fn line(reader: &mut impl BufRead) -> io::Result<Option<(String, bool)>> {
     let mut kept = Vec::new();
-    let mut any = false;
+    let (mut any, mut is_cut) = (false, false);
     loop {
         let buffer = reader.fill_buf()?;
         if buffer.is_empty() {
@@ -99,14 +104,19 @@ fn line(reader: &mut impl BufRead) -> io::Result<Option<String>> {
         any = true;
         let end = buffer.iter().position(|byte| *byte == b'\n');
         let part = &buffer[..end.unwrap_or(buffer.len())];
-        kept.extend_from_slice(&part[..part.len().min(LONGEST_LINE - kept.len())]);
+        let room = LONGEST_LINE - kept.len();
+        is_cut |= part.len() > room;
+        kept.extend_from_slice(&part[..part.len().min(room)]);
         let used = end.map_or(buffer.len(), |end| end + 1);
         reader.consume(used);
         if end.is_some() {
             break;
         }
     }
-    Ok(any.then(|| String::from_utf8_lossy(&kept).into_owned()))
+    let text = String::from_utf8_lossy(&kept);
+    // A letter of several bytes may have been cut in two.
+    let shown: &str = if is_cut { text.trim_end_matches(char::REPLACEMENT_CHARACTER) } else { &text };
+    Ok(any.then(|| (shown.to_owned(), is_cut)))
 }
 
 #[cfg(test)]
@@ -143,10 +153,23 @@ mod tests {
         let long = format!("{}\nnext\n", "x".repeat(1 << 20));
         let found = page(&long, "", 0);
         assert_eq!((found.lines[0].text.len(), found.lines[1].text.as_str()), (LONGEST_LINE, "next"));
+        assert!(found.lines[0].is_cut && !found.lines[1].is_cut && found.cut == 1, "{}", found.cut);
         let many = "a\n".repeat(BETWEEN_LOOKS * 2);
         let wanted = Wanted { search: "b".to_owned(), page: 0 };
         let late = select(many.as_bytes(), &wanted, Instant::now() - Duration::from_secs(1)).unwrap();
         assert!(late.given_up && late.lines.is_empty());
+    }
+
+    #[test]
+    fn of_a_long_line_the_beginning_is_searched_and_it_is_said() {
+        let whole = "x".repeat(LONGEST_LINE);
+        let text = format!("{whole}\n{whole}needle\nx{}\n", "ä".repeat(LONGEST_LINE));
+        let found = page(&text, "needle", 0);
+        assert_eq!((found.lines.len(), found.cut), (0, 2), "{found:?}");
+        let all = page(&text, "", 0);
+        let cut: Vec<bool> = all.lines.iter().map(|line| line.is_cut).collect();
+        assert_eq!(cut, [false, true, true]);
+        assert!(all.lines[2].text.ends_with('ä'), "no half of a letter");
     }
 
     #[test]

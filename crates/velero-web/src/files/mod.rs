@@ -30,7 +30,9 @@ use velero_store::{ByteStream, blocking_reader, read_all};
 
 pub(crate) use contents::take_contents;
 pub(crate) use listing::{Listing, OBJECTS, Search};
-pub(crate) use log::LogPage;
+#[cfg(test)]
+pub(crate) use log::Line as LogLine;
+pub(crate) use log::{LONGEST_LINE, LogPage};
 pub(crate) use object::ObjectPath;
 pub(crate) use preview::Preview;
 

@@ -8,7 +8,7 @@ use velero_api::v1::{Backup, DownloadTargetKind};
 use velero_rules::cancellation;
 
 use super::paged::Lists;
-use super::{Answer, layout, operations, parts, transfers, volumes};
+use super::{Answer, deletions, layout, operations, parts, transfers, volumes};
 use crate::index::version_of;
 use crate::problem::Problem;
 use crate::rows::{BackupRow, Row, without_noise};
@@ -40,7 +40,8 @@ pub(crate) async fn show(
     ];
     let [read_files, restore, cancel, delete] = user.may_each(rights).await?;
     let may = May { read_files, restore, cancel, delete };
-    let files = parts::beside(of_files(&shared, &user, &backup, &may, lists)).await;
+    let files = parts::beside(of_files(&shared, &user, &backup, &may, lists));
+    let (files, deletions) = tokio::join!(files, deletions::of_backup(&user, &backup));
     let transfers = match backup.status.phase().stage().is_under_way() {
         true => transfers::of_backup(&user, &wanted).await,
         false => html! {},
@@ -49,6 +50,7 @@ pub(crate) async fn show(
         h1 { "Backup " (wanted) }
         div #state data-live="backups" data-name=(wanted) data-since=(since) {
             (state(&backup))
+            (deletions)
             (actions(&user, &backup, &may))
             (transfers)
             (files)

@@ -114,7 +114,12 @@ async fn find(shared: &Shared, user: &User, may: May, wanted: &Wanted, now: Time
     let keep = |metadata: ListedMetadata| metadata.name.contains(&search).then(|| NamespaceFact::from(metadata));
     let listed = list_metadata_kept::<Namespace, _>(user.cluster().client(), keep).await;
     let namespaces = user.checked("list namespaces", listed)?;
-    let (backups, schedules) = (shared.index.backups.rows().await?, shared.index.schedules.rows().await?);
+    let index = &shared.index;
+    let (backups, schedules) = (index.backups.rows().await?, index.schedules.rows().await?);
+    let unreadable = html! {
+        (parts::unreadable("/backups", &index.backups.unreadable().await?))
+        (parts::unreadable("/schedules", &index.schedules.unreadable().await?))
+    };
     let covers = Covers::of(&namespaces, schedules.iter().map(|row| (&*row.name, &*row.whole)));
     let found = protection(&covers, backups.iter().filter_map(|row| row.taken()));
     let longest = SignedDuration::from_hours(wanted.longest());
@@ -126,6 +131,7 @@ async fn find(shared: &Shared, user: &User, may: May, wanted: &Wanted, now: Time
     );
     let (gaps, safe): (Vec<_>, Vec<_>) = found.iter().partition(|found| found.gap(now, longest).is_some());
     Ok(html! {
+        (unreadable)
         h2 { (gaps.len()) " namespaces without" }
         (table(&gaps, &covered, &wanted.list("without")))
         h2 { "Workloads" }
@@ -162,7 +168,7 @@ fn table_row(row: &Protection<'_>, Covered { covers, now, longest, .. }: &Covere
             } }
             td { (why(gap, schedules.is_empty(), *now)) }
             td {
-                @if schedules.is_empty() { span.none { "none" } } @else { (schedules.join(", ")) }
+                (parts::few_names(&schedules, "none"))
                 @if row.is_in_part(covers) { " (only some of its objects)" }
             }
         }
@@ -178,7 +184,7 @@ fn why(gap: Option<Gap<'_>>, has_no_schedule: bool, now: Timestamp) -> Markup {
         @match &gap {
             None => { span.good { "safe" } },
             Some(Gap::LeftOut) => { span.doubtful { "its label leaves it out of backups" } },
-            Some(Gap::NoBackup) => { span.bad { "no backup takes it" } @if has_no_schedule { ", and no schedule will" } },
+            Some(Gap::NoBackup) => { span.bad { "no backup has it" } @if has_no_schedule { ", and no schedule will" } },
             Some(Gap::TooOld) => { span.bad { "its last good backup is too old" } },
             Some(Gap::Failing(taken)) => { (link(taken)) " ended " (parts::phase(taken.phase)) " " (parts::moment(Some(taken.at), now)) },
             Some(Gap::OnlyParts(taken)) => { (link(taken)) " takes only some of its objects: by labels or types" },
@@ -188,18 +194,41 @@ fn why(gap: Option<Gap<'_>>, has_no_schedule: bool, now: Timestamp) -> Markup {
 
 #[cfg(test)]
 mod tests {
+    use velero_api::v1::{Schedule, ScheduleSpec};
     use velero_report::Scope;
 
     use super::*;
 
     #[test]
+    fn of_many_schedules_that_take_a_namespace_few_are_named_and_all_are_counted() {
+        let spec = ScheduleSpec { schedule: "@daily".to_owned(), ..ScheduleSpec::default() };
+        let schedule = Schedule::new("velero", "s", spec);
+        let schedules: Vec<String> = (0..500).map(|number| format!("schedule-of-the-team-{number:03}")).collect();
+        let namespaces: Vec<NamespaceFact> = (0..PAGE)
+            .map(|number| NamespaceFact { name: format!("team-{number}"), ..NamespaceFact::default() })
+            .collect();
+        let covers = Covers::of(&namespaces, schedules.iter().map(|name| (name.as_str(), &schedule)));
+        let found = protection(&covers, []);
+        let rows: Vec<&Protection<'_>> = found.iter().collect();
+        let (now, longest) = (Timestamp::UNIX_EPOCH, SignedDuration::from_hours(1));
+        let covered = Covered { covers: &covers, found: &found, now, longest };
+        let text = table(&rows, &covered, &Wanted::default().list("without")).into_string();
+        assert_eq!(text.matches("and 495 more").count(), PAGE);
+        assert!(text.contains("schedule-of-the-team-004") && !text.contains("schedule-of-the-team-005"), "{text}");
+        assert!(text.len() < 25 << 10, "{} bytes", text.len());
+    }
+
+    #[test]
     fn thousands_of_namespaces_are_shown_a_small_page_at_a_time() {
         let names: Vec<NamespaceFact> = (0..5000)
-            .map(|number| NamespaceFact { name: format!("team-{number}"), is_left_out: number == 0 })
+            .map(|number| NamespaceFact {
+                name: format!("team-{number}"),
+                is_left_out: number == 0,
+                ..NamespaceFact::default()
+            })
             .collect();
-        let scope = Scope::default();
-        let taken =
-            Taken { backup: "b", phase: "PartiallyFailed", at: Timestamp::UNIX_EPOCH, is_good: false, scope: &scope };
+        let (scope, at) = (Scope::default(), Timestamp::UNIX_EPOCH);
+        let taken = Taken { backup: "b", phase: "PartiallyFailed", begun: at, at, is_good: false, scope: &scope };
         let covers = Covers::of(&names, []);
         let found = protection(&covers, [taken]);
         let rows: Vec<&Protection<'_>> = found.iter().collect();

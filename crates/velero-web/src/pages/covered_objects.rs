@@ -48,7 +48,7 @@ impl<'a> Covered<'a> {
         let labels = metadata.labels.as_ref().unwrap_or(&none);
         Some(match object_gap(labels, made, Some(namespace), (self.now, self.longest))? {
             ObjectGap::LeftOut => "its label leaves it out of backups",
-            ObjectGap::TooYoung => "it was made after the last good backup of its namespace",
+            ObjectGap::TooYoung => "it was made after the last good backup of its namespace had begun",
             ObjectGap::OfNamespace => "its namespace has no recent good backup",
         })
     }

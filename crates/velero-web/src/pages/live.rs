@@ -71,7 +71,7 @@ impl Followed {
         Self::one(changes, move || Same(table(&index).row(&name)))
     }
 
-    /// Follows a backup, and the data of its volumes on its way.
+    /// Follows a backup, the data of its volumes on its way, and what becomes of requests to delete it.
     fn backup(index: &Arc<Index>, name: &str) -> Self {
         let (changes, index) = (index.backup_changes(), Arc::clone(index));
         let (name, label) = (name.to_owned(), valid_value(name));
@@ -290,6 +290,6 @@ mod tests {
             assert!(is_change(&told(&mut stage).await.unwrap()));
         }
         let kinds = |rights| index.overview_changes(rights).len();
-        assert_eq!((kinds([true; 3]), kinds([false, true, false]), kinds([false; 3])), (3, 1, 0));
+        assert_eq!((kinds([true; 4]), kinds([false, true, false, false]), kinds([false; 4])), (4, 1, 0));
     }
 }

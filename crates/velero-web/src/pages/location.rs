@@ -63,7 +63,9 @@ async fn used(shared: &Shared, user: &User, location: &str) -> Result<Markup, Pr
         true => Some(shared.index.sum_of(&own).await?),
         false => None,
     };
+    let unreadable = shared.index.backups.unreadable().await?;
     Ok(html! {
+        (parts::unreadable("/backups", &unreadable))
         (parts::facts(&[
             ("Backups in it", html! { (own.len()) }),
             ("Data of volumes in them", match sum {

@@ -7,6 +7,7 @@ pub(crate) mod compare;
 pub(crate) mod coverage;
 mod covered_claims;
 mod covered_objects;
+mod deletions;
 pub(crate) mod layout;
 pub(crate) mod live;
 pub(crate) mod location;

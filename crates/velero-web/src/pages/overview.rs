@@ -7,13 +7,14 @@ use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use velero_api::labels::valid_value;
 
-use super::{Answer, backups, layout, parts, schedules};
+use super::{Answer, backups, layout, parts, restores, schedules};
 use crate::chart::{self, Bar};
 use crate::digests::{BackupDigest, Endings};
 use crate::index::{Bytes, version_of};
+use crate::kept::{Dated, Newest};
 use crate::memo::SharedMarkup;
 use crate::problem::Problem;
-use crate::rows::{BackupRow, LocationRow, ScheduleRow};
+use crate::rows::{BackupRow, LocationRow, RestoreRow, ScheduleRow};
 use crate::server::Shared;
 use crate::text;
 use crate::user::{Right, User};
@@ -52,11 +53,11 @@ struct Saved {
 }
 
 pub(crate) async fn show(State(shared): State<Shared>, user: User) -> Answer {
-    let rights = ["backups", "schedules", "backupstoragelocations", "podvolumebackups", "datauploads"]
+    let rights = ["backups", "restores", "schedules", "backupstoragelocations", "podvolumebackups", "datauploads"]
         .map(|resource| Right::to("list", resource));
-    let [backups, schedules, locations, copies, uploads] = user.may_each(rights).await?;
-    let [backups_right, schedules_right, locations_right, ..] = rights;
-    let followed = shared.index.overview_changes([backups, schedules, locations]);
+    let [backups, restores, schedules, locations, copies, uploads] = user.may_each(rights).await?;
+    let [backups_right, restores_right, schedules_right, locations_right, ..] = rights;
+    let followed = shared.index.overview_changes([backups, restores, schedules, locations]);
     let (since, now) = (version_of(&followed), Timestamp::now());
     let body = html! {
         h1 { "Overview" }
@@ -69,6 +70,11 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User) -> Answer {
                 (parts::unreadable("/backups", &shared.index.backups.unreadable().await?))
                 (glance(&shared, copies && uploads, now).await?)
             } @else { (user.missing(backups_right).note()) }
+            @if backups && schedules { (failing_schedules(&shared, now).await?) }
+            @if restores {
+                (parts::unreadable("/restores", &shared.index.restores.unreadable().await?))
+                (failed_restores(&shared, now).await?)
+            } @else { (user.missing(restores_right).note()) }
             @if schedules {
                 (coming_runs(&shared, now).await?)
                 (parts::unreadable("/schedules", &shared.index.schedules.unreadable().await?))
@@ -104,16 +110,48 @@ async fn coming_runs(shared: &Shared, now: Timestamp) -> Result<SharedMarkup, Pr
     shared.coming_runs.get((schedules.version(), now.as_second()), make).await
 }
 
+/// The part about schedules whose last backup is no good, made once a change for all who may see both.
+async fn failing_schedules(shared: &Shared, now: Timestamp) -> Result<SharedMarkup, Problem> {
+    let (backups, schedules) = (&shared.index.backups, &shared.index.schedules);
+    let make = async {
+        let mut found: Vec<_> =
+            backups.read(|kept| kept.digest().last_failures.values().cloned().collect::<Vec<_>>()).await?;
+        // What a schedule that is gone has left is no failure to come.
+        schedules.read(|kept| found.retain(|row| kept.rows().contains_key(&*row.schedule))).await?;
+        Ok::<_, Problem>(of_failing_schedules(&found, now))
+    };
+    shared.failing_schedules.get(([backups.version(), schedules.version()], now.as_second()), make).await
+}
+
+/// The part about restores, made once a change for all who may see it.
+async fn failed_restores(shared: &Shared, now: Timestamp) -> Result<SharedMarkup, Problem> {
+    let restores = &shared.index.restores;
+    let make = async {
+        let found = restores.read(|kept| of_last_day(&kept.digest().failures, now, LINES + 1)).await?;
+        Ok::<_, Problem>(of_restores(&found, now))
+    };
+    shared.failed_restores.get((restores.version(), now.as_second()), make).await
+}
+
+/// When the time began that is looked back on.
+fn yesterday(now: Timestamp) -> Timestamp {
+    now.checked_sub(DAY).unwrap_or(Timestamp::MIN)
+}
+
+/// The newest rows, as far as they are of the last day.
+fn of_last_day<R: Dated>(rows: &Newest<R>, now: Timestamp, most: usize) -> Vec<Arc<R>> {
+    let is_of_it = |row: &&Arc<R>| row.created().is_some_and(|created| created >= yesterday(now));
+    rows.iter().take_while(is_of_it).take(most).cloned().collect()
+}
+
 impl Glance {
     fn of(backups: &BackupDigest, now: Timestamp) -> Self {
-        let yesterday = now.checked_sub(DAY).unwrap_or(Timestamp::MIN);
-        let is_of_today = |row: &&Arc<BackupRow>| row.run.created.is_some_and(|created| created >= yesterday);
         Self {
             all: backups.newest.len(),
-            endings: backups.since(yesterday),
+            endings: backups.since(yesterday(now)),
             under_way: backups.under_way.iter().take(LINES).cloned().collect(),
             more_under_way: backups.under_way.len().saturating_sub(LINES),
-            failures: backups.failures.iter().take_while(is_of_today).take(LINES).cloned().collect(),
+            failures: of_last_day(&backups.failures, now, LINES),
             last: backups.newest.iter().take(LOOKED_AT).cloned().collect(),
         }
     }
@@ -207,6 +245,32 @@ fn used(saved: Option<&Saved>) -> Markup {
     }
 }
 
+fn of_failing_schedules(rows: &[Arc<BackupRow>], now: Timestamp) -> Markup {
+    let (shown, rest) = rows.split_at(rows.len().min(LINES));
+    html! {
+        @if !rows.is_empty() {
+            h2 { "Schedules whose last backup is no good" }
+            ul { @for row in shown { li {
+                a href=(format!("/schedules/{}", row.schedule)) { (row.schedule) } ": "
+                a href=(format!("/backups/{}", row.name)) { (row.name) } " " (parts::phase(&row.phase)) " "
+                (parts::moment(row.run.created, now))
+            } } }
+            @if !rest.is_empty() { p { "and " (rest.len()) " more schedules" } }
+        }
+    }
+}
+
+fn of_restores(rows: &[Arc<RestoreRow>], now: Timestamp) -> Markup {
+    let (shown, rest) = rows.split_at(rows.len().min(LINES));
+    html! {
+        @if !rows.is_empty() {
+            h2 { "What went wrong in restores of the last 24 hours" }
+            (restores::table(shown, now))
+            @if !rest.is_empty() { p { "and more: see " a href="/restores" { "all restores" } } }
+        }
+    }
+}
+
 fn of_schedules(rows: &[Arc<ScheduleRow>], now: Timestamp) -> Markup {
     let mut coming: Vec<_> = rows.iter().filter_map(|row| Some((schedules::next(row, now)?, row))).collect();
     coming.sort_by_key(|(next, _)| *next);
@@ -265,6 +329,39 @@ mod tests {
         }
         let text = of_backups(&Glance::of(kept.digest(), now), None, now).into_string();
         assert!(text.contains("and 3 more") && !text.contains("What went wrong"), "{text}");
+    }
+
+    #[test]
+    fn schedules_whose_last_backup_is_no_good_are_named_however_long_ago_it_was() {
+        let now = Timestamp::from_second(100_000_000).unwrap();
+        let row = |number: usize| {
+            let run = Run { created: Some(Timestamp::UNIX_EPOCH), ..Run::default() };
+            let (name, schedule) = (format!("b-{number}").into(), format!("weekly-{number}").into());
+            Arc::new(BackupRow { name, schedule, phase: "PartiallyFailed".into(), run, ..BackupRow::default() })
+        };
+        let rows: Vec<_> = (0..LINES + 2).map(row).collect();
+        let text = of_failing_schedules(&rows, now).into_string();
+        assert!(text.contains("href=\"/schedules/weekly-0\"") && text.contains("href=\"/backups/b-0\""), "{text}");
+        assert!(text.contains("PartiallyFailed") && text.contains("and 2 more schedules"), "{text}");
+        assert_eq!(of_failing_schedules(&[], now).into_string(), "");
+    }
+
+    #[test]
+    fn restores_of_the_last_day_in_which_something_went_wrong_are_named() {
+        let now = Timestamp::from_second(1_000_000).unwrap();
+        let mut kept = Kept::<RestoreRow>::default();
+        for (name, phase, ago) in [("new", "Failed", 10), ("good", "Completed", 10), ("old", "Failed", 90_000)] {
+            let run = Run { created: Timestamp::from_second(1_000_000 - ago).ok(), ..Run::default() };
+            let row = RestoreRow { name: name.into(), phase: phase.into(), run, ..RestoreRow::default() };
+            kept.put(name.to_owned(), Some(row));
+        }
+        let told = |most| of_restores(&of_last_day(&kept.digest().failures, now, most), now).into_string();
+        let text = told(LINES + 1);
+        assert!(text.contains("href=\"/restores/new\"") && !text.contains("/restores/old"), "{text}");
+        assert!(!text.contains("/restores/good") && !text.contains("and more"), "{text}");
+        assert_eq!(told(0), "");
+        let row = of_last_day(&kept.digest().failures, now, 1).remove(0);
+        assert!(of_restores(&vec![row; LINES + 1], now).into_string().contains("and more"));
     }
 
     #[test]

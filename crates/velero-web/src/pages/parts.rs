@@ -78,9 +78,9 @@ pub(crate) fn causes(heading: &str, results: &Results) -> Markup {
             h2 { (heading) " by cause" }
             @for group in shown {
                 details.cause open[group.count == 1] {
-                    summary { span.count { (group.count) "×" } " " (group.cause) }
+                    summary { span.count { (group.count) "×" } " " (shortened(&group.cause)) }
                     @if let Some(remedy) = group.remedy { p.remedy { (remedy) } }
-                    p { (group.example.chars().take(LONGEST_MESSAGE).collect::<String>()) }
+                    p { (shortened(&group.example)) }
                     ul { @for object in group.objects.iter().take(SHOWN) { li { (object) } } }
                     @if group.objects.len() > SHOWN { p { "and " (group.objects.len() - SHOWN) " more objects: see the log" } }
                 }
@@ -89,6 +89,14 @@ pub(crate) fn causes(heading: &str, results: &Results) -> Markup {
                 p { "and " (rest.len()) " more causes of " (rest.iter().map(|group| group.count).sum::<usize>()) " messages: see the log" }
             }
         }
+    }
+}
+
+/// A message of others, as far as it is shown: what is cut off is marked.
+pub(crate) fn shortened(message: &str) -> String {
+    match message.char_indices().nth(LONGEST_MESSAGE) {
+        Some((end, _)) => format!("{}…", &message[..end]),
+        None => message.to_owned(),
     }
 }
 
@@ -216,10 +224,11 @@ pub(crate) fn entry(name: &str, value: &str) -> String {
 /// That a list is not all of it: objects that cannot be read, each a way to the page that says why. `place` is where those are.
 pub(crate) fn unreadable(place: &str, names: &[String]) -> Markup {
     let (shown, rest) = names.split_at(names.len().min(MOST_NAMES));
+    let kind = place.trim_start_matches('/');
     html! {
         @if !names.is_empty() {
             div.note role="note" {
-                p { strong { (names.len()) " more cannot be read, and are in no list and no figure: " } "somebody has written into them what makes no sense." }
+                p { strong { (names.len()) " more " (kind) " cannot be read, and are in no list and no figure: " } "somebody has written into them what makes no sense." }
                 ul { @for name in shown { li { a href=(format!("{place}/{name}")) { (name) } } } }
                 @if !rest.is_empty() { p { "and " (rest.len()) " more" } }
             }
@@ -227,14 +236,25 @@ pub(crate) fn unreadable(place: &str, names: &[String]) -> Markup {
     }
 }
 
-/// How many names of a list are written out.
+/// How many names of a list are written out, and how many where a page has many such lists.
 const MOST_NAMES: usize = 50;
+const FEW_NAMES: usize = 5;
 
 /// A list of names, and how many there are beside those that are written out; `all` where it is empty.
 pub(crate) fn names(names: &[String], all: &str) -> Markup {
-    let (shown, rest) = names.split_at(names.len().min(MOST_NAMES));
+    some_of(names, MOST_NAMES, all)
+}
+
+/// The same for the row of a table, where few are written out.
+pub(crate) fn few_names(names: &[&str], all: &str) -> Markup {
+    some_of(names, FEW_NAMES, all)
+}
+
+fn some_of<T: AsRef<str>>(names: &[T], most: usize, all: &str) -> Markup {
+    let (shown, rest) = names.split_at(names.len().min(most));
     html! {
-        @if names.is_empty() { span.none { (all) } } @else { (shown.join(", ")) }
+        @if names.is_empty() { span.none { (all) } }
+        @for (number, name) in shown.iter().enumerate() { @if number > 0 { ", " } (name.as_ref()) }
         @if !rest.is_empty() { ", and " (rest.len()) " more" }
     }
 }
@@ -282,6 +302,18 @@ mod tests {
         assert!(text.starts_with("team-0, team-1, ") && text.ends_with("team-49, and 4950 more"), "{text}");
         assert_eq!(names(&many[..2], "all").into_string(), "team-0, team-1");
         assert!(names(&[], "all").into_string().contains("all"));
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let text = few_names(&many, "none").into_string();
+        assert!(text.ends_with("team-4, and 4995 more"), "{text}");
+    }
+
+    #[test]
+    fn a_message_that_is_cut_off_is_marked() {
+        assert_eq!(shortened(&"ä".repeat(LONGEST_MESSAGE)), "ä".repeat(LONGEST_MESSAGE));
+        assert_eq!(shortened(&"ä".repeat(LONGEST_MESSAGE + 1)), "ä".repeat(LONGEST_MESSAGE) + "…");
+        let mut results = Results::default();
+        results.add("shop", "x".repeat(LONGEST_MESSAGE * 2));
+        assert!(causes("Errors", &results).into_string().contains("x…</p>"));
     }
 
     #[test]
@@ -304,7 +336,7 @@ mod tests {
     fn objects_that_cannot_be_read_are_named_with_the_way_to_them() {
         assert_eq!(unreadable("/backups", &[]).into_string(), "");
         let text = unreadable("/backups", &["odd".to_owned()]).into_string();
-        assert!(text.contains("href=\"/backups/odd\"") && text.contains("1 more"), "{text}");
+        assert!(text.contains("href=\"/backups/odd\"") && text.contains("1 more backups"), "{text}");
     }
 
     #[test]

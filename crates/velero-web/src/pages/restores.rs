@@ -33,7 +33,7 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted)
         h1 { "Restores" }
         p { "A restore begins at its backup: choose one from the " a href="/backups" { "list of backups" } "." }
         (parts::search("Name or backup", &wanted.search))
-        div #list data-live="restores" data-since=(since) { (parts::unreadable("/restores", &unreadable)) (table(&rows, &wanted)) }
+        div #list data-live="restores" data-since=(since) { (parts::unreadable("/restores", &unreadable)) (list(&rows, &wanted)) }
     };
     Ok(layout::page(&user, "/restores", "Restores", &body))
 }
@@ -45,14 +45,21 @@ fn select(mut rows: Vec<Arc<RestoreRow>>, wanted: &Wanted) -> Vec<Arc<RestoreRow
     rows
 }
 
-fn table(rows: &[Arc<RestoreRow>], wanted: &Wanted) -> Markup {
-    let now = Timestamp::now();
-    let shown = rows.get(wanted.page.saturating_mul(PAGE)..).unwrap_or_default();
+fn list(rows: &[Arc<RestoreRow>], wanted: &Wanted) -> Markup {
+    let rest = rows.get(wanted.page.saturating_mul(PAGE)..).unwrap_or_default();
+    html! {
+        (table(&rest[..rest.len().min(PAGE)], Timestamp::now()))
+        (parts::pager(wanted.page, rest.len() > PAGE, &parts::entry("search", &wanted.search)))
+    }
+}
+
+/// A table of restores.
+pub(crate) fn table(rows: &[Arc<RestoreRow>], now: Timestamp) -> Markup {
     html! {
         div.scroll tabindex="0" { table {
             thead { tr { th { "Name" } th { "Phase" } th { "Created" } th { "Progress" } th { "Problems" } th { "Backup" } } }
             tbody {
-                @for row in shown.iter().take(PAGE) {
+                @for row in rows {
                     tr {
                         td { a href=(format!("/restores/{}", row.name)) { (row.name) } }
                         td { (parts::phase(&row.phase)) }
@@ -62,9 +69,8 @@ fn table(rows: &[Arc<RestoreRow>], wanted: &Wanted) -> Markup {
                         td { (row.backup) }
                     }
                 }
-                @if shown.is_empty() { tr { td colspan="6" { "No restore is like that." } } }
+                @if rows.is_empty() { tr { td colspan="6" { "No restore is like that." } } }
             }
         } }
-        (parts::pager(wanted.page, shown.len() > PAGE, &parts::entry("search", &wanted.search)))
     }
 }

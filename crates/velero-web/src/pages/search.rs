@@ -67,7 +67,9 @@ pub(crate) async fn show(State(shared): State<Shared>, user: User, Query(wanted)
         None => html! {},
         Some(search) => {
             let rows = rest_of(shared.index.backups.rows().await?, &wanted.after);
-            result(&look(&shared, rows, &search).await, &wanted)
+            let unreadable = shared.index.backups.unreadable().await?;
+            let found = result(&look(&shared, rows, &search).await, &wanted);
+            html! { (parts::unreadable("/backups", &unreadable)) (found) }
         }
     };
     let body = html! {

@@ -137,7 +137,8 @@ fn the_report_of_a_simulated_week_equals_what_was_done() {
             rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name} in {rows:?}")).clone()
         };
         assert_eq!(row(&shop)["schedules"], json!(["daily"]));
-        assert!(row(&shop)["lastGood"].is_string());
+        // The backups of the week were begun before its namespace was made, as after a restore into a new cluster.
+        assert!(row(&shop)["lastGood"].is_null(), "{}", row(&shop));
         assert_eq!(row(&yard)["schedules"], json!([]), "its schedule is paused");
         let claims = report["claimsNotCovered"].as_array().unwrap();
         assert!(claims.iter().any(|claim| claim["namespace"] == yard.as_str()), "{claims:?}");
