@@ -319,6 +319,19 @@ fn a_place_for_temporary_files_of_the_values_takes_the_place_of_ours() {
 }
 
 #[test]
+fn pods_that_move_data_run_as_the_agents_do_where_a_cloud_knows_the_account_of_the_server() {
+    let identities =
+        ["eks.amazonaws.com/role-arn", "iam.gke.io/gcp-service-account", "azure.workload.identity/client-id"];
+    let annotated = identities.map(|name| (json!({name: "velero"}), 0));
+    for (annotations, named) in [(json!({}), 5), (json!({"team": "backup"}), 5)].into_iter().chain(annotated) {
+        let values = json!({"deployNodeAgent": true, "serviceAccount": {"server": {"annotations": annotations}}});
+        let rendered = Helm::alone().template(NAMESPACE, &values).unwrap();
+        assert_eq!(rendered.matches("name: velero-data-mover\n").count(), named, "{annotations}");
+        assert!(rendered.contains("name: velero-node-agent\n"), "agents have their rights in any case");
+    }
+}
+
+#[test]
 fn variables_from_a_secret_of_somebody_else_are_not_passed_over() {
     let values = json!({"credentials": {"useSecret": false, "name": "keys", "extraEnvVars": {"TOKEN": ""}}});
     let rendered = Helm::alone().template(NAMESPACE, &values).unwrap();

@@ -67,6 +67,8 @@ pub enum Cause {
     CredentialsUnknown,
     /// The secret is not that of the key.
     CredentialsWrong,
+    /// The role that they are for is not handed out.
+    RoleRefused,
     /// They do not permit what is needed.
     RightMissing,
     /// The bucket is in another region.

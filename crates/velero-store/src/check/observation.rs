@@ -122,6 +122,19 @@ impl Failure {
         }
     }
 
+    /// Whether AWS does not hand out the role that was to ask the store. The store itself was not asked then. Where no answer was
+    /// seen the client tells it.
+    pub fn is_refused_role(&self) -> bool {
+        const NAME: &str = "sts:AssumeRole";
+        let address = self.exchange.as_ref().map(|exchange| exchange.address.as_str()).unwrap_or_default();
+        match self.response() {
+            Some(response) => {
+                response.message.contains(NAME) || (response.status == 403 && address.contains("://sts."))
+            }
+            None => self.text.contains(NAME),
+        }
+    }
+
     /// Whether the store knows who asks, and does not let them. What is refused by the key that objects are encrypted with is
     /// no right to the store.
     pub fn is_refused_right(&self) -> bool {
@@ -137,6 +150,7 @@ impl Failure {
                 && (response.code.is_empty() || ABOUT_RIGHTS.contains(&response.code.as_str()))
                 && response.is_of_a_store
                 && !response.is_about_a_key()
+                && !self.is_refused_role()
         })
     }
 }

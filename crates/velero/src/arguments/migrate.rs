@@ -36,7 +36,7 @@ pub(crate) struct MigrateRunArguments {
     #[arg(long)]
     pub(crate) wait: bool,
 
-    /// Go on although backups or restores have not ended, or Helm has installed it
+    /// Go on although backups or restores have not ended, or Helm, Argo CD or Flux would take it back
     #[arg(long)]
     pub(crate) force: bool,
 }

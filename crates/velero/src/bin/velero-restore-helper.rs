@@ -34,7 +34,7 @@ async fn main() -> ExitCode {
         match unfinished(volumes, restore) {
             Ok(None) => break,
             Ok(Some(mark)) => println!("{} is not there yet", mark.display()),
-            Err(error) => eprintln!("velero-restore-helper: {VOLUMES}: {error}"),
+            Err(error) => eprintln!("velero-restore-helper: cannot look for what is restored: {error}"),
         }
     }
     println!("all volumes are restored");
@@ -48,7 +48,8 @@ async fn main() -> ExitCode {
 fn unfinished(volumes: &Path, restore: &str) -> io::Result<Option<PathBuf>> {
     for volume in folders(volumes)? {
         let mark = volume.join(MARKS).join(restore);
-        if !mark.try_exists()? {
+        let exists = mark.try_exists();
+        if !exists.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", mark.display())))? {
             return Ok(Some(mark));
         }
     }
@@ -68,7 +69,8 @@ fn clean(volumes: &Path) -> io::Result<()> {
 }
 
 fn folders(parent: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries: Vec<_> = fs::read_dir(parent)?.collect::<io::Result<_>>()?;
+    let told = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", parent.display()));
+    let entries: Vec<_> = fs::read_dir(parent).map_err(told)?.collect::<io::Result<_>>()?;
     Ok(entries.iter().map(fs::DirEntry::path).filter(|path| path.is_dir()).collect())
 }
 
@@ -93,6 +95,15 @@ mod tests {
         clean(volumes.path()).unwrap();
         assert!(!volumes.path().join("a").join(MARKS).exists() && volumes.path().join("a-file").exists());
         assert!(unfinished(&volumes.path().join("missing"), "this").is_err());
+    }
+
+    #[test]
+    fn a_volume_that_nobody_may_look_into_is_named() {
+        let volumes = tempfile::tempdir().unwrap();
+        fs::create_dir(volumes.path().join("data")).unwrap();
+        fs::write(volumes.path().join("data").join(MARKS), "no folder").unwrap();
+        let said = unfinished(volumes.path(), "this").unwrap_err().to_string();
+        assert!(said.contains("data/.velero/this: "), "{said}");
     }
 
     #[test]

@@ -5,16 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, SecretKeySelector};
 use kube::Api;
+use kube::api::ListParams;
 use velero_api::metadata;
 use velero_api::v1::BackupStorageLocation;
 use velero_store::{Credentials, CustomerKey, StoreConfig};
 
+use crate::install::{SECRET, SECRET_KEY, SERVER};
 use crate::session::{Session, api_error};
 
-/// The Secret with the credentials of locations that have none of their own, and its key.
-const CREDENTIALS_SECRET: (&str, &str) = (crate::install::SECRET, crate::install::SECRET_KEY);
 /// The config key that names a Secret with the customer's encryption key, as `name/key`.
 const CUSTOMER_KEY_SECRET: &str = "customerKeyEncryptionSecret";
 
@@ -41,7 +42,7 @@ pub(super) async fn location_config(
     if config.credentials.is_none() {
         config.credentials = match &spec.credential {
             Some(selector) => Some(content(secret_of(session, location, "spec.credential", selector).await?)),
-            None => secret_value(session, CREDENTIALS_SECRET.0, CREDENTIALS_SECRET.1).await?.map(content),
+            None => secret_value(session, &credentials_secret(session).await?, SECRET_KEY).await?.map(content),
         };
     }
     if let (None, Some(selector)) = (&given.cacert, &spec.object_storage.ca_cert_ref) {
@@ -99,9 +100,54 @@ async fn secret_of(
     })
 }
 
+/// The Secret with the credentials of locations that have none of their own: the one that the server has, else the one that
+/// an installation makes.
+async fn credentials_secret(session: &Session) -> Result<String> {
+    let api: Api<Deployment> = Api::namespaced(session.cluster.client().clone(), session.namespace());
+    let deployments = match api.list(&ListParams::default()).await {
+        Ok(listed) => listed.items,
+        // Who may not look may still read the usual one.
+        Err(kube::Error::Api(status)) if status.code == 403 => Vec::new(),
+        Err(error) => return Err(api_error(error)),
+    };
+    Ok(deployments.iter().find_map(mounted_secret).unwrap_or(SECRET).to_owned())
+}
+
+/// The Secret that a Deployment of a server mounts for the credentials.
+fn mounted_secret(deployment: &Deployment) -> Option<&str> {
+    let pod = deployment.spec.as_ref()?.template.spec.as_ref()?;
+    let is_server = pod.containers.iter().any(|container| container.name == SERVER);
+    let mut volumes = pod.volumes.iter().flatten().filter(|_| is_server);
+    volumes.find(|volume| volume.name == SECRET)?.secret.as_ref()?.secret_name.as_deref()
+}
+
 /// The value of a key of a Secret, where there is one.
 pub(super) async fn secret_value(session: &Session, name: &str, key: &str) -> Result<Option<Vec<u8>>> {
     let secrets: Api<Secret> = Api::namespaced(session.cluster.client().clone(), session.namespace());
     let found = secrets.get_opt(name).await.map_err(api_error)?;
     Ok(found.and_then(|secret| secret.data?.remove(key)).map(|value| value.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_credentials_of_all_locations_are_those_that_the_server_mounts() {
+        let volume = |name: &str| json!([{"name": name, "secret": {"secretName": "backup-velero"}}]);
+        for (container, volumes, expected) in [
+            ("velero", volume("cloud-credentials"), Some("backup-velero")),
+            ("velero", volume("web-tls"), None),
+            ("velero", json!([{"name": "cloud-credentials", "emptyDir": {}}]), None),
+            ("velero", json!(null), None),
+            ("shop", volume("cloud-credentials"), None),
+        ] {
+            let pod = json!({"containers": [{"name": container}], "volumes": volumes});
+            let deployment = json!({"metadata": {}, "spec": {"selector": {}, "template": {"spec": pod}}});
+            let deployment: Deployment = serde_json::from_value(deployment).unwrap();
+            assert_eq!(mounted_secret(&deployment), expected, "{container} {volumes}");
+        }
+    }
 }

@@ -26,6 +26,7 @@ pub(super) fn names(path: &[String], argument: &Arg) -> Option<Named> {
         "from_backup" => Some(Named::Backup),
         "from_schedule" => Some(Named::Schedule),
         "resume" => Some(Named::Restore),
+        "repository" => Some(Named::Repository),
         "storage_location" => Some(Named::BackupLocation),
         "volume_snapshot_locations" => Some(Named::SnapshotLocation),
         "backup" if path.last().is_some_and(|command| command == "debug") => Some(Named::Backup),
@@ -96,6 +97,9 @@ mod tests {
             ("snapshot-location set", "name", Some(Named::SnapshotLocation)),
             ("snapshot-location create", "name", None),
             ("repo get", "names", Some(Named::Repository)),
+            ("repo ls", "repository", Some(Named::Repository)),
+            ("repo ls", "target", None),
+            ("repo maintain", "repository", Some(Named::Repository)),
             ("debug", "backup", Some(Named::Backup)),
             ("debug", "restore", Some(Named::Restore)),
         ] {

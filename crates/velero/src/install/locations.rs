@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 use velero_api::v1::SERVER_STATUS_NAME;
+use velero_store::{Credentials, StoreConfig, is_built_in};
 
 use super::{DEFAULT_LOCATION, Installation, Resource, metadata};
 use crate::arguments::values::merged;
@@ -49,6 +50,18 @@ pub(super) fn resources(installation: &Installation<'_>) -> Vec<Resource> {
     let request = json!({ "apiVersion": VELERO, "kind": "ServerStatusRequest", "metadata": metadata, "spec": {} });
     resources.push(Resource::kept(request));
     resources
+}
+
+/// What opens the bucket of the location as the server will, where flags name one that needs no plugin and give credentials.
+pub(crate) fn bucket(installation: &Installation<'_>) -> Option<StoreConfig> {
+    let storage = &installation.arguments.storage;
+    let is_one = is_built_in(&storage.provider) && !is_on_claim(storage) && makes_location(installation);
+    let keys = installation.files.secret.as_ref().filter(|_| is_one && !installation.arguments.run.crds_only)?;
+    let mut config = StoreConfig::new(&storage.provider, &storage.bucket);
+    config.config = merged(&storage.backup_location_config);
+    config.credentials = Some(Credentials::Content(String::from_utf8_lossy(keys).into_owned()));
+    config.ca_certificate.clone_from(&installation.files.certificate);
+    Some(config)
 }
 
 /// Whether the server's pod gets the credentials.

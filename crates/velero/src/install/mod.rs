@@ -22,9 +22,9 @@ use crate::arguments::InstallArguments;
 pub(crate) use check::{check, check_existing};
 pub(crate) use daemonset::NODE_AGENTS;
 pub(crate) use deployment::plugin_rights;
-pub(crate) use locations::{CLAIM, SECRET, SECRET_KEY};
+pub(crate) use locations::{CLAIM, SECRET, SECRET_KEY, bucket};
 pub(crate) use namespace::{POD_SECURITY, PRIVILEGED, RESTRICTED};
-pub(crate) use rbac::cluster_name;
+pub(crate) use rbac::{MOVER, cloud_identity, cluster_name};
 
 /// On the Deployment: which program made it.
 pub(crate) const INSTALLED_BY: &str = "velero.io/installed-by";
@@ -146,6 +146,7 @@ pub(crate) fn resources(installation: &Installation<'_>) -> Vec<Resource> {
 /// What other flags would have made and these leave out: where an earlier installation made it, it is to go.
 pub(crate) fn left_out(installation: &Installation<'_>) -> Vec<Resource> {
     let mut left_out = network::left_out(installation);
+    left_out.extend(rbac::left_out(installation));
     if !deployment::has_several(installation) {
         left_out.push(Resource::applied(deployment::disruption_budget(installation)));
     }

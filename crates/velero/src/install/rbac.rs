@@ -1,5 +1,7 @@
 //! Who the server is, and what it may do.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use velero_api::features::ENABLE_CSI;
 use velero_api::{DEFAULT_NAMESPACE, GROUP};
@@ -11,7 +13,10 @@ const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
 /// The account of the pods that move the data of volumes.
-const MOVER: &str = "velero-data-mover";
+pub(crate) const MOVER: &str = "velero-data-mover";
+/// The annotations by which clouds know an account. Their policies name the account itself, so no other one is known by them.
+const CLOUD_IDENTITIES: [&str; 3] =
+    ["eks.amazonaws.com/role-arn", "iam.gke.io/gcp-service-account", "azure.workload.identity/client-id"];
 /// The name of what node agents may do in the namespace.
 const NODE_AGENT: &str = "velero-node-agent";
 
@@ -32,6 +37,32 @@ pub(super) fn resources(installation: &Installation<'_>) -> Vec<Resource> {
     resources.map(Resource::applied).collect()
 }
 
+/// The annotation by which a cloud knows an account, where there is one.
+pub(crate) fn cloud_identity(annotations: &BTreeMap<String, String>) -> Option<&'static str> {
+    CLOUD_IDENTITIES.into_iter().find(|name| annotations.get(*name).is_some_and(|value| !value.is_empty()))
+}
+
+/// The account of movers and its rights, where an installation has node agents and leaves it out: without it movers run as
+/// the agents do.
+pub(super) fn left_out(installation: &Installation<'_>) -> Vec<Resource> {
+    if !installation.arguments.node_agent.use_node_agent || has_mover_account(installation) {
+        return Vec::new();
+    }
+    of_movers(installation).into_iter().map(Resource::applied).collect()
+}
+
+/// Whether movers have an account of their own: a cloud that knows the server by its account would not know that one.
+fn has_mover_account(installation: &Installation<'_>) -> bool {
+    let pod = &installation.arguments.pod;
+    pod.service_account_name.is_empty() && cloud_identity(&merged(&pod.sa_annotations)).is_none()
+}
+
+/// The account of movers, and what it may do.
+fn of_movers(installation: &Installation<'_>) -> Vec<Value> {
+    let [role, binding] = namespaced_role(installation.namespace, MOVER, &mover_rules(), MOVER);
+    vec![role, binding, service_account(installation, MOVER)]
+}
+
 /// What node agents need beside: to remove what they have made for pods that move data, and an account for these that may
 /// do little.
 fn of_node_agents(installation: &Installation<'_>) -> Vec<Value> {
@@ -46,8 +77,9 @@ fn of_node_agents(installation: &Installation<'_>) -> Vec<Value> {
     if !installation.arguments.pod.cluster_admin {
         resources.extend(namespaced_role(installation.namespace, NODE_AGENT, &removes, SERVER));
     }
-    resources.extend(namespaced_role(installation.namespace, MOVER, &mover_rules(), MOVER));
-    resources.push(service_account(installation, MOVER));
+    if has_mover_account(installation) {
+        resources.extend(of_movers(installation));
+    }
     resources
 }
 
@@ -111,7 +143,7 @@ fn cluster_role_binding(name: &str, role: &str, namespace: &str) -> Value {
     })
 }
 
-/// An account; what identifies it at a cloud is the same for all of them.
+/// An account, with the annotations that flags give.
 fn service_account(installation: &Installation<'_>, name: &str) -> Value {
     let mut metadata = metadata(Some(installation.namespace), name);
     let annotations = merged(&installation.arguments.pod.sa_annotations);

@@ -196,6 +196,31 @@ fn an_account_of_the_users_comes_with_its_own_rights() {
 }
 
 #[test]
+fn movers_have_an_account_of_their_own_unless_a_cloud_knows_that_of_the_server() {
+    let movers = |resources: &[Resource]| {
+        let names = resources.iter().filter(|resource| resource.name() == MOVER).map(Resource::kind);
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let all = ["Role", "RoleBinding", "ServiceAccount"];
+    for (flag, has_account) in [
+        ("--sa-annotations=team=backup", true),
+        ("--sa-annotations=eks.amazonaws.com/role-arn=", true),
+        ("--sa-annotations=team=backup,eks.amazonaws.com/role-arn=arn", false),
+        ("--sa-annotations=iam.gke.io/gcp-service-account=velero@project", false),
+        ("--sa-annotations=azure.workload.identity/client-id=1", false),
+        ("--service-account-name=mine", false),
+    ] {
+        let arguments = parsed(&["--use-node-agent", flag]);
+        let (files, existing) = (Files::default(), Existing::default());
+        let installation = Installation { namespace: "velero", arguments: &arguments, files, existing };
+        let (made, left) = (movers(&resources(&installation)), movers(&left_out(&installation)));
+        assert_eq!(made.is_empty(), !has_account, "{flag}: {made:?}");
+        assert_eq!([made, left].concat(), all, "{flag}: what an earlier installation made is to go");
+    }
+    assert!(movers(&built(&["--sa-annotations=eks.amazonaws.com/role-arn=arn"], Existing::default())).is_empty());
+}
+
+#[test]
 fn flags_that_contradict_each_other_are_named() {
     let cases: [(&[&str], &str); 22] = [
         (&["--provider=tape", "--bucket=b", "--no-secret"], "--plugins"),
@@ -224,6 +249,26 @@ fn flags_that_contradict_each_other_are_named() {
     for (flags, expected) in cases {
         let problem = check(&parsed(flags)).expect_err(&flags.join(" ")).to_string();
         assert!(problem.contains(expected), "{flags:?}: {problem}");
+    }
+}
+
+#[test]
+fn a_bucket_is_looked_at_where_the_server_will_open_it_without_a_plugin_and_with_keys() {
+    for (flags, expected) in [
+        (&BUCKET[..], Some("my-bucket")),
+        (&[], None),
+        (&["--provider=aws", "--bucket=my-bucket", "--no-secret"], None),
+        (&["--provider=fs", "--bucket=my-bucket", "--secret-file=keys"], None),
+        (&["--provider=example.io/own", "--bucket=b", "--secret-file=keys", "--plugins=a/b:v1"], None),
+        (&["--no-default-backup-location", "--secret-file=keys"], None),
+        (&["--crds-only", "--provider=aws", "--bucket=my-bucket", "--secret-file=keys"], None),
+    ] {
+        let arguments = parsed(flags);
+        let secret = arguments.storage.secret_file.as_ref().map(|_| b"keys".to_vec());
+        let files = Files { secret, certificate: None };
+        let existing = Existing::default();
+        let installation = Installation { namespace: "velero", arguments: &arguments, files, existing };
+        assert_eq!(bucket(&installation).map(|config| config.bucket).as_deref(), expected, "{flags:?}");
     }
 }
 

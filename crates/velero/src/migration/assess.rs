@@ -9,8 +9,10 @@ use velero_rules::resource_modifiers::ResourceModifiers;
 use velero_rules::resource_policies::ResourcePolicies;
 
 use super::exchange::is_ours;
+use super::keeper::{keepers, owner};
+use super::plugins::Needed;
 use super::{
-    Installed, Line, Located, Verdict, arguments, containers, flag_values, flags, helm, name, plugins,
+    Installed, Line, Located, Verdict, account, arguments, containers, flag_values, flags, helm, name, plugins,
     server_container, text, version,
 };
 
@@ -35,6 +37,8 @@ pub(crate) fn assess(installed: &Installed) -> Vec<Line> {
         lines.extend(server_lines(server, installed));
     }
     lines.extend(installed.agents.iter().flat_map(agent_lines));
+    lines.extend(keepers(installed));
+    lines.extend(account::judge(installed));
     lines.extend(config_map_lines(installed));
     let images = plugin_images(installed);
     lines.extend(installed.locations.iter().map(|located| location(located, &images)));
@@ -74,31 +78,15 @@ fn server_lines(server: &Value, installed: &Installed) -> Vec<Line> {
         let detail = format!("{replicas} servers: one works at a time, the others wait until it is gone");
         lines.push(Line::new(&object, Verdict::Differs, detail));
     }
-    let providers = snapshot_providers(installed);
-    lines.extend(containers(server, "initContainers").map(|container| plugins::judge(container, &providers)));
+    let needed = Needed::of(installed);
+    lines.extend(containers(server, "initContainers").map(|container| plugins::judge(container, &needed)));
     lines
-}
-
-/// Who has made a workload and keeps it as it is.
-fn owner(object: &str, workload: &Value) -> Option<Line> {
-    let mut owners = workload["metadata"]["ownerReferences"].as_array().into_iter().flatten();
-    let owner = owners.find(|owner| owner["controller"] == true)?;
-    let detail = format!(
-        "{}/{} has made it and would take the exchange back: have it let go of Velero first",
-        text(owner, "/kind"),
-        text(owner, "/name")
-    );
-    Some(Line::new(object, Verdict::Refused, detail))
 }
 
 /// The images of the plugins of all servers.
 fn plugin_images(installed: &Installed) -> Vec<&str> {
     let containers = installed.servers.iter().flat_map(|server| containers(server, "initContainers"));
     containers.map(|container| text(container, "/image")).collect()
-}
-
-pub(super) fn snapshot_providers(installed: &Installed) -> Vec<String> {
-    installed.snapshot_locations.iter().map(|location| text(location, "/spec/provider").to_owned()).collect()
 }
 
 fn agent_lines(agents: &Value) -> Vec<Line> {
@@ -210,6 +198,10 @@ fn location(location: &Located, images: &[&str]) -> Line {
     let title = format!("BackupStorageLocation/{}", name(object));
     let (provider, bucket) = (text(object, "/spec/provider"), text(object, "/spec/objectStorage/bucket"));
     match refusal {
+        Some(problem) if plugins::serves_store(provider, images) => {
+            let stays = "its plugin stays and serves it as before, but for the data of volumes in repositories";
+            Line::new(title, Verdict::Missing, format!("{problem}; {stays}"))
+        }
         Some(problem) => Line::new(title, Verdict::Missing, problem),
         None if velero_store::is_built_in(provider) => {
             let check = format!("{provider} {bucket}; try it out: velero backup-location check {}", name(object));

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{arguments, flag_values, flags, plugins, server_container, text};
+use super::plugins::{Needed, is_superfluous};
+use super::version::is_of_the_original;
+use super::{arguments, containers, flag_values, flags, server_container, text};
 use crate::install::INSTALLED_BY;
 
 /// The user that a restricted container of ours runs as is that of the image; this is where it may write.
@@ -13,11 +15,13 @@ const PORT: u64 = 8085;
 /// How the label of our chart begins; Velero's own has had higher numbers for years.
 const OUR_CHART: &str = concat!("velero-", env!("CARGO_PKG_VERSION_MAJOR"), ".");
 
-/// Whether a workload is one of ours: of our commands, or of our chart.
+/// Whether a workload is one of ours: of our commands, or of our chart. One that runs the original came back by another way
+/// than it went, and has kept its marks.
 pub(crate) fn is_ours(workload: &Value) -> bool {
     let annotations = workload["metadata"]["annotations"].as_object();
-    annotations.is_some_and(|annotations| annotations.contains_key(INSTALLED_BY))
-        || text(workload, "/metadata/labels/helm.sh~1chart").starts_with(OUR_CHART)
+    let is_marked = annotations.is_some_and(|annotations| annotations.contains_key(INSTALLED_BY))
+        || text(workload, "/metadata/labels/helm.sh~1chart").starts_with(OUR_CHART);
+    is_marked && !containers(workload, "containers").any(|container| is_of_the_original(text(container, "/image")))
 }
 
 /// A workload without what the API server adds.
@@ -39,14 +43,14 @@ pub(crate) fn cleaned(workload: &Value) -> Value {
 }
 
 /// The Deployment of a server, with our image in it.
-pub(crate) fn exchanged_server(deployment: &Value, image: &str, snapshot_providers: &[String]) -> Value {
+pub(crate) fn exchanged_server(deployment: &Value, image: &str, needed: &Needed) -> Value {
     let mut exchanged = marked(deployment);
     // Two servers of two programs must not work side by side.
     exchanged["spec"]["strategy"] = json!({ "type": "Recreate" });
     let port = server_container(deployment).map_or(PORT, |container| metrics_port(&arguments(container)));
     let pod = &mut exchanged["spec"]["template"]["spec"];
     if let Some(containers) = pod["initContainers"].as_array_mut() {
-        containers.retain(|container| !plugins::is_superfluous(text(container, "/image"), snapshot_providers));
+        containers.retain(|container| !is_superfluous(text(container, "/image"), needed));
         if containers.is_empty() {
             pod["initContainers"] = Value::Null;
         }
@@ -158,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_server_keeps_all_that_its_owner_chose() {
-        let exchanged = exchanged_server(&deployment(), "ours:v1", &[]);
+        let exchanged = exchanged_server(&deployment(), "ours:v1", &Needed::default());
         assert!(is_ours(&exchanged) && !is_ours(&deployment()));
         assert_eq!(exchanged["spec"]["strategy"], json!({"type": "Recreate"}));
         let pod = &exchanged["spec"]["template"]["spec"];
@@ -192,6 +196,23 @@ mod tests {
         let of = |chart: &str| json!({"metadata": {"name": "velero", "labels": {"helm.sh/chart": chart}}});
         assert!(is_ours(&of(concat!("velero-", env!("CARGO_PKG_VERSION")))));
         assert!(!is_ours(&of("velero-12.1.0")) && !is_ours(&of("velero-ui-0.1.0")));
+    }
+
+    #[test]
+    fn a_velero_that_came_back_by_another_way_is_not_ours() {
+        let running = |image: &str| {
+            let mut back = exchanged_server(&deployment(), "ghcr.io/velero-rust/velero:v0.1.0", &Needed::default());
+            back["spec"]["template"]["spec"]["containers"][1]["image"] = json!(image);
+            is_ours(&back)
+        };
+        for (image, ours) in [
+            ("ghcr.io/velero-rust/velero:v0.1.0", true),
+            ("registry.example.com/velero:v0.1.0", true),
+            ("velero/velero:v1.18.3", false),
+            ("docker.io/velero/velero@sha256:ab", false),
+        ] {
+            assert_eq!(running(image), ours, "{image}");
+        }
     }
 
     #[test]

@@ -64,6 +64,11 @@ impl Release {
         newest.into_values().collect()
     }
 
+    /// What it is called.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Whether it is a Velero's.
     pub(crate) fn is_of_velero(&self) -> bool {
         self.chart == "velero"
@@ -197,6 +202,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    impl Release {
+        /// A release of Velero's chart.
+        pub(in crate::migration) fn of_velero_called(name: &str) -> Self {
+            Self { name: name.to_owned(), chart: "velero".to_owned(), ..Self::default() }
+        }
+    }
 
     fn packed(document: &Value) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());

@@ -1,19 +1,25 @@
 //! What becomes of an installed Velero: which of its objects work at once, which differ, which are missing here, and what
 //! its workloads look like with our image. Nothing here touches a cluster.
 
+mod account;
 mod assess;
 mod exchange;
 mod flags;
 mod helm;
+mod keeper;
 mod plugins;
 mod version;
 
 use serde::Serialize;
 use serde_json::Value;
 
+pub(crate) use account::annotations_for_movers;
 pub(crate) use assess::assess;
 pub(crate) use exchange::{cleaned, exchanged_agents, exchanged_server, is_ours};
 pub(crate) use helm::Release;
+pub(crate) use keeper::keepers;
+pub(crate) use plugins::Needed;
+pub(crate) use version::is_of_the_original;
 
 /// What was found in the namespace of an installed Velero, as the API server tells it.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +30,8 @@ pub(crate) struct Installed {
     pub(crate) agents: Vec<Value>,
     /// All ConfigMaps.
     pub(crate) config_maps: Vec<Value>,
+    /// All ServiceAccounts.
+    pub(crate) accounts: Vec<Value>,
     /// Velero's own objects.
     pub(crate) schedules: Vec<Value>,
     pub(crate) backups: Vec<Value>,

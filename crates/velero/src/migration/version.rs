@@ -2,10 +2,25 @@
 
 use super::{Line, Verdict};
 
+/// The repository of the original's image, and what may stand before it.
+const ORIGINAL: &str = "velero/velero";
+const REGISTRIES: [&str; 3] = ["docker.io/", "index.docker.io/", "registry-1.docker.io/"];
+
 /// The oldest Velero whose objects are read.
 const OLDEST: (u32, u32) = (1, 9);
 /// The newest Velero whose objects are known.
 const NEWEST: (u32, u32) = (1, 18);
+
+/// Whether an image is the original's, under the name that the original has published it by: of copies nobody can tell.
+pub(crate) fn is_of_the_original(image: &str) -> bool {
+    let name = image.split('@').next().unwrap_or(image);
+    let repository = match name.rsplit_once(':') {
+        Some((repository, tag)) if !tag.contains('/') => repository,
+        _ => name,
+    };
+    let path = REGISTRIES.iter().find_map(|registry| repository.strip_prefix(registry)).unwrap_or(repository);
+    path == ORIGINAL
+}
 
 /// The version that the tag of an image names.
 pub(super) fn of_image(image: &str) -> Option<(u32, u32)> {
@@ -45,6 +60,24 @@ pub(super) fn judge(object: &str, image: &str) -> Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_original_is_known_by_its_repository() {
+        for (image, is_original) in [
+            ("velero/velero:v1.18.3", true),
+            ("velero/velero", true),
+            ("docker.io/velero/velero:v1.9.0", true),
+            ("index.docker.io/velero/velero@sha256:ab", true),
+            ("velero/velero:v1.18.3@sha256:ab", true),
+            ("ghcr.io/velero-rust/velero:v0.1.0", false),
+            ("docker.io/velero/velero-rust:v1", false),
+            ("localhost:5000/velero/velero:v1", false),
+            ("velero", false),
+            ("", false),
+        ] {
+            assert_eq!(is_of_the_original(image), is_original, "{image}");
+        }
+    }
 
     #[test]
     fn versions_are_read_from_tags_and_judged() {

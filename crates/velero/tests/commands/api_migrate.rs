@@ -185,6 +185,26 @@ fn a_release_of_helm_is_left_to_helm_and_the_values_that_our_chart_refuses_are_n
 }
 
 #[test]
+fn what_a_repository_keeps_as_it_is_is_exchanged_only_by_force() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster);
+        install_peer(&cluster, "velero/velero:v1.18.3");
+        let before = specs(&cluster);
+        let tracked = "argocd.argoproj.io/tracking-id=backup:apps/Deployment:velero/velero";
+        let machine = cluster.test_box.machine();
+        machine.kubectl(&["-n", &cluster.namespace, "annotate", "deployment/velero", tracked]).unwrap();
+        let told = said(&cluster, &["migrate", "check"]);
+        assert!(told.contains("application \"backup\" of Argo CD") && told.contains("0 stand in the way."), "{told}");
+        let run = ["migrate", "run", "--image=example.com/velero-rust:v1"];
+        let told = refused(&cluster, &run);
+        assert!(told.contains("nothing was changed: Deployment/velero") && told.contains("use --force"), "{told}");
+        assert_eq!(specs(&cluster), before);
+        said(&cluster, &[&run[..], &["--force"]].concat());
+        assert_ne!(specs(&cluster), before);
+    });
+}
+
+#[test]
 fn workloads_are_exchanged_and_put_back_as_they_were() {
     cluster_test(|cluster| async move {
         install_definitions(&cluster);
@@ -208,7 +228,11 @@ fn workloads_are_exchanged_and_put_back_as_they_were() {
         assert!(shown.contains("example.com/velero-rust:v1"), "{shown}");
         assert_eq!(specs(), before);
 
-        said(&cluster, &["migrate", "run", "--image=example.com/velero-rust:v1", "--force"]);
+        let output = velero(&cluster, &["migrate", "run", "--image=example.com/velero-rust:v1", "--force"]);
+        assert!(output.status.success(), "{output:?}");
+        let told = String::from_utf8(output.stderr).unwrap();
+        let missing = told.lines().find(|line| line.starts_with("Missing here: BackupStorageLocation/default: "));
+        assert!(missing.is_some_and(|line| line.contains("[regoin]") && line.contains("its plugin stays")), "{told}");
         let [server, agents] = specs();
         let pod = &server["template"]["spec"];
         assert_eq!(pod["containers"][0]["image"], "example.com/velero-rust:v1");
@@ -217,7 +241,7 @@ fn workloads_are_exchanged_and_put_back_as_they_were() {
         assert_eq!(pod["nodeSelector"], json!({"own": "choice"}));
         let plugins: Vec<&Value> =
             pod["initContainers"].as_array().unwrap().iter().map(|plugin| &plugin["name"]).collect();
-        assert_eq!(plugins, ["own-plugin"]);
+        assert_eq!(plugins, ["velero-plugin-for-aws", "own-plugin"], "our store refuses the location");
         assert_eq!(agents["template"]["spec"]["containers"][0]["image"], "example.com/velero-rust:v1");
         machine.read(&format!("/api/v1/namespaces/{namespace}/serviceaccounts/velero-data-mover")).unwrap();
 

@@ -4,6 +4,7 @@
 
 mod api_cancel;
 mod api_completion;
+mod api_install;
 mod api_location_check;
 mod api_migrate;
 mod api_peer_server;

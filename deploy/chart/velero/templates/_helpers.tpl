@@ -70,6 +70,23 @@ imagePullSecrets:
 {{- end -}}
 {{- end -}}
 
+{{/* Whether the pods that move data have an account of their own. A cloud knows the account of the server by its name, and would not know
+that one: where that of the server says so, they run as the agents do. */}}
+{{- define "velero.hasMoverAccount" -}}
+{{- if and .Values.deployNodeAgent .Values.rbac.create -}}
+{{- $annotations := .Values.serviceAccount.server.annotations | default dict -}}
+{{- if not .Values.serviceAccount.server.create -}}
+{{- $found := lookup "v1" "ServiceAccount" .Release.Namespace (include "velero.serverServiceAccount" .) -}}
+{{- $annotations = ($found.metadata | default dict).annotations | default dict -}}
+{{- end -}}
+{{- $known := "" -}}
+{{- range list "eks.amazonaws.com/role-arn" "iam.gke.io/gcp-service-account" "azure.workload.identity/client-id" -}}
+{{- $known = get $annotations . | default $known -}}
+{{- end -}}
+{{- if not $known -}}true{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Which rights the server gets: "ours", "cluster" or "namespace". */}}
 {{- define "velero.rights" -}}
 {{- if kindIs "bool" .Values.rbac.clusterAdministrator -}}

@@ -26,6 +26,9 @@ const WRONG: [&str; 5] =
 
 /// Which of the ways to be nobody it is.
 pub(super) fn cause(seen: &Observation, failure: &Failure) -> Option<Finding> {
+    if failure.is_refused_role() {
+        return Some(role(failure));
+    }
     let response = failure.response()?;
     let code = response.code.as_str();
     let message = response.message.to_ascii_lowercase();
@@ -65,6 +68,18 @@ pub(super) fn cause(seen: &Observation, failure: &Failure) -> Option<Finding> {
         )),
         () => None,
     }
+}
+
+/// AWS knows who asks, and does not give them the role.
+fn role(failure: &Failure) -> Finding {
+    let message = failure.response().map(|response| response.message.as_str()).filter(|message| !message.is_empty());
+    let message = message.unwrap_or("not authorized to perform sts:AssumeRole");
+    Finding::error(
+        Cause::RoleRefused,
+        format!("the account that asks is not given its role by AWS: {message}"),
+        "correct the trust policy of the role: it has to name who takes it, for a pod \
+         system:serviceaccount:NAMESPACE:ACCOUNT with the account that the pod runs as",
+    )
 }
 
 /// What is odd about the text of the credentials explains why they are not accepted.

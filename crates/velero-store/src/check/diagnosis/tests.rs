@@ -262,6 +262,28 @@ fn no_credentials_at_all_are_told_from_wrong_ones() {
 }
 
 #[test]
+fn a_role_that_is_not_handed_out_is_no_right_to_the_bucket() {
+    let words = ["not given its role", "trust policy", "system:serviceaccount:NAMESPACE:ACCOUNT"];
+    let message = "Not authorized to perform sts:AssumeRoleWithWebIdentity";
+    let role = Cause::RoleRefused;
+    let observation = seen(vec![refused(Right::List, 403, "AccessDenied", message)]);
+    assert_first(&observation, role, &[&words[..], &[message]].concat());
+
+    let mut step = refused(Right::List, 403, "AccessDenied", "");
+    if let Outcome::Failed(Failure { exchange: Some(exchange), .. }) = &mut step.outcome {
+        exchange.address = "https://sts.eu-central-1.amazonaws.com/".to_owned();
+    }
+    assert_first(&seen(vec![step]), role, &words);
+
+    let message = "User: arn:aws:iam::1:user/velero is not authorized to perform: sts:AssumeRole on resource: r";
+    let text = format!("role_arn arn:aws:iam::1:role/r: 403: <ErrorResponse><Error><Message>{message}</Message>");
+    let outcome = Outcome::Failed(Failure { text, exchange: None });
+    let observation = seen(vec![Step { right: Right::List, outcome }]);
+    assert_first(&observation, role, &words);
+    assert_eq!(diagnose(&observation).len(), 1);
+}
+
+#[test]
 fn what_a_bucket_does_by_itself_is_told_while_all_works() {
     let mut observation = seen(RIGHTS.map(done).to_vec());
     observation.settings = Some(BucketSettings::default());

@@ -67,9 +67,13 @@ async fn of_cluster(session: &Session, name: &str, given: &Given) -> Result<Loca
 }
 
 /// The names of the backups of the cluster; nothing where they may not be listed.
-async fn known_backups(session: &Session) -> Option<BTreeSet<String>> {
-    let listed = session.api::<Backup>().list_metadata(&ListParams::default()).await.ok()?;
-    Some(listed.items.into_iter().filter_map(|backup| backup.metadata.name).collect())
+pub(crate) async fn known_backups(session: &Session) -> Option<BTreeSet<String>> {
+    match session.api::<Backup>().list_metadata(&ListParams::default()).await {
+        Ok(listed) => Some(listed.items.into_iter().filter_map(|backup| backup.metadata.name).collect()),
+        // Without their definition there are none.
+        Err(kube::Error::Api(status)) if status.code == 404 => Some(BTreeSet::new()),
+        Err(_) => None,
+    }
 }
 
 /// Checks the store of a location, beside the backups that its cluster has.

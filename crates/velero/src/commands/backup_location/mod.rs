@@ -12,7 +12,7 @@ use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::SecretKeySelector;
 use velero_api::v1::BackupStorageLocation;
 
-pub(super) use check::check;
+pub(super) use check::{check, known_backups};
 pub(super) use create::create;
 pub(super) use delete::delete;
 pub(super) use get::get;

@@ -1,8 +1,9 @@
 //! `velero install`
 //!
-//! Everything is checked before the first write: flags, files, rights, what is installed already, and what the API
-//! server thinks of the objects. Then they are sent in order.
+//! Everything is checked before the first write: flags, files, rights, what is installed already, what lies in the bucket, and
+//! what the API server thinks of the objects. Then they are sent in order.
 
+mod bucket;
 mod preflight;
 mod ready;
 mod send;
@@ -56,6 +57,7 @@ pub(super) async fn install(arguments: &InstallArguments, settings: &Settings, p
     }
     installation.existing = found.existing;
     check_existing(&installation)?;
+    bucket::look(&session, &installation).await;
     let resources = resources(&installation);
     preflight::try_out(&session, &resources, &found).await?;
     print(printer, &resources, format)?;

@@ -19,6 +19,7 @@ use crate::install::{
     CLAIM, DEFAULT_LOCATION, Existing, INSTALLED_BY, NODE_AGENTS, POD_SECURITY, PRIVILEGED, RESTRICTED, Resource,
     SECRET, SERVER,
 };
+use crate::migration::is_of_the_original;
 use crate::session::{Session, api_error};
 
 /// The namespace in which objects are tried out while theirs does not exist.
@@ -145,27 +146,28 @@ async fn has_default_location(session: &Session) -> Result<bool> {
     }
 }
 
-/// The Deployments with a server that another program has installed.
+/// The Deployments with a server of another program.
 async fn foreign_servers(session: &Session) -> Result<Vec<(String, String)>> {
     let api: Api<Deployment> = Api::namespaced(session.cluster.client().clone(), session.namespace());
     let listed = api.list(&ListParams::default()).await.map_err(api_error)?;
-    let foreign = listed.items.into_iter().filter_map(|deployment| {
-        if deployment.metadata.annotations.unwrap_or_default().contains_key(INSTALLED_BY) {
-            return None;
-        }
-        let name = deployment.metadata.name.unwrap_or_default();
-        let pod = deployment.spec?.template.spec?;
-        let server = pod.containers.into_iter().find(|container| container.name == SERVER)?;
-        Some((name, server.image.unwrap_or_default()))
-    });
-    Ok(foreign.collect())
+    Ok(listed.items.into_iter().filter_map(foreign_server).collect())
+}
+
+/// The name and image of a server that another program has installed, or that is the original's under our mark.
+fn foreign_server(deployment: Deployment) -> Option<(String, String)> {
+    let is_marked = deployment.metadata.annotations.unwrap_or_default().contains_key(INSTALLED_BY);
+    let pod = deployment.spec?.template.spec?;
+    let server = pod.containers.into_iter().find(|container| container.name == SERVER)?;
+    let image = server.image.unwrap_or_default();
+    let is_ours = is_marked && !is_of_the_original(&image);
+    (!is_ours).then(|| (deployment.metadata.name.unwrap_or_default(), image))
 }
 
 /// Refuses to replace another Velero unasked.
 pub(super) fn check_foreign(session: &Session, found: &Found, force: bool) -> Result<()> {
     match found.foreign.first() {
         Some((name, image)) if !force => bail!(
-            "Deployment {}/{name} runs {image} and was not made by this program; to replace it use --force (custom \
+            "Deployment {}/{name} runs {image}, which is not of this program; to replace it use --force (custom \
              resources stay), or install beside it with --namespace; nothing was changed",
             session.namespace()
         ),
@@ -241,6 +243,7 @@ pub(super) async fn try_out(session: &Session, resources: &[Resource], found: &F
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, FromArgMatches};
+    use serde_json::json;
 
     use super::*;
     use crate::arguments::{Cli, Command, with_go_flags};
@@ -251,6 +254,27 @@ mod tests {
             panic!("not install")
         };
         *arguments
+    }
+
+    #[test]
+    fn a_server_is_another_programs_by_its_mark_or_by_its_image() {
+        let ours = json!({"velero.io/installed-by": "velero-rust v0.1.0"});
+        for (annotations, container, image, foreign) in [
+            (&ours, "velero", "ghcr.io/velero-rust/velero:v0.1.0", false),
+            (&ours, "velero", "registry.example.com/velero:v0.1.0", false),
+            (&ours, "velero", "velero/velero:v1.18.3", true),
+            (&json!({}), "velero", "velero/velero:v1.18.3", true),
+            (&json!({}), "velero", "registry.example.com/velero:v0.1.0", true),
+            (&json!({}), "web", "velero/velero:v1.18.3", false),
+        ] {
+            let deployment = json!({
+                "metadata": {"name": "velero", "annotations": annotations},
+                "spec": {"selector": {}, "template": {"spec": {"containers": [{"name": container, "image": image}]}}},
+            });
+            let found = foreign_server(serde_json::from_value(deployment).unwrap());
+            let expected = foreign.then(|| ("velero".to_owned(), image.to_owned()));
+            assert_eq!(found, expected, "{annotations} {container} {image}");
+        }
     }
 
     #[test]

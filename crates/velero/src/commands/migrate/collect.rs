@@ -37,6 +37,7 @@ pub(super) async fn collect(session: &Session) -> Result<Installed> {
         servers: deployments.into_iter().filter(is_server).collect(),
         agents: daemon_sets.into_iter().filter(is_agent).collect(),
         config_maps: list(session, "", "v1", "ConfigMap", "configmaps").await?,
+        accounts: list(session, "", "v1", "ServiceAccount", "serviceaccounts").await?,
         schedules: own("v1", "Schedule", "schedules").await?,
         backups: own("v1", "Backup", "backups").await?,
         restores: own("v1", "Restore", "restores").await?,

@@ -8,7 +8,6 @@ mod keep;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{CommandFactory, FromArgMatches};
-use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use serde::Serialize;
@@ -18,17 +17,16 @@ use crate::arguments::{
     Cli, Command, InstallArguments, MigrateBackArguments, MigrateCheckArguments, MigrateCommand, MigrateRunArguments,
 };
 use crate::commands::install::{send_objects, wait_for_server};
-use crate::install::{self, Existing, Files, Installation, Resource};
-use crate::migration::{Installed, Line, Verdict, assess, exchanged_agents, exchanged_server, is_ours};
+use crate::install::{self, Existing, Files, Installation, MOVER, Resource};
+use crate::migration::{
+    Installed, Line, Needed, Verdict, annotations_for_movers, assess, exchanged_agents, exchanged_server, is_ours,
+    keepers,
+};
 use crate::output::{Format, print_rows, print_value};
 use crate::session::{Session, api_error};
 
-/// The account of the pods that move data, which Velero does not have.
-const MOVER: &str = "velero-data-mover";
 /// How often a workload is written again whose status has changed.
 const TRIES: u32 = 5;
-/// An annotation of kubectl that belongs to the object it lies on.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Runs one of the commands.
 pub(super) async fn migrate(session: &Session, command: MigrateCommand) -> Result<()> {
@@ -87,28 +85,36 @@ fn is_about_work(line: &Line) -> bool {
     line.object.starts_with("Backup ") || line.object.starts_with("Restore ")
 }
 
-async fn run(session: &Session, arguments: &MigrateRunArguments) -> Result<()> {
-    let installed = collect::collect(session).await?;
-    let lines = assess(&installed);
-    refuse(&lines, |line| !(arguments.force && is_about_work(line))).context("nothing was changed")?;
+/// Refuses an exchange that somebody else would take back.
+fn refuse_kept(installed: &Installed) -> Result<()> {
+    if let Some(Line { object, detail, .. }) = keepers(installed).first() {
+        bail!("nothing was changed: {object}: {detail}, or use --force");
+    }
     let is_foreign = foreign(&installed.servers).chain(foreign(&installed.agents)).next().is_some();
-    if is_foreign && !installed.releases.is_empty() && !arguments.force {
+    if is_foreign && !installed.releases.is_empty() {
         bail!(
             "nothing was changed: Helm has installed this Velero, and would take the exchange back at its next upgrade; \
              upgrade the release to our chart instead (docs/from-velero.md), or use --force"
         );
     }
-    let providers: Vec<String> = installed
-        .snapshot_locations
-        .iter()
-        .filter_map(|location| location["spec"]["provider"].as_str().map(str::to_owned))
-        .collect();
-    let server = |workload: &Value| exchanged_server(workload, &arguments.image, &providers);
+    Ok(())
+}
+
+async fn run(session: &Session, arguments: &MigrateRunArguments) -> Result<()> {
+    let installed = collect::collect(session).await?;
+    let lines = assess(&installed);
+    refuse(&lines, |line| !(arguments.force && is_about_work(line))).context("nothing was changed")?;
+    if !arguments.force {
+        refuse_kept(&installed)?;
+    }
+    let needed = Needed::of(&installed);
+    let server = |workload: &Value| exchanged_server(workload, &arguments.image, &needed);
     let servers: Vec<(&Value, Value)> = foreign(&installed.servers).map(|found| (found, server(found))).collect();
     let agents = foreign(&installed.agents).filter(|agents| agents["metadata"]["name"] == "node-agent");
     let agents: Vec<(&Value, Value)> = agents.map(|found| (found, exchanged_agents(found, &arguments.image))).collect();
     if arguments.dry_run {
         let items: Vec<&Value> = servers.iter().chain(&agents).map(|(_, exchanged)| exchanged).collect();
+        tell_missing(session, &lines);
         return print_value(
             session.printer,
             &json!({"apiVersion": "v1", "kind": "List", "items": items}),
@@ -116,8 +122,9 @@ async fn run(session: &Session, arguments: &MigrateRunArguments) -> Result<()> {
         );
     }
     ensure!(!servers.is_empty() || !agents.is_empty(), "server and node agents of this namespace are ours already");
+    tell_missing(session, &lines);
     keep::keep(session, servers.iter().chain(&agents).map(|(found, _)| *found)).await?;
-    send_objects(session, &further_objects(session, &installed, &arguments.image).await?).await?;
+    send_objects(session, &further_objects(session, &installed, &arguments.image)?).await?;
     for (found, exchanged) in servers.iter().chain(&agents) {
         replace(session, found, exchanged).await?;
     }
@@ -129,12 +136,19 @@ async fn run(session: &Session, arguments: &MigrateRunArguments) -> Result<()> {
         .line("The server is ours now; schedules, backups and repositories go on. To go back: velero migrate back")
 }
 
+/// Says what does not work here, before anything is changed.
+fn tell_missing(session: &Session, lines: &[Line]) {
+    for Line { object, detail, .. } in lines.iter().filter(|line| line.verdict == Verdict::Missing) {
+        session.printer.note(format_args!("Missing here: {object}: {detail}"));
+    }
+}
+
 fn foreign(workloads: &[Value]) -> impl Iterator<Item = &Value> {
     workloads.iter().filter(|workload| !is_ours(workload))
 }
 
 /// What our server and agents need beside what Velero has: newer definitions, and an account for the pods that move data.
-async fn further_objects(session: &Session, installed: &Installed, image: &str) -> Result<Vec<Resource>> {
+fn further_objects(session: &Session, installed: &Installed, image: &str) -> Result<Vec<Resource>> {
     let words =
         ["velero", "install", "--use-node-agent", "--cluster-admin", "--no-default-backup-location", "--no-secret"];
     let matches = Cli::command().try_get_matches_from(words.into_iter().chain(["--image", image]))?;
@@ -143,29 +157,15 @@ async fn further_objects(session: &Session, installed: &Installed, image: &str) 
     let namespace = session.namespace();
     let installation = Installation { namespace, arguments, files: Files::default(), existing: Existing::default() };
     let mut resources = install::resources(&installation);
+    let annotations = annotations_for_movers(installed).filter(|_| !installed.agents.is_empty());
     resources.retain(|resource| {
-        let is_movers = resource.name() == MOVER && !installed.agents.is_empty();
+        let is_movers = resource.name() == MOVER && annotations.is_some();
         is_movers || ["CustomResourceDefinition", "ServerStatusRequest"].contains(&resource.kind())
     });
-    let annotations = account_annotations(session, installed).await?;
     for resource in resources.iter_mut().filter(|resource| resource.kind() == "ServiceAccount") {
-        resource.object["metadata"]["annotations"] = annotations.clone();
+        resource.object["metadata"]["annotations"] = json!(annotations);
     }
     Ok(resources)
-}
-
-/// What says at a cloud who the server is says it of the pods that move data too.
-async fn account_annotations(session: &Session, installed: &Installed) -> Result<Value> {
-    let accounts: Api<ServiceAccount> = Api::namespaced(session.cluster.client().clone(), session.namespace());
-    let account = installed
-        .servers
-        .iter()
-        .find_map(|server| server["spec"]["template"]["spec"]["serviceAccountName"].as_str().map(str::to_owned));
-    let Some(account) = account else { return Ok(json!({})) };
-    let found = accounts.get_opt(&account).await.map_err(api_error)?;
-    let mut annotations = found.and_then(|found| found.metadata.annotations).unwrap_or_default();
-    annotations.remove(LAST_APPLIED);
-    Ok(json!(annotations))
 }
 
 /// Puts a workload in the place of what was found. Its controller writes its status all the time; who has written something
