@@ -183,6 +183,7 @@ fn fifty_volumes_wait_for_their_turn(server: &VeleroServer, seen: &Seen) {
 fn check_pod(pod: &Value) {
     let (metadata, spec) = (&pod["metadata"], &pod["spec"]);
     assert_eq!(metadata["labels"]["team"], "storage", "{pod:#}");
+    assert_eq!(metadata["labels"][labels::EXCLUDE_FROM_BACKUP], "true", "{pod:#}");
     assert_eq!(metadata["annotations"]["team/mail"], "storage@example.com", "{pod:#}");
     assert_eq!((&spec["priorityClassName"], &spec["priority"]), (&json!("movers"), &json!(1000)), "{pod:#}");
     let wanted = json!({

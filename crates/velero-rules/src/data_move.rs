@@ -105,7 +105,8 @@ pub fn can_become(from: &DataMovePhase, to: &DataMovePhase) -> bool {
     use DataMovePhase::*;
     let allowed: &[DataMovePhase] = match from {
         New => &[Accepted, Canceled, Failed],
-        Accepted => &[Prepared, Canceled, Failed],
+        // One that had to wait for others is queued again.
+        Accepted => &[New, Prepared, Canceled, Failed],
         Prepared => &[InProgress, Canceled, Failed],
         InProgress => &[Canceling, Canceled, Completed, Failed],
         Canceling => &[Canceled, Completed, Failed],

@@ -46,16 +46,17 @@ impl OwnedSnapshots {
         !self.unknown.is_empty()
     }
 
-    /// Takes a PodVolumeBackup.
-    pub fn add_copy(&mut self, copy: &PodVolumeBackup) {
+    /// Takes a PodVolumeBackup of a backup in a location. What it says of its location itself does not count: where the backup
+    /// was made the location may have another name.
+    pub fn add_copy(&mut self, copy: &PodVolumeBackup, location: &str) {
         let (spec, snapshot) = (&copy.spec, &copy.status.snapshot_id);
         let pod = spec.pod.name.as_deref().unwrap_or_default();
         let namespace = spec.pod.namespace.as_deref().unwrap_or_default();
-        self.add_of_pod(&spec.uploader_type, (namespace, pod, &spec.volume), &spec.backup_storage_location, snapshot);
+        self.add_of_pod(&spec.uploader_type, (namespace, pod, &spec.volume), location, snapshot);
     }
 
-    /// Takes a DataUpload.
-    pub fn add_upload(&mut self, upload: &DataUpload) {
+    /// Takes a DataUpload of a backup in a location, as [`OwnedSnapshots::add_copy`] does.
+    pub fn add_upload(&mut self, upload: &DataUpload, location: &str) {
         let spec = &upload.spec;
         self.seen.insert((spec.source_namespace.clone(), spec.source_pvc.clone()));
         if upload.status.snapshot_id.is_empty() {
@@ -66,7 +67,7 @@ impl OwnedSnapshots {
             self.refuse_mover(&what, &spec.data_mover);
             return;
         }
-        self.add(&spec.source_namespace, &spec.backup_storage_location, &upload.status.snapshot_id);
+        self.add(&spec.source_namespace, location, &upload.status.snapshot_id);
     }
 
     /// Takes what a backup in a location says of a volume.
@@ -180,7 +181,7 @@ mod tests {
         serde_json::from_value(json!({
             "apiVersion": "velero.io/v1", "kind": "PodVolumeBackup", "metadata": { "name": "b-1" },
             "spec": { "node": "n", "pod": { "namespace": "shop", "name": "web" }, "volume": "data",
-                "backupStorageLocation": "default", "repoIdentifier": "", "uploaderType": uploader },
+                "backupStorageLocation": "elsewhere", "repoIdentifier": "", "uploaderType": uploader },
             "status": { "snapshotID": snapshot },
         }))
         .unwrap()
@@ -190,7 +191,7 @@ mod tests {
         serde_json::from_value(json!({
             "apiVersion": "velero.io/v2alpha1", "kind": "DataUpload", "metadata": { "name": "u-1" },
             "spec": { "snapshotType": "CSI", "sourcePVC": "c", "sourceNamespace": "shop", "datamover": mover,
-                "backupStorageLocation": "default", "operationTimeout": "1m0s" },
+                "backupStorageLocation": "elsewhere", "operationTimeout": "1m0s" },
             "status": { "snapshotID": snapshot },
         }))
         .unwrap()
@@ -204,12 +205,12 @@ mod tests {
     #[test]
     fn all_records_of_a_snapshot_mean_the_same_one() {
         let mut owned = OwnedSnapshots::default();
-        owned.add_copy(&copy("kopia", "k1"));
+        owned.add_copy(&copy("kopia", "k1"), "default");
         owned.add_volume(
             &volume(json!({ "pvbInfo": { "snapshotHandle": "k1", "uploaderType": "kopia", "podNamespace": "shop" } })),
             "default",
         );
-        owned.add_upload(&upload("velero", "k2"));
+        owned.add_upload(&upload("velero", "k2"), "default");
         let moved = json!({ "pvcNamespace": "shop", "pvcName": "c", "snapshotDataMoved": true,
             "snapshotDataMovementInfo": { "dataMover": "", "snapshotHandle": "k2" } });
         owned.add_volume(&volume(moved), "default");
@@ -224,9 +225,9 @@ mod tests {
     #[test]
     fn what_has_no_snapshot_leaves_nothing() {
         let mut owned = OwnedSnapshots::default();
-        owned.add_copy(&copy("kopia", ""));
-        owned.add_copy(&copy("restic", ""));
-        owned.add_upload(&upload("vendor", ""));
+        owned.add_copy(&copy("kopia", ""), "default");
+        owned.add_copy(&copy("restic", ""), "default");
+        owned.add_upload(&upload("vendor", ""), "default");
         for value in [
             json!({ "backupMethod": "CSISnapshot" }),
             json!({ "snapshotDataMoved": true, "result": "failed" }),
@@ -243,7 +244,7 @@ mod tests {
     fn what_others_saved_cannot_be_removed_here() {
         for uploader in ["restic", ""] {
             let mut owned = OwnedSnapshots::default();
-            owned.add_copy(&copy(uploader, "r"));
+            owned.add_copy(&copy(uploader, "r"), "default");
             assert!(owned.obstacle().unwrap().contains("pod shop/web was saved by restic"));
         }
         for value in [json!({ "backupMethod": "PodVolumeBackup", "pvName": "pv" }), json!({ "backupMethod": "Magic" })]
@@ -253,7 +254,7 @@ mod tests {
             assert!(owned.obstacle().unwrap().contains("no record says where it is"));
         }
         let mut owned = OwnedSnapshots::default();
-        owned.add_upload(&upload("vendor.io/mover", "v"));
+        owned.add_upload(&upload("vendor.io/mover", "v"), "default");
         assert!(owned.obstacle().unwrap().contains("vendor.io/mover"));
         assert!(owned.by_repository.is_empty());
     }
@@ -265,7 +266,7 @@ mod tests {
         owned.add_volume(&moved, "default");
         assert!(owned.wants_uploads());
         assert!(owned.obstacle().unwrap().contains("claim shop/c was moved"));
-        owned.add_upload(&upload("", "k"));
+        owned.add_upload(&upload("", "k"), "default");
         assert_eq!((owned.obstacle(), ids(&owned).len()), (None, 1));
     }
 }

@@ -17,6 +17,7 @@ use crate::lifecycle::debts::{owes, settle, write};
 use crate::lifecycle::movers;
 use crate::lifecycle::phase::drop_notes;
 use crate::runtime::context::Context;
+use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, WHILE_HELD};
 use crate::runtime::error::{Error, Result};
 
@@ -82,6 +83,8 @@ async fn remove_remains(context: &Context, backup: &Backup) -> Result<Remains> {
     }
     let store = context.locations.open_briefly(&location).await?;
     if !owns_files(&store, backup).await? {
+        // With it the files of another would pass for its own.
+        store.release(name(backup), uid(backup)).await?;
         return Ok(Remains::Removed);
     }
     try_cancel_owned(context, backup, Some(&store)).await?;
@@ -118,7 +121,9 @@ pub(crate) async fn pay(context: &Context, backup: &Backup) -> Result<Next> {
         Remains::Left(problem) => {
             tracing::warn!(backup = name(&backup), problem, "What the interrupted backup left is still there");
             // Its time may be over all the same.
-            garbage_collection::collect(context, &backup).await?;
+            if context.settings.is_enabled(Controller::GarbageCollection) {
+                garbage_collection::collect(context, &backup).await?;
+            }
             return Ok(Next::After(PAUSE));
         }
         Remains::Removed => tracing::info!(backup = name(&backup), "What the interrupted backup left is removed"),

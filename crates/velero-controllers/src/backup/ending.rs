@@ -58,9 +58,14 @@ pub(super) async fn end_partially_failed(
 /// Stores the metadata of a backup at its end, in place of those that Velero stores before. A name that could not be given
 /// back is noted as owed.
 pub(super) async fn put_metadata(store: &BackupStore, ended: &mut Backup) -> Result<()> {
-    if stored(store, ended).await?.is_some() {
-        let key = store.keys().backup_file(name(ended), BackupFile::Metadata).map_err(StoreError::from)?;
-        store.object_store().delete_object(&key).await?;
+    match stored(store, ended).await? {
+        Stored::Nothing => {}
+        Stored::Own(_) => {
+            let key = store.keys().backup_file(name(ended), BackupFile::Metadata).map_err(StoreError::from)?;
+            store.object_store().delete_object(&key).await?;
+        }
+        // The next look ends it for that.
+        Stored::OfAnother => return Err(Error::unmet("Backup", name(ended), OF_ANOTHER)),
     }
     if !store.put_metadata(ended).await? {
         owe(ended, RESERVATION_LEFT);
@@ -68,21 +73,31 @@ pub(super) async fn put_metadata(store: &BackupStore, ended: &mut Backup) -> Res
     Ok(())
 }
 
-/// The metadata of a backup that are stored already.
-pub(super) async fn stored(store: &BackupStore, backup: &Backup) -> Result<Option<Backup>> {
+/// Why a backup cannot be finished whose name in its location has another now.
+pub(super) const OF_ANOTHER: &str =
+    "another backup of this name has appeared in its location, whose files are left alone; choose another name";
+
+/// The metadata that are stored under the name of a backup.
+pub(super) enum Stored {
+    /// None.
+    Nothing,
+    /// Its own.
+    Own(Box<Backup>),
+    /// Those of another backup. Whoever wrote them takes no notice of reservations, as Velero does.
+    OfAnother,
+}
+
+/// What is stored already of the metadata of a backup.
+pub(super) async fn stored(store: &BackupStore, backup: &Backup) -> Result<Stored> {
     if !store.backup_exists(name(backup)).await? {
-        return Ok(None);
+        return Ok(Stored::Nothing);
     }
     let stored = store.get_metadata(name(backup)).await?;
-    if uid(&stored) == uid(backup) {
-        return Ok(Some(stored));
-    }
-    let problem = "another backup of this name has appeared in its location; choose another name";
-    Err(Error::invalid("Backup", name(backup), problem))
+    Ok(if uid(&stored) == uid(backup) { Stored::Own(Box::new(stored)) } else { Stored::OfAnother })
 }
 
 /// Tells how a backup ended; the figures of the metrics come from the status alone.
-pub(super) fn report(context: &Context, backup: &Backup) {
+pub(crate) fn report(context: &Context, backup: &Backup) {
     let schedule = label(backup, labels::SCHEDULE_NAME);
     trace::tell_whole(backup, backup.status.start_timestamp.as_ref());
     context.metrics.backup_ended(backup);

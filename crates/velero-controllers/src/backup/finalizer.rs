@@ -15,7 +15,7 @@ use velero_engine::stage::{try_within, within};
 
 use crate::backup::archive_update::update_archive;
 use crate::backup::cancellation;
-use crate::backup::ending::{close, end_partially_failed, put_metadata, stored};
+use crate::backup::ending::{Stored, close, end_partially_failed, put_metadata, stored};
 use crate::backup::following::store_of;
 use crate::backup::volumes;
 use crate::lifecycle::cancellation::{requested, requested_by_now, until_requested};
@@ -57,12 +57,15 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
         Found::Usable(store) => store,
         Found::Unusable(problem) => return end_partially_failed(context, backup, None, &problem).await,
     };
-    if let Some(stored) = stored(&store, backup).await?.filter(|stored| stored.status.phase().is_terminal()) {
-        // Who stored them may have been killed before it gave the name back.
-        store.release(name(backup), uid(backup)).await?;
-        let mut ended = backup.clone();
-        ended.status = stored.status;
-        return close(context, backup, &ended).await;
+    match stored(&store, backup).await? {
+        Stored::OfAnother => return cancellation::give_way(context, &store, backup).await,
+        Stored::Own(stored) if stored.status.phase().is_terminal() => {
+            // Who stored them may have been killed before it gave the name back.
+            store.release(name(backup), uid(backup)).await?;
+            let ended = Backup { status: stored.status, ..backup.clone() };
+            return close(context, backup, &ended).await;
+        }
+        Stored::Nothing | Stored::Own(_) => {}
     }
     if let Some(reason) = requested(backup) {
         return cancellation::end(context, backup, &reason).await;

@@ -6,7 +6,7 @@ use velero_rules::phases::backup_phase_after_run;
 use velero_store::BackupStore;
 
 use crate::backup::cancellation;
-use crate::backup::ending::end_partially_failed;
+use crate::backup::ending::{Stored, end_partially_failed, stored};
 use crate::lifecycle::cancel::cancel_owned;
 use crate::lifecycle::files::Found;
 use crate::lifecycle::follow::{Follow, pause};
@@ -36,6 +36,11 @@ impl Follow for Backup {
     }
 
     async fn end_unfollowed(&self, context: &Context, store: Option<&BackupStore>, problem: &str) -> Result<()> {
+        if let Some(store) = store
+            && matches!(stored(store, self).await?, Stored::OfAnother)
+        {
+            return cancellation::give_way(context, store, self).await;
+        }
         end_partially_failed(context, self, store, problem).await
     }
 }

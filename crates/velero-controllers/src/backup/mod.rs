@@ -20,7 +20,7 @@ mod archive_update;
 mod cancellation;
 pub(crate) mod debts;
 pub(crate) mod deletion;
-mod ending;
+pub(crate) mod ending;
 mod facts;
 mod failure;
 mod finalizer;

@@ -34,14 +34,16 @@ pub(crate) fn of_backup(context: &Context, backup: &Backup) -> OwedHooks {
 
 /// Runs what a backup owes when its run is over, however it ended.
 pub(crate) async fn pay(context: &Context, owed: &OwedHooks, journal: &Journal) {
-    let hurry = async {
-        context.stop.cancelled().await;
-        tokio::time::sleep(HURRY).await;
-    };
     tokio::select! {
         _ = owed.pay(context.objects.cluster(), journal, PATIENCE) => {}
-        () = hurry => journal.error().message("The server was stopped before all hooks that are owed had run"),
+        () = hurry(context) => journal.error().message("The server was stopped before all hooks that are owed had run"),
     }
+}
+
+/// Ends when a server that is told to end waits no longer.
+pub(super) async fn hurry(context: &Context) {
+    context.stop.cancelled().await;
+    tokio::time::sleep(HURRY).await;
 }
 
 /// Runs what the backups of earlier servers owe.

@@ -12,7 +12,7 @@ use velero_rules::queue::{QueueEntry, QueueState, next_position, plan};
 
 use crate::lifecycle::phase::move_to;
 use crate::runtime::context::Context;
-use crate::runtime::error::{Error, Result};
+use crate::runtime::error::{Error, Result, describe};
 use crate::runtime::lock::lock;
 
 /// Who waits and who runs.
@@ -50,25 +50,43 @@ impl Queue {
         let mut backups = waiting_or_running(context).await?;
         enqueue(context, &mut backups).await?;
         let namespaces = if backups.len() > 1 { existing_namespaces(context).await? } else { Vec::new() };
-        let entries: Vec<_> = backups.values().filter_map(|backup| entry(backup, &namespaces)).collect();
-        let plan = plan(&entries, limit(context));
-        for (backup, position) in &plan.renumber {
-            change(context, &backups, backup, |backup| {
-                backup.status.queue_position = *position;
-                Ok(())
-            })
-            .await?;
+        while let Some(refused) = self.move_up(context, &mut backups, &namespaces).await? {
+            // The others have their turn as if it were not there.
+            backups.remove(&refused);
         }
-        for backup in &plan.start {
-            self.started(backup);
-            let started = change(context, &backups, backup, |backup| {
+        Ok(())
+    }
+
+    /// Starts the backups whose turn it is and renumbers those behind them; gives the first that the API server refuses to
+    /// change.
+    async fn move_up(
+        &self,
+        context: &Context,
+        backups: &mut BTreeMap<String, Backup>,
+        namespaces: &[String],
+    ) -> Result<Option<String>> {
+        let entries: Vec<_> = backups.values().filter_map(|backup| entry(backup, namespaces)).collect();
+        let plan = plan(&entries, limit(context));
+        for (backup, position) in plan.renumber {
+            let renumbered = change(context, backups, &backup, |backup| {
+                backup.status.queue_position = position;
+                Ok(())
+            });
+            let Some(renumbered) = unless_refused(&backup, renumbered.await)? else { return Ok(Some(backup)) };
+            backups.insert(backup, renumbered);
+        }
+        for backup in plan.start {
+            self.started(&backup);
+            let started = change(context, backups, &backup, |backup| {
                 backup.status.queue_position = 0;
                 move_to(backup, BackupPhase::ReadyToStart)
             });
-            started.await.inspect_err(|_| self.left(backup))?;
+            let started = started.await.inspect_err(|_| self.left(&backup));
+            let Some(started) = unless_refused(&backup, started)? else { return Ok(Some(backup)) };
             tracing::info!(backup, "Dequeueing backup, moving to ReadyToStart");
+            backups.insert(backup, started);
         }
-        Ok(())
+        Ok(None)
     }
 }
 
@@ -81,7 +99,9 @@ async fn waiting_or_running(context: &Context) -> Result<BTreeMap<String, Backup
     let mut found = BTreeMap::new();
     let visitor = |backup: Backup| {
         let going = backup.metadata.deletion_timestamp.is_some();
-        if !going && backup.status.phase().stage().has_items_to_come() {
+        // Nobody works on what another server has taken: its end could not be written yet.
+        let is_lost = *backup.status.phase() == BackupPhase::InProgress && !context.holder.has(&backup);
+        if !going && !is_lost && backup.status.phase().stage().has_items_to_come() {
             found.insert(name(&backup).to_owned(), backup);
         }
     };
@@ -91,16 +111,35 @@ async fn waiting_or_running(context: &Context) -> Result<BTreeMap<String, Backup
 
 async fn enqueue(context: &Context, backups: &mut BTreeMap<String, Backup>) -> Result<()> {
     let entries: Vec<_> = backups.values().filter_map(|backup| entry(backup, &[])).collect();
-    for (backup, position) in newcomers(backups).into_iter().zip(next_position(&entries)..) {
+    let mut position = next_position(&entries);
+    for backup in newcomers(backups) {
         let queued = change(context, backups, &backup, |backup| {
             backup.status.queue_position = position;
             move_to(backup, BackupPhase::Queued)
         });
-        let queued = queued.await?;
+        let Some(queued) = unless_refused(&backup, queued.await)? else { continue };
         tracing::info!(backup, position, "Queueing backup");
         backups.insert(backup, queued);
+        position += 1;
     }
     Ok(())
+}
+
+/// What became of a backup that was to be changed; nothing where the API server refuses that, which is told.
+fn unless_refused(backup: &str, changed: Result<Backup>) -> Result<Option<Backup>> {
+    use ClusterError::{Forbidden, Invalid, Other};
+    match changed {
+        Err(Error::Cluster(error @ (Forbidden(_) | Invalid(_) | Other(_)))) => {
+            let error = describe(&error);
+            tracing::error!(
+                backup,
+                error,
+                "The API server refuses to let the backup move in the queue; it is tried again"
+            );
+            Ok(None)
+        }
+        changed => changed.map(Some),
+    }
 }
 
 /// The names of backups that are not in the queue yet, oldest first.

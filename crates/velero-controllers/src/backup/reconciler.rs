@@ -53,8 +53,8 @@ impl Reconciler for BackupsReconciler {
         match backup.status.phase() {
             BackupPhase::New if settings.is_enabled(Controller::BackupQueue) => {
                 self.queue.advance(context).await?;
-                // It has changed backups, which brings them here again.
-                return Ok(Next::Change);
+                // It has changed backups, which brings them here again; one that it could not change is tried again.
+                return Ok(Next::After(WHILE_QUEUED));
             }
             BackupPhase::Queued if settings.is_enabled(Controller::BackupQueue) => return self.wait().await,
             BackupPhase::ReadyToStart if settings.is_enabled(Controller::Backup) => {

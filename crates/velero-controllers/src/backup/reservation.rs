@@ -108,9 +108,12 @@ async fn cluster_identity(context: &Context) -> Result<String> {
 
 /// Whether the files under the name of a backup are its own: those of another cluster's backup may lie there instead. A
 /// backup that was brought in from the bucket has a UID of its own, but its files tell of the same run.
+///
+/// Its reservation alone does not say so: Velero takes no notice of it, and may have written a backup of its own over this one.
 pub(crate) async fn owns_files(store: &BackupStore, backup: &Backup) -> Result<bool> {
-    if let Some(reservation) = store.reservation(name(backup)).await? {
-        return Ok(reservation.uid == uid(backup));
+    let reservation = store.reservation(name(backup)).await?;
+    if reservation.is_some_and(|reservation| reservation.uid != uid(backup)) {
+        return Ok(false);
     }
     if !store.backup_exists(name(backup)).await? {
         return Ok(true);
@@ -147,6 +150,29 @@ mod tests {
         assert!(!is_left_behind(&reservation("2", "c2", "velero"), &ours));
         assert!(!is_left_behind(&reservation("2", "c1", "other"), &ours));
         assert!(!is_left_behind(&reservation("2", "", "velero"), &reservation("1", "", "velero")));
+    }
+
+    #[tokio::test]
+    async fn files_that_another_has_written_over_a_reserved_backup_are_not_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = velero_store::StoreConfig::new("fs", directory.path().to_str().unwrap());
+        let store = BackupStore::new(config.open().await.unwrap(), "");
+        let backup = |uid: &str, reason: &str| {
+            let mut backup = Backup::new("velero", "b", Default::default());
+            backup.metadata.uid = Some(uid.to_owned());
+            backup.status.failure_reason = reason.to_owned();
+            backup
+        };
+        let own = backup("1", "");
+        assert!(owns_files(&store, &own).await.unwrap());
+        store.reserve("b", &reservation("1", "c1", "velero")).await.unwrap();
+        assert!(owns_files(&store, &own).await.unwrap());
+        assert!(!owns_files(&store, &backup("2", "")).await.unwrap(), "the name is reserved");
+        let metadata = directory.path().join("backups/b/velero-backup.json");
+        for (stored, expected) in [(own.clone(), true), (backup("2", "of another"), false)] {
+            std::fs::write(&metadata, serde_json::to_vec(&stored).unwrap()).unwrap();
+            assert_eq!(owns_files(&store, &own).await.unwrap(), expected, "{stored:?}");
+        }
     }
 
     #[test]

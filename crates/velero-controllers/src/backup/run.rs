@@ -6,6 +6,8 @@
 //! The status has one writer at any time: first who takes it, then the progress, then the end. What the end says comes
 //! from the journal alone, and so do the log and the results file.
 
+use std::time::Duration;
+
 use velero_api::labels;
 use velero_api::metadata::{label, name, uid};
 use velero_api::v1::{Backup, BackupPhase, BackupSpec, BackupStorageLocation};
@@ -47,6 +49,9 @@ use crate::runtime::metrics::Counter;
 use crate::runtime::ownership::End;
 use crate::runtime::plugins::Tools;
 use crate::runtime::store_message::explain;
+
+/// How long calls of plugins may take that are under way when their backup is given up.
+const CALLS: Duration = Duration::from_secs(30);
 
 /// Why a backup fails whose deletion takes it over.
 const DELETED: &str = "the backup was deleted while it ran";
@@ -183,7 +188,7 @@ async fn attempt(
         failure = given_up(context, backup, &store, hold) => Err(failure),
     };
     if let Err(failure) = &mut ended {
-        owed_hooks::pay(context, &owed, journal).await;
+        tokio::join!(owed_hooks::pay(context, &owed, journal), settle(context, &recorder, journal));
         movers::cancel_of_backup(context, backup, &failure.reason).await;
         cancel_unfinished(&recorder.operations.all(), &tools.actions, backup).await;
         let taken = recorder.snapshots.all();
@@ -191,6 +196,23 @@ async fn attempt(
     }
     tools.close().await;
     ended
+}
+
+/// Waits until it is known what calls under way of a backup that was given up have set going, so that it can be cancelled and
+/// removed.
+async fn settle(context: &Context, recorder: &BackupRecorder, journal: &Journal) {
+    let patience = async {
+        tokio::select! {
+            () = tokio::time::sleep(CALLS) => {}
+            () = owed_hooks::hurry(context) => {}
+        }
+    };
+    if !recorder.settle(patience).await {
+        journal.error().message(
+            "Calls of plugins were not answered in time and are broken off; snapshots and operations that they have begun \
+             may be left",
+        );
+    }
 }
 
 /// Waits until somebody wants the end of a backup, and says who.

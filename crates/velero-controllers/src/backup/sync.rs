@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use jiff::SignedDuration;
+use tokio::sync::RwLock;
 use velero_api::annotations::OF_THE_SERVER;
 use velero_api::metadata::{name, uid};
 use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation, PodVolumeBackup, Schedule};
@@ -27,11 +28,20 @@ const AT_ONCE: usize = 8;
 pub(crate) struct BackupSyncReconciler {
     context: SharedContext,
     orphans: Orphans,
+    /// Held while a backup is brought in: only then a sync must not be broken off, for its next one would find the backup there
+    /// and look no further.
+    bringing_in: RwLock<()>,
 }
 
 impl BackupSyncReconciler {
     pub(crate) fn new(context: SharedContext) -> Self {
-        Self { context, orphans: Orphans::default() }
+        Self { context, orphans: Orphans::default(), bringing_in: RwLock::default() }
+    }
+
+    /// Ends when the server is told to end and no backup is being brought in.
+    async fn until_stopped(&self) {
+        self.context.stop.cancelled().await;
+        let _nobody = self.bringing_in.write().await;
     }
 }
 
@@ -54,7 +64,10 @@ impl Reconciler for BackupSyncReconciler {
             let next = clock::after(last.unwrap_or(now), period);
             return Ok(Next::After(clock::until(next, now) + std::time::Duration::from_secs(1)));
         }
-        synchronise(&self.context, &self.orphans, &location).await?;
+        tokio::select! {
+            done = self.synchronise(&location) => done?,
+            () = self.until_stopped() => return Ok(Next::Change),
+        }
         let mut synced = location.clone();
         synced.status.last_synced_time = Some(clock::now_time());
         self.context.objects.force(&location, &synced).await?;
@@ -62,97 +75,105 @@ impl Reconciler for BackupSyncReconciler {
     }
 }
 
-async fn synchronise(context: &Context, known: &Orphans, location: &BackupStorageLocation) -> Result<()> {
-    let store = context.locations.open_briefly(location).await?;
-    let in_bucket: BTreeSet<String> = store.list_backups().await?.into_iter().collect();
-    let mut in_cluster = BTreeSet::new();
-    let mut lost = Vec::new();
-    let label = labels::valid_value(name(location));
-    context
-        .objects
-        .visit("", |backup: Backup| {
-            let here = velero_api::metadata::label(&backup, labels::STORAGE_LOCATION) == label;
-            if here && is_orphan(name(&backup), backup.status.phase(), &in_bucket) {
-                lost.push(backup.clone());
+impl BackupSyncReconciler {
+    async fn synchronise(&self, location: &BackupStorageLocation) -> Result<()> {
+        let context = &self.context;
+        let store = context.locations.open_briefly(location).await?;
+        let in_bucket: BTreeSet<String> = store.list_backups().await?.into_iter().collect();
+        let mut in_cluster = BTreeSet::new();
+        let mut lost = Vec::new();
+        let label = labels::valid_value(name(location));
+        context
+            .objects
+            .visit("", |backup: Backup| {
+                let here = velero_api::metadata::label(&backup, labels::STORAGE_LOCATION) == label;
+                if here && is_orphan(name(&backup), backup.status.phase(), &in_bucket) {
+                    lost.push(backup.clone());
+                }
+                in_cluster.insert(name(&backup).to_owned());
+            })
+            .await?;
+        let news: Vec<String> = names_to_sync(&in_bucket, &in_cluster).into_iter().map(str::to_owned).collect();
+        let looks = stream::iter(news).map(|backup| self.look_at(location, &store, backup).boxed());
+        let unfinished: Vec<Option<String>> = looks.buffer_unordered(AT_ONCE).try_collect().await?;
+        self.orphans.report(context, location, unfinished.into_iter().flatten().collect()).await;
+        for orphan in lost {
+            // It may have been stored since the bucket was listed.
+            if store.backup_exists(name(&orphan)).await? {
+                continue;
             }
-            in_cluster.insert(name(&backup).to_owned());
-        })
-        .await?;
-    let news: Vec<String> = names_to_sync(&in_bucket, &in_cluster).into_iter().map(str::to_owned).collect();
-    let looks = stream::iter(news).map(|backup| look_at(context, location, &store, backup).boxed());
-    let unfinished: Vec<Option<String>> = looks.buffer_unordered(AT_ONCE).try_collect().await?;
-    known.report(context, location, unfinished.into_iter().flatten().collect()).await;
-    for orphan in lost {
-        // It may have been stored since the bucket was listed.
-        if store.backup_exists(name(&orphan)).await? {
-            continue;
+            tracing::info!(
+                location = name(location),
+                backup = name(&orphan),
+                "Deleting a backup whose location no longer has it"
+            );
+            context.objects.delete(&orphan).await?;
         }
-        tracing::info!(
-            location = name(location),
-            backup = name(&orphan),
-            "Deleting a backup whose location no longer has it"
-        );
-        context.objects.delete(&orphan).await?;
+        Ok(())
     }
-    Ok(())
-}
 
-/// Looks at a folder of the bucket that this cluster knows nothing of; gives its name if nobody will ever finish it.
-async fn look_at(
-    context: &Context,
-    location: &BackupStorageLocation,
-    store: &BackupStore,
-    backup: String,
-) -> Result<Option<String>> {
-    let brought = match store.get_metadata(&backup).await {
-        Ok(stored) => bring_in(context, location, store, &backup, stored).await,
-        Err(error) if error.is_not_found() => {
-            tracing::debug!(backup, "The folder has no metadata and is not a backup yet");
-            return Ok(orphans::is_abandoned(store, &backup).await?.then_some(backup));
+    /// Looks at a folder of the bucket that this cluster knows nothing of; gives its name if nobody will ever finish it.
+    async fn look_at(
+        &self,
+        location: &BackupStorageLocation,
+        store: &BackupStore,
+        backup: String,
+    ) -> Result<Option<String>> {
+        let brought = match store.get_metadata(&backup).await {
+            Ok(stored) => self.bring_in(location, store, &backup, stored).await,
+            Err(error) if error.is_not_found() => {
+                tracing::debug!(backup, "The folder has no metadata and is not a backup yet");
+                return Ok(orphans::is_abandoned(store, &backup).await?.then_some(backup));
+            }
+            Err(error) => Err(error.into()),
+        };
+        // One backup that cannot be read must not hide the others.
+        if let Err(error) = brought {
+            tracing::error!(
+                location = name(location),
+                backup,
+                error = describe(&error),
+                "Error syncing backup into cluster"
+            );
         }
-        Err(error) => Err(error.into()),
-    };
-    // One backup that cannot be read must not hide the others.
-    if let Err(error) = brought {
-        tracing::error!(
-            location = name(location),
-            backup,
-            error = describe(&error),
-            "Error syncing backup into cluster"
-        );
+        Ok(None)
     }
-    Ok(None)
-}
 
-async fn bring_in(
-    context: &Context,
-    location: &BackupStorageLocation,
-    store: &BackupStore,
-    backup: &str,
-    stored: Backup,
-) -> Result<()> {
-    if name(&stored) != backup {
-        let problem = format!("its metadata names {:?}; it is not brought into the cluster", name(&stored));
-        return Err(Error::invalid("backup", backup, problem));
-    }
-    let expiration = stored.status.expiration.as_ref().map(|time| time.0);
-    let phase = match decide(stored.status.phase(), expiration, clock::now()) {
-        SyncDecision::Skip => {
-            tracing::debug!(backup, phase = stored.status.phase().as_str(), "The backup has not ended and is skipped");
-            return Ok(());
+    async fn bring_in(
+        &self,
+        location: &BackupStorageLocation,
+        store: &BackupStore,
+        backup: &str,
+        stored: Backup,
+    ) -> Result<()> {
+        if name(&stored) != backup {
+            let problem = format!("its metadata names {:?}; it is not brought into the cluster", name(&stored));
+            return Err(Error::invalid("backup", backup, problem));
         }
-        SyncDecision::Create => stored.status.phase().clone(),
-        SyncDecision::CreateAs(phase) => phase,
-    };
-    let mut arrived = localised(stored, context.objects.namespace(), name(location), phase);
-    arrived.put_conditions(clock::now());
-    keep_known_owners(context, &mut arrived).await?;
-    let created = match context.objects.create(&arrived).await {
-        Err(Error::Cluster(error)) if error.is_already_exists() => return Ok(()),
-        created => created?,
-    };
-    tracing::info!(location = name(location), backup, "Successfully synced backup into cluster");
-    bring_in_pod_volume_backups(context, location, store, &created).await
+        let expiration = stored.status.expiration.as_ref().map(|time| time.0);
+        let phase = match decide(stored.status.phase(), expiration, clock::now()) {
+            SyncDecision::Skip => {
+                let phase = stored.status.phase().as_str();
+                tracing::debug!(backup, phase, "The backup has not ended and is skipped");
+                return Ok(());
+            }
+            SyncDecision::Create => stored.status.phase().clone(),
+            SyncDecision::CreateAs(phase) => phase,
+        };
+        let context = &self.context;
+        let mut arrived = localised(stored, context.objects.namespace(), name(location), phase);
+        arrived.put_conditions(clock::now());
+        keep_known_owners(context, &mut arrived).await?;
+        // The store may take its time, and is asked before there is something to be finished.
+        let copies = store.get_json(backup, BackupFile::PodVolumeBackups).await;
+        let _not_now = self.bringing_in.read().await;
+        let created = match context.objects.create(&arrived).await {
+            Err(Error::Cluster(error)) if error.is_already_exists() => return Ok(()),
+            created => created?,
+        };
+        tracing::info!(location = name(location), backup, "Successfully synced backup into cluster");
+        bring_in_pod_volume_backups(context, location, &created, copies?).await
+    }
 }
 
 /// A stored backup as an object of this cluster.
@@ -195,10 +216,9 @@ async fn keep_known_owners(context: &Context, backup: &mut Backup) -> Result<()>
 async fn bring_in_pod_volume_backups(
     context: &Context,
     location: &BackupStorageLocation,
-    store: &BackupStore,
     backup: &Backup,
+    stored: Vec<PodVolumeBackup>,
 ) -> Result<()> {
-    let stored: Vec<PodVolumeBackup> = store.get_json(name(backup), BackupFile::PodVolumeBackups).await?;
     for mut volume in stored {
         let metadata = &mut volume.metadata;
         metadata.namespace.clone_from(&backup.metadata.namespace);

@@ -65,7 +65,11 @@ impl Reconciler for BackupStorageLocationReconciler {
         let location = match self.due(&location, now) {
             Due::At(moment) if !changed => return Ok(Next::After(clock::until(moment, now))),
             Due::Never if !changed => return Ok(Next::Change),
-            _ => validate(&self.context, &location).await?,
+            _ => match self.context.stop.run_until_cancelled(validate(&self.context, &location)).await {
+                Some(validated) => validated?,
+                // It is looked at by the next server, as after a start.
+                None => return Ok(Next::Change),
+            },
         };
         Ok(match self.due(&location, now) {
             Due::At(moment) => Next::After(clock::until(moment, now)),
@@ -79,7 +83,7 @@ impl Reconciler for BackupStorageLocationReconciler {
     }
 }
 
-/// Looks at the store and writes what was found.
+/// Looks at the store and writes what was found. It may be broken off at any point: all of it is done again.
 async fn validate(context: &Context, location: &BackupStorageLocation) -> Result<BackupStorageLocation> {
     let mut checked = location.clone();
     let outcome = context.locations.examine(location).await;

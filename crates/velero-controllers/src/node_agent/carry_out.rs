@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use velero_api::metadata::{annotation, name, uid};
+use velero_api::metadata::{annotation, label, name, uid};
 use velero_api::{DataMovePhase, labels};
 use velero_rules::data_move::{Step, can_become};
 
 use crate::node_agent::metrics::EndedTransfer;
 use crate::node_agent::preparing::Room;
-use crate::node_agent::reconcile::{MOVER_RESULT, Outcome, TransferReconciler};
+use crate::node_agent::reconcile::{MOVER_RESULT, Outcome, TransferReconciler, age};
 use crate::node_agent::transfer::{Made, Owner, Transfer};
 use crate::node_agent::{diagnosis, follow, resources};
 use crate::runtime::clock::now_time;
@@ -21,6 +21,10 @@ const QUEUE_PERIOD: Duration = Duration::from_secs(2);
 const FURTHER_BACK: Duration = Duration::from_secs(60);
 /// How soon one that found no slot is looked at again, should nobody wake it.
 const SLOT_PERIOD: Duration = Duration::from_secs(5);
+/// The soonest and the latest that one which waits for others is looked at again: a thousand of them must not keep the API
+/// server busy.
+const SOONEST_LOOK: Duration = Duration::from_millis(500);
+const LATEST_LOOK: Duration = Duration::from_secs(30);
 
 impl<K: Transfer> TransferReconciler<K> {
     /// Does a step, and tells what the object is like then.
@@ -82,12 +86,40 @@ impl<K: Transfer> TransferReconciler<K> {
     }
 
     async fn expose(&self, object: K) -> Result<Outcome<K>> {
-        match object.expose(&self.agent).await {
+        let made = match object.is_due(&self.agent).await {
+            Ok(false) => return self.wait_without_place(object).await,
+            Ok(true) if !has_place(&object) => return self.queue_again(object).await,
+            Ok(true) => object.expose(&self.agent).await,
+            Err(error) => Err(error),
+        };
+        match made {
             Ok(Made::Done) => Ok(Outcome::Rest(Next::After(self.agent.settings.deadlines().prepare))),
             Ok(Made::NotYet(time)) => Ok(Outcome::Rest(Next::After(time))),
             Err(error) if resources::may_pass(&error) => Err(error),
             Err(error) => self.fail(object, &describe(&error)).await,
         }
+    }
+
+    /// One that has to wait for others gives its place to those that need not. It is looked at again after a tenth of the
+    /// time it has waited.
+    async fn wait_without_place(&self, object: K) -> Result<Outcome<K>> {
+        if has_place(&object) {
+            let mut waiting = object.clone();
+            remove_queue_label(&mut waiting);
+            self.agent.objects.patch(&object, &waiting).await?;
+            self.agent.preparing.remove(uid(&object));
+        }
+        let waited = age(object.known().accepted);
+        Ok(Outcome::Rest(Next::After((waited / 10).clamp(SOONEST_LOOK, LATEST_LOOK))))
+    }
+
+    /// One that need not wait for others any more is queued for a place; its time to be prepared begins with that.
+    async fn queue_again(&self, object: K) -> Result<Outcome<K>> {
+        let queued = self.move_to(object, DataMovePhase::New, |object| {
+            *object.fields().accepted = None;
+            object.accepted_by("");
+        });
+        queued.await
     }
 
     async fn prepare(&self, object: K) -> Result<Outcome<K>> {
@@ -295,6 +327,11 @@ fn end_of<K: Transfer>(object: &K) -> EndedTransfer<'_> {
     let seconds =
         known.started.zip(known.completed).map(|(begun, ended)| ended.0.duration_since(begun.0).as_secs_f64());
     EndedTransfer { kind: K::KIND, phase: known.phase, bytes: known.progress.bytes_done, seconds }
+}
+
+/// Whether it takes a place among those that are prepared.
+fn has_place<K: Transfer>(object: &K) -> bool {
+    label(object, labels::EXPOSE_ON_GOING) == "true"
 }
 
 fn remove_queue_label<K: Transfer>(object: &mut K) {

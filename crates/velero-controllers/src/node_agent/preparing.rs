@@ -16,7 +16,7 @@ const AHEAD: usize = 2;
 /// How often it is looked at most which of them other agents move by now.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// The transfers that this agent has accepted and that do not move data yet.
+/// The transfers that this agent has accepted and that do not move data yet; not those that wait for others meanwhile.
 pub(crate) struct Preparing {
     limit: usize,
     state: Mutex<State>,

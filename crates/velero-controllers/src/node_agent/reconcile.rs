@@ -178,7 +178,8 @@ fn bare_facts<K: Transfer>(object: &K, node: &str) -> Facts {
     }
 }
 
-fn age(moment: Option<&Time>) -> Duration {
+/// How long ago a moment was; nothing where it has not come.
+pub(crate) fn age(moment: Option<&Time>) -> Duration {
     let now: Timestamp = clock::now();
     moment.map_or(Duration::ZERO, |moment| clock::until(now, moment.0))
 }

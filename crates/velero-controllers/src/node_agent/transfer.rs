@@ -46,6 +46,10 @@ pub(crate) trait Transfer: VeleroResource {
 
     /// Whether this agent is the one to take it.
     fn is_wanted(&self, agent: &Agent) -> impl Future<Output = Result<Wanted>> + Send;
+    /// Whether what others have to do first is done. Until then it takes no place among those that are prepared.
+    fn is_due(&self, _agent: &Agent) -> impl Future<Output = Result<bool>> + Send {
+        async { Ok(true) }
+    }
     /// Makes its data reachable for a pod, as far as that goes without waiting. It is called until the pod is there.
     fn expose(&self, agent: &Agent) -> impl Future<Output = Result<Made>> + Send;
     /// What keeps a pod from being made for it, in words; nothing where nothing does, or nobody can tell.

@@ -1,6 +1,7 @@
 //! Connects a repository with what lies in the bucket, or makes it there.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use velero_api::metadata::name;
@@ -17,6 +18,9 @@ use crate::repository::state::{write_not_ready, write_ready};
 use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result};
 use crate::runtime::store_message::explain;
+
+/// How long another installation may take between its look for a repository and what it stores: Velero derives a key in between.
+const OTHERS: Duration = Duration::from_secs(2);
 
 /// What came of it.
 pub(super) enum Established {
@@ -114,7 +118,14 @@ fn connect_blobs(
         (RepositoryState::Ready, _) | (RepositoryState::NotInitialised, true) => {
             Format::open(&store.get(REPOSITORY_BLOB)?, password, &store.place())?;
         }
-        (RepositoryState::Absent | RepositoryState::NotInitialised, false) => {
+        (RepositoryState::Absent, false) => {
+            match Repository::begin(store.as_ref(), password) {
+                Ok(()) | Err(RepositoryError::MadeElsewhere) => thread::sleep(OTHERS),
+                Err(error) => return Err(error),
+            }
+            Repository::create(store, password, interval, &system_clock())?;
+        }
+        (RepositoryState::NotInitialised, false) => {
             Repository::create(store, password, interval, &system_clock())?;
         }
     }

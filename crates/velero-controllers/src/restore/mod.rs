@@ -18,7 +18,7 @@ mod cancellation;
 pub(crate) mod debts;
 mod deletion;
 mod dry_run;
-mod ending;
+pub(crate) mod ending;
 mod error;
 mod facts;
 mod finalizer;

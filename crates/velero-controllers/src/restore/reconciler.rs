@@ -21,7 +21,8 @@ use crate::runtime::driver::{Next, Reconciler};
 use crate::runtime::error::Result;
 use crate::runtime::holder::is_signed;
 
-/// How many restores run at the same time: each holds the compressed archive of its backup in memory.
+/// How many restores run at the same time: each holds a part of the compressed archive of its backup in memory, and what it knows
+/// of each item.
 const RUNNING: usize = 4;
 /// How many dry runs are answered at the same time, for the same reason.
 const LOOKING: usize = 2;

@@ -31,6 +31,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
+/// How long a watch lasts until it is begun again where it stood. Five seconds later it is known of one that has fallen silent: who
+/// was at its other end may be gone without a word.
+pub(crate) const WATCH_SECONDS: u32 = 60;
+
 /// How soon an object is looked at again that somebody else in this process has.
 pub(crate) const WHILE_HELD: Duration = Duration::from_secs(1);
 
@@ -82,7 +86,8 @@ pub(crate) async fn drive_on<R: Reconciler>(
     times: Times,
 ) {
     let api: Api<Named<R::Kind>> = Api::namespaced(objects.cluster().client().clone(), objects.namespace());
-    let events = watcher(api, watcher::Config::default().page_size(PAGE)).default_backoff();
+    let config = watcher::Config::default().page_size(PAGE).timeout(WATCH_SECONDS);
+    let events = watcher(api, config).default_backoff();
     let driver = Driver { reconciler, objects, failures: Mutex::default() };
     work_on(Arc::new(driver), events, names, times).await;
 }

@@ -12,7 +12,7 @@ use velero_cluster::{holds_merge_patch, merge_patch_diff};
 
 use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result};
-use crate::runtime::retry::until_answered;
+use crate::runtime::retry::{until_answered, until_answered_or_refused};
 
 /// Whether an object is still what it was in the hands of its holder: the same one, in the same phase.
 pub(crate) fn is_still<K: VeleroResource>(found: &K, held: &K) -> bool {
@@ -43,6 +43,19 @@ pub(crate) enum End<K> {
     TakenOver(K),
 }
 
+/// Says in the log why an end was not written.
+fn tell<K: VeleroResource>(ended: &K, end: &End<K>) {
+    let (kind, name) = (K::KIND, name(ended));
+    match end {
+        End::Written(_) => {}
+        End::Gone => tracing::warn!(kind, name, "The object was deleted while its work ran"),
+        End::TakenOver(found) => {
+            let phase = phase(found);
+            tracing::warn!(kind, name, %phase, "Another server has ended the work, so its end here is not written");
+        }
+    }
+}
+
 impl Context {
     /// Takes an object into work: a conflict if it has changed since it was read. As long as no answer says whether it
     /// is taken, it is asked again: nobody else would work on it.
@@ -53,15 +66,14 @@ impl Context {
     /// Writes how the work on an object ended, for as long as this process lives.
     pub(crate) async fn write_end<K: VeleroResource>(&self, before: &K, after: &K) -> Result<End<K>> {
         let end = until_answered(&self.stop, name(before), || self.try_end(before, after)).await?;
-        let (kind, name) = (K::KIND, name(before));
-        match &end {
-            End::Written(_) => {}
-            End::Gone => tracing::warn!(kind, name, "The object was deleted while its work ran"),
-            End::TakenOver(found) => {
-                let phase = phase(found);
-                tracing::warn!(kind, name, %phase, "Another server has ended the work, so its end here is not written");
-            }
-        }
+        tell(before, &end);
+        Ok(end)
+    }
+
+    /// The same for one of many objects: that the change of one is refused must not keep the others waiting.
+    pub(crate) async fn write_end_unless_refused<K: VeleroResource>(&self, before: &K, after: &K) -> Result<End<K>> {
+        let end = until_answered_or_refused(&self.stop, name(before), || self.try_end(before, after)).await?;
+        tell(before, &end);
         Ok(end)
     }
 

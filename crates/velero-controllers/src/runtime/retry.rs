@@ -12,10 +12,32 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from
 /// How often something is tried once the server is told to end.
 const LAST_TRIES: usize = 4;
 
-/// Tries something until it is known what came of it; a refusal is an answer.
+/// How often something is tried that is refused, by those who have more to do than to wait for it.
+const REFUSED_TRIES: usize = 6;
+
+/// Tries something until it is known what came of it; a refusal is an answer, unless it is one for want of rights, which somebody
+/// may give.
 pub(crate) async fn until_answered<T, F: Future<Output = Result<T>>>(
     stop: &CancellationToken,
     name: &str,
+    attempt: impl Fn() -> F,
+) -> Result<T> {
+    repeat(stop, name, usize::MAX, attempt).await
+}
+
+/// The same for who has more to do: a want of rights is an answer after a few tries.
+pub(crate) async fn until_answered_or_refused<T, F: Future<Output = Result<T>>>(
+    stop: &CancellationToken,
+    name: &str,
+    attempt: impl Fn() -> F,
+) -> Result<T> {
+    repeat(stop, name, REFUSED_TRIES, attempt).await
+}
+
+async fn repeat<T, F: Future<Output = Result<T>>>(
+    stop: &CancellationToken,
+    name: &str,
+    mut refusals_left: usize,
     attempt: impl Fn() -> F,
 ) -> Result<T> {
     let mut pause = PAUSES.0;
@@ -29,7 +51,8 @@ pub(crate) async fn until_answered<T, F: Future<Output = Result<T>>>(
             tries_left -= 1;
             pause = PAUSES.0;
         }
-        if tries_left == 0 {
+        refusals_left -= usize::from(matches!(error, Error::Cluster(ClusterError::Forbidden(_))));
+        if tries_left == 0 || refusals_left == 0 {
             return Err(error);
         }
         tracing::warn!(
@@ -75,5 +98,27 @@ mod tests {
         .await;
         assert!(outcome.is_err());
         assert_eq!(tries.load(Ordering::SeqCst), LAST_TRIES);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_more_to_do_takes_a_want_of_rights_for_an_answer_and_no_answer_for_none() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let refused = || {
+            let status = kube::core::Status::failure("no", "Forbidden").with_code(403);
+            Error::Cluster(ClusterError::from_status("patch backups b", status))
+        };
+        let unanswered =
+            || Error::Cluster(ClusterError::Unreachable { action: "x".to_owned(), source: "reset".into() });
+        let (stop, tries) = (CancellationToken::new(), AtomicUsize::new(0));
+        let outcome: Result<()> = until_answered_or_refused(&stop, "b", || async {
+            if tries.fetch_add(1, Ordering::SeqCst) < 40 { Err(unanswered()) } else { Err(refused()) }
+        })
+        .await;
+        assert!(outcome.is_err());
+        assert_eq!(tries.swap(0, Ordering::SeqCst), 40 + REFUSED_TRIES);
+        let outcome = until_answered(&stop, "b", || async {
+            if tries.fetch_add(1, Ordering::SeqCst) < 40 { Err(refused()) } else { Ok(7) }
+        });
+        assert_eq!(outcome.await.unwrap(), 7);
     }
 }

@@ -17,6 +17,7 @@ use velero_api::v1::{
 
 use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
+use crate::runtime::driver::WATCH_SECONDS;
 use crate::runtime::error::{Result, describe};
 
 /// The shortest time between two looks, so that two servers that disagree during an upgrade do not fight for long.
@@ -33,9 +34,10 @@ pub(crate) async fn keep(context: SharedContext) {
 }
 
 async fn follow(context: &Context) {
-    let kept = watcher::Config::default().fields(&format!("metadata.name={SERVER_STATUS_NAME}"));
+    let all = watcher::Config::default().timeout(WATCH_SECONDS);
+    let kept = all.clone().fields(&format!("metadata.name={SERVER_STATUS_NAME}"));
     let mut changes = pin!(stream::select(
-        changes::<BackupStorageLocation>(context, watcher::Config::default()),
+        changes::<BackupStorageLocation>(context, all),
         changes::<ServerStatusRequest>(context, kept),
     ));
     while changes.next().await.is_some() {

@@ -24,7 +24,7 @@ use velero_testkit::{BoxKind, TestBox, TestCluster, cluster_test};
 
 use crate::downloads::download;
 use crate::operation_table::hasty;
-use crate::support::{Server, assert_phase, assert_restore_phase, assert_says, secret, settings};
+use crate::support::{Server, api, assert_phase, assert_restore_phase, assert_says, secret, settings};
 use crate::volumes::remove;
 
 const VOLUMES: usize = 20;
@@ -222,6 +222,27 @@ async fn restores_two(server: &Server, disks: &Disks) {
         assert!(described.contains("<snapshotId>snap-") && described.contains(&tag), "{described}");
     }
     remove(&server.cluster, &copy).await;
+}
+
+#[test]
+fn a_snapshot_whose_answer_is_still_to_come_when_the_server_is_stopped_goes_with_its_backup() {
+    ebs_test(|cluster| async move {
+        let (directory, course) = (tempfile::tempdir().unwrap(), Ec2Course::default());
+        let server = serve(&cluster, directory.path(), &course).await;
+        let disks = Disks::new(&cluster, 1).await;
+        course.set_all(SnapshotState::Pending(0));
+        // It is asked for some seconds what became of the request whose answer was lost.
+        course.lose_answers("CreateSnapshot", 1);
+        course.lose_answers("DescribeSnapshots", 4);
+        server.create(Backup::new(&cluster.namespace, "b", disks.spec())).await;
+        while disks.snapshots().is_empty() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        server.stop().await;
+        assert_phase(&api::<Backup>(&cluster).get("b").await.unwrap(), &BackupPhase::Failed);
+        assert_eq!(disks.snapshots(), [""; 0]);
+        remove(&cluster, &disks.namespace).await;
+    });
 }
 
 #[test]

@@ -63,7 +63,10 @@ fn the_snapshots_of_a_deleted_backup_are_forgotten_and_those_of_others_stay() {
         let backup = server.backup("old", workload.spec()).await;
         assert_phase(&backup, &BackupPhase::Completed);
         let folder = directory.path().join("backups/old");
-        let records = json!([copy(&cluster.namespace, &backup, &copied, "kopia")]);
+        let mut record = copy(&cluster.namespace, &backup, &copied, "kopia");
+        // The bucket may have been copied from a place where the location has another name.
+        record["spec"]["backupStorageLocation"] = json!("elsewhere");
+        let records = json!([record]);
         fs::write(folder.join("old-podvolumebackups.json.gz"), gzjson::encode(&records).unwrap()).unwrap();
         let volumes = json!([{"pvcName": "c", "pvcNamespace": "shop", "backupMethod": "CSISnapshot",
             "snapshotDataMoved": true, "result": "succeeded",
@@ -133,13 +136,13 @@ fn a_repository_that_cannot_be_opened_keeps_its_backup_and_one_that_is_gone_does
     });
 }
 
-/// A DataUpload of a backup whose snapshot has this id.
+/// A DataUpload of a backup whose snapshot has this id, made where its location has another name.
 fn upload(namespace: &str, backup: &str, snapshot: &str) -> DataUpload {
     let upload = json!({
         "apiVersion": "velero.io/v2alpha1", "kind": "DataUpload",
         "metadata": {"name": format!("{backup}-u"), "namespace": namespace, "labels": {"velero.io/backup-name": backup}},
         "spec": {"snapshotType": "CSI", "sourcePVC": "c", "sourceNamespace": "shop",
-            "backupStorageLocation": "default", "operationTimeout": "1m0s"},
+            "backupStorageLocation": "elsewhere", "operationTimeout": "1m0s"},
         "status": {"phase": "Completed", "snapshotID": snapshot},
     });
     serde_json::from_value(upload).unwrap()

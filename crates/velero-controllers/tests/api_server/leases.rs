@@ -1,9 +1,9 @@
 //! Several servers in one namespace: one works, the others wait.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
@@ -11,13 +11,15 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use velero_api::GoDuration;
-use velero_api::v1::{Backup, BackupPhase, DownloadTargetKind};
+use velero_api::v1::{Backup, BackupPhase, DeleteBackupRequest, DeleteBackupRequestSpec, DownloadTargetKind};
 use velero_controllers::SERVER_URL_SCHEME;
 use velero_controllers::server::{Settings, run_until};
+use velero_testkit::faulty_proxy::{Action, Request};
 use velero_testkit::{TestCluster, cluster_test};
 
 use crate::downloads::download;
 use crate::lossy_proxy::{Fate, open, open_without_creations};
+use crate::s3_support::s3_behind;
 use crate::support::{PATIENCE, Server, Workload, api, assert_phase, get, install_definitions, settings};
 
 const LEASE: &str = "velero-server";
@@ -94,6 +96,43 @@ fn a_server_that_waits_ends_when_it_is_told_to_and_leaves_the_leader_alone() {
         Server::start(cluster.clone()).await.stop().await;
         assert_eq!(holder(&cluster).await, Some(leader));
         first.stop().await;
+    });
+}
+
+#[test]
+fn a_server_that_is_stopped_gives_its_lease_back_soon_although_its_store_does_not_answer() {
+    cluster_test(|cluster| async move {
+        let (is_silent, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+        let (silent, seen) = (is_silent.clone(), asked.clone());
+        let rule = move |request: &Request| {
+            if !silent.load(Ordering::SeqCst) {
+                return Action::Forward;
+            }
+            seen.lock().unwrap().push(request.path.clone());
+            Action::Delay(Duration::from_secs(120))
+        };
+        let often = GoDuration::from_secs(1);
+        let settings = Settings { backup_sync_period: often, store_validation_frequency: often, ..settings(&cluster) };
+        let server = Server::start_with(cluster.clone(), settings).await;
+        server.location("default", s3_behind(&cluster, rule).await).await;
+        let workload = Workload::new(&cluster, 1).await;
+        assert_phase(&server.backup("b", workload.spec()).await, &BackupPhase::Completed);
+        is_silent.store(true, Ordering::SeqCst);
+        let spec = DeleteBackupRequestSpec { backup_name: "b".to_owned(), ..Default::default() };
+        server.create(DeleteBackupRequest::new(&cluster.namespace, "delete-b", spec)).await;
+        let count = |piece: &str| {
+            let asked: &Vec<String> = &asked.lock().unwrap();
+            asked.iter().filter(|path| path.contains(piece)).count()
+        };
+        // A deletion, a sync and a check of the location.
+        while count("velero-backup-reservation.json") == 0 || count("list-type=2") < 2 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let begin = Instant::now();
+        server.stop().await;
+        assert!(begin.elapsed() < Duration::from_secs(5), "it waited for {:?}", begin.elapsed());
+        assert_eq!(holder(&cluster).await, None, "it was not given back");
+        workload.delete().await;
     });
 }
 

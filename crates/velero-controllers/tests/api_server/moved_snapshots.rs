@@ -1,9 +1,11 @@
 //! Snapshots whose data is moved, with a real CSI driver; the test is the data mover: it writes what one would write into
 //! DataUploads and DataDownloads.
 
-use kube::api::ListParams;
+use kube::Api;
+use kube::api::{DynamicObject, ListParams};
+use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
-use velero_api::metadata::{label, name};
+use velero_api::metadata::{label, name, uid};
 use velero_api::records::{BackupOperation, ResourceList};
 use velero_api::v1::{
     Backup, BackupPhase, BackupSpec, DeleteBackupRequest, DeleteBackupRequestSpec, Restore, RestorePhase, RestoreSpec,
@@ -14,6 +16,7 @@ use velero_controllers::DryRunReport;
 use velero_testkit::harness::unique_name;
 use velero_testkit::storage_box_test;
 
+use crate::agent_support::AgentNode;
 use crate::moved_scene::{LOOKS, PAUSE, Scene, check_restore, done};
 use crate::support::{assert_phase, assert_restore_phase, assert_says};
 
@@ -190,6 +193,40 @@ fn an_upload_that_nobody_takes_is_cancelled_when_its_time_is_over_and_leaves_no_
             scene.until_no_snapshots().await;
         }
         scene.end(&[]).await;
+    });
+}
+
+/// How many contents there are of the snapshot that was handed over to an upload.
+async fn contents(scene: &Scene, upload: &DataUpload) -> usize {
+    let kind = GroupVersionKind::gvk("snapshot.storage.k8s.io", "v1", "VolumeSnapshotContent");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "volumesnapshotcontents");
+    let api: Api<DynamicObject> = Api::all_with(scene.cluster().client.clone(), &resource);
+    let own = ListParams::default().labels(&format!("velero.io/data-upload-uid={}", uid(upload)));
+    api.list(&own).await.unwrap().items.len()
+}
+
+/// So it is with a backup that is deleted while the node of the agent is down: the server lets go of the upload then.
+#[test]
+fn a_snapshot_that_was_handed_over_goes_with_its_upload_though_no_agent_is_left() {
+    storage_box_test(|cluster| async move {
+        let scene = Scene::new(&cluster, &["data"]).await;
+        scene.begin("b", scene.spec()).await;
+        let upload = scene.uploads("b", 1).await.remove("data").unwrap();
+        let mut node = AgentNode::with_agent(&cluster).await;
+        node.mover(name(&upload)).await;
+        node.stop().await;
+        assert_eq!(contents(&scene, &upload).await, 1);
+        scene.server.patch::<DataUpload>(name(&upload), json!({"metadata": {"finalizers": null}})).await;
+        scene.server.api::<DataUpload>().delete(name(&upload), &Default::default()).await.unwrap();
+        for _ in 0..LOOKS {
+            if contents(&scene, &upload).await == 0 {
+                assert_phase(&scene.ended("b").await, &BackupPhase::PartiallyFailed);
+                node.remove().await;
+                return scene.end(&[]).await;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        panic!("the snapshot of an upload that is gone is left");
     });
 }
 

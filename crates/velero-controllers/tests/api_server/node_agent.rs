@@ -2,17 +2,20 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, PostParams};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use velero_api::labels::EXPOSE_ON_GOING;
 use velero_api::metadata::{label, uid};
 use velero_api::records::{DATA_PATH_COMPLETED, DATA_PATH_PROGRESS};
 use velero_api::v1::{PodVolumeBackup, PodVolumeRestore, PodVolumeRestoreSpec};
-use velero_api::v2alpha1::{DataUpload, DataUploadSpec};
+use velero_api::v2alpha1::{DataDownload, DataDownloadSpec, DataUpload, DataUploadSpec, TargetVolumeSpec};
 use velero_api::{DataMovePhase, GoDuration};
 use velero_controllers::node_agent::run_until;
-use velero_testkit::cluster_test;
+use velero_testkit::harness::unique_name;
+use velero_testkit::{TestCluster, cluster_test};
 
 use crate::agent_support::AgentNode;
 use crate::support::{api, config_map};
@@ -63,6 +66,7 @@ fn a_backup_goes_through_its_phases_and_leaves_nothing_behind() {
 fn check_mover(node: &AgentNode, mover: &Value, owner: &str, pod: &str) {
     let (spec, container) = (&mover["spec"], &mover["spec"]["containers"][0]);
     assert_eq!(mover["metadata"]["labels"]["velero.io/pod-volume-backup"], "b-1");
+    assert_eq!(mover["metadata"]["labels"]["velero.io/exclude-from-backup"], "true");
     assert_eq!(mover["metadata"]["ownerReferences"][0]["uid"], owner);
     assert_eq!((&spec["nodeName"], &spec["serviceAccountName"]), (&json!(node.node), &json!("velero-data-mover")));
     assert_eq!((&spec["restartPolicy"], &container["image"]), (&json!("Never"), &json!("example.io/velero:test")));
@@ -345,6 +349,69 @@ fn a_restore_begins_when_its_pod_waits_for_it() {
         let done = |restore: &PodVolumeRestore| *restore.status.phase() == DataMovePhase::Completed;
         assert_eq!(node.until("r-1", done).await.status.progress.bytes_done, 7);
         node.until_clean::<PodVolumeRestore>("r-1").await;
+        node.remove().await;
+    });
+}
+
+/// Makes a class whose volumes are made with the first pod, claims of it, and a DataDownload for each; the names of both.
+async fn downloads_of_late_claims(cluster: &TestCluster, count: usize) -> (String, Vec<String>) {
+    let class = unique_name("late");
+    let object = json!({"metadata": {"name": class}, "provisioner": "example.com/nobody",
+        "volumeBindingMode": "WaitForFirstConsumer"});
+    let classes: Api<StorageClass> = Api::all(cluster.client.clone());
+    classes.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let names: Vec<String> = (0..count).map(|number| format!("late-{number}")).collect();
+    for name in &names {
+        let claim = json!({"metadata": {"name": format!("claim-of-{name}")},
+            "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": class,
+                "resources": {"requests": {"storage": "1Mi"}}}});
+        claims.create(&PostParams::default(), &serde_json::from_value(claim).unwrap()).await.unwrap();
+        let target_volume = TargetVolumeSpec {
+            pvc: format!("claim-of-{name}"),
+            namespace: cluster.namespace.clone(),
+            ..TargetVolumeSpec::default()
+        };
+        let spec = DataDownloadSpec {
+            target_volume,
+            snapshot_id: "af0d".to_owned(),
+            operation_timeout: GoDuration::from_mins(1),
+            ..DataDownloadSpec::default()
+        };
+        let download = DataDownload::new(&cluster.namespace, name, spec);
+        api::<DataDownload>(cluster).create(&PostParams::default(), &download).await.unwrap();
+    }
+    (class, names)
+}
+
+#[test]
+fn downloads_that_wait_for_the_first_pod_of_their_claims_take_no_place_until_it_is_there() {
+    cluster_test(|cluster| async move {
+        let node = AgentNode::with_agent(&cluster).await;
+        // One more than are prepared at a time.
+        let (class, downloads) = downloads_of_late_claims(&cluster, 4).await;
+        for name in &downloads {
+            let waits = |download: &DataDownload| {
+                *download.status.phase() == DataMovePhase::Accepted && label(download, EXPOSE_ON_GOING).is_empty()
+            };
+            node.until(name, waits).await;
+        }
+        let pod = node.pod_with_volume("app", &[]).await;
+        node.backup("b-1", &pod).await;
+        in_progress(&node, "b-1").await;
+
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+        let placed = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": node.node}}});
+        let first = downloads[0].as_str();
+        claims.patch(&format!("claim-of-{first}"), &PatchParams::default(), &Patch::Merge(placed)).await.unwrap();
+        node.mover(first).await;
+        let begun = api::<DataDownload>(&cluster).get(first).await.unwrap();
+        assert_eq!(*begun.status.phase(), DataMovePhase::Accepted, "{begun:#?}");
+        assert_eq!((label(&begun, EXPOSE_ON_GOING), begun.status.accepted_by_node.as_str()), ("true", &*node.node));
+        let made = claims.get(first).await.unwrap();
+        assert_eq!(label(&made, "velero.io/exclude-from-backup"), "true");
+        let classes: Api<StorageClass> = Api::all(cluster.client.clone());
+        classes.delete(&class, &DeleteParams::default()).await.unwrap();
         node.remove().await;
     });
 }

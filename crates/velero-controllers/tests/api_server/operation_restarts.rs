@@ -4,14 +4,18 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::json;
+use velero_api::annotations::CLEAN_UP_OWED;
+use velero_api::metadata::annotation;
 use velero_api::records::{BackupOperation, OperationPhase, ResultsFile};
-use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase};
+use velero_api::v1::{Backup, BackupPhase, DeleteBackupRequest, DeleteBackupRequestSpec, Restore, RestorePhase};
 use velero_archive::gzjson;
 use velero_testkit::cluster_test;
 use velero_testkit::harness::unique_name;
 
 use crate::steered::{BACKUP_ACTION, Courses, PhaseWatch, RESTORE_ACTION, Steering};
-use crate::support::{api, assert_phase, assert_restore_phase, assert_says, delete_namespace, into_copy, read};
+use crate::support::{
+    api, assert_phase, assert_restore_phase, assert_says, delete_namespace, has_ended, into_copy, read,
+};
 
 fn waits(backup: &Backup) -> bool {
     *backup.status.phase() == BackupPhase::WaitingForPluginOperations
@@ -68,13 +72,52 @@ fn a_backup_is_finalized_by_the_next_server() {
 }
 
 #[test]
+fn a_backup_over_whose_files_another_was_written_fails_and_leaves_them_alone() {
+    cluster_test(|cluster| async move {
+        let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
+        let server = steering.server_without_finalizer(&cluster).await;
+        server.directory_location("default", directory.path()).await;
+        let courses = Courses::new(&cluster, BACKUP_ACTION, &["takes=1"]).await;
+        server.create(Backup::new(&cluster.namespace, "same", courses.spec())).await;
+        server.until("same", |backup: &Backup| *backup.status.phase() == BackupPhase::Finalizing).await;
+        server.stop().await;
+        let folder = directory.path().join("backups/same");
+        let reservation = folder.join("velero-backup-reservation.json");
+        assert!(reservation.exists());
+        // As Velero of another cluster does, which takes no notice of reservations.
+        let mut other = Backup::new("elsewhere", "same", Default::default());
+        other.metadata.uid = Some("of-another".to_owned());
+        other.status.phase = Some(BackupPhase::Completed);
+        let files = [("velero-backup.json", serde_json::to_vec(&other).unwrap()), ("same.tar.gz", b"theirs".to_vec())];
+        for (file, content) in &files {
+            fs::write(folder.join(file), content).unwrap();
+        }
+
+        let server = steering.server(&cluster).await;
+        let paid = |backup: &Backup| has_ended(backup) && annotation(backup, CLEAN_UP_OWED).is_empty();
+        let backup = server.until("same", paid).await;
+        assert_phase(&backup, &BackupPhase::Failed);
+        assert_says(&[&backup.status.failure_reason], "another backup of this name has appeared in its location");
+        assert!(!reservation.exists(), "it would make the files pass for its own");
+        let spec = DeleteBackupRequestSpec { backup_name: "same".to_owned(), ..Default::default() };
+        server.create(DeleteBackupRequest::new(&cluster.namespace, "delete-same", spec)).await;
+        server.until_gone::<Backup>("same").await;
+        for (file, content) in files {
+            assert_eq!(fs::read(folder.join(file)).unwrap(), content, "{file}");
+        }
+        courses.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
 fn a_server_that_is_stopped_cancels_the_operations_of_what_it_fails() {
     cluster_test(|cluster| async move {
         let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
         let server = steering.server(&cluster).await;
         server.directory_location("default", directory.path()).await;
         let courses = Courses::new(&cluster, BACKUP_ACTION, &["never"]).await;
-        courses.add_slow("slow", "never").await;
+        courses.add_slow("slow", "never", 4).await;
         server.create(Backup::new(&cluster.namespace, "cut", courses.spec())).await;
         while steering.started("cut").len() < 2 {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
@@ -83,7 +126,28 @@ fn a_server_that_is_stopped_cancels_the_operations_of_what_it_fails() {
         let backup = api::<Backup>(&cluster).get("cut").await.unwrap();
         assert_phase(&backup, &BackupPhase::Failed);
         assert_says(&[&backup.status.failure_reason], "the server was stopped");
-        assert_eq!(steering.cancelled("cut").len(), 1, "what had been reported");
+        assert_eq!(steering.cancelled("cut"), steering.started("cut"), "also what was told only after the stop");
+        courses.delete().await;
+    });
+}
+
+#[test]
+fn a_server_that_is_stopped_does_not_wait_for_ever_for_what_an_action_has_started() {
+    cluster_test(|cluster| async move {
+        let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
+        let server = steering.server(&cluster).await;
+        server.directory_location("default", directory.path()).await;
+        let courses = Courses::new(&cluster, BACKUP_ACTION, &["never"]).await;
+        courses.add_slow("slow", "never", 300).await;
+        server.create(Backup::new(&cluster.namespace, "cut", courses.spec())).await;
+        while steering.started("cut").len() < 2 {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        server.stop().await;
+        assert_phase(&api::<Backup>(&cluster).get("cut").await.unwrap(), &BackupPhase::Failed);
+        assert_eq!(steering.cancelled("cut").len(), 1, "what had been told");
+        let results: ResultsFile = read(&directory.path().join("backups/cut/cut-results.gz"));
+        assert_says(&results.errors.velero, "may be left");
         courses.delete().await;
     });
 }
@@ -102,7 +166,8 @@ fn a_new_server_cancels_what_an_interrupted_backup_had_recorded() {
         server.stop().await;
 
         let server = steering.server(&cluster).await;
-        let backup = server.ended("killed").await;
+        let paid = |backup: &Backup| has_ended(backup) && annotation(backup, CLEAN_UP_OWED).is_empty();
+        let backup = server.until("killed", paid).await;
         assert_phase(&backup, &BackupPhase::Failed);
         let cancelled = steering.cancelled("killed");
         assert!(cancelled.len() == 1 && cancelled.iter().all(|id| id.contains("never")), "{cancelled:?}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::{ListParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use velero_api::annotations::POD_VOLUME_TIMEOUT;
@@ -260,6 +260,91 @@ fn volumes_that_cannot_be_filled_are_errors_that_name_pod_and_volume() {
         assert!(hanging.spec.cancel, "nobody waits for it any more");
         drop(agents);
         remove_namespace(&cluster, &target).await;
+        shop.remove().await;
+        nodes.remove().await;
+        server.stop().await;
+    });
+}
+
+/// Says what the container does that waits for the volumes of a pod, as its kubelet would, once the pod is there.
+async fn say_of_waiting(pods: &Api<Pod>, pod: &str, state: Value) {
+    let waiting =
+        json!({"name": "restore-wait", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state});
+    let patch = Patch::Merge(json!({"status": {"phase": "Pending", "initContainerStatuses": [waiting]}}));
+    for _ in 0..300 {
+        if pods.patch_status(pod, &PatchParams::default(), &patch).await.is_ok() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("pod {pod} was never made");
+}
+
+#[test]
+fn a_pod_that_waits_on_though_its_volumes_are_filled_is_an_error_and_one_that_goes_on_is_none() {
+    cluster_test(|cluster| async move {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::start(cluster.clone()).await;
+        server.directory_location("default", directory.path()).await;
+        let nodes = Nodes::new(&cluster).await;
+        let (shop, target) = (nodes.shop().await, unique_name("copy"));
+        for pod in ["web", "db"] {
+            shop.pod(pod, &nodes.with_agent, &["data"]).await;
+        }
+        let agents = play(&cluster, |_| Ending::Completed);
+        assert_phase(&server.backup("b", of_pods(&shop)).await, &BackupPhase::Completed);
+        drop(agents);
+
+        let mapping = [(shop.namespace.clone(), target.clone())].into();
+        let spec = RestoreSpec { backup_name: "b".to_owned(), namespace_mapping: mapping, ..RestoreSpec::default() };
+        server.create(Restore::new(&cluster.namespace, "r", spec)).await;
+        let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &target);
+        for pod in ["web", "db"] {
+            say_of_waiting(&pods, pod, json!({"running": {}})).await;
+        }
+        // The server is to hear of it before the volumes are filled, as it does where an agent waits for it too.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let agents = play(&cluster, |_| Ending::Completed);
+        say_of_waiting(&pods, "db", json!({"terminated": {"exitCode": 0}})).await;
+        // It waits for a minute, so this has to wait longer than for anything else.
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let restore = server.restore_ended("r").await;
+        assert_restore_phase(&restore, &RestorePhase::PartiallyFailed);
+        let told = errors_of(&directory, "restores/r/restore-r-results.gz", &target);
+        assert_eq!(told.len(), 1, "{told:#?}");
+        assert_says(&told, &format!("pod {target}/web does not start"));
+        assert_says(&told, "its init container restore-wait");
+        assert_says(&told, "secCtxRunAsUser");
+        drop(agents);
+        remove_namespace(&cluster, &target).await;
+        shop.remove().await;
+        nodes.remove().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn an_agent_that_is_being_started_is_waited_for() {
+    cluster_test(|cluster| async move {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::start(cluster.clone()).await;
+        server.directory_location("default", directory.path()).await;
+        let nodes = Nodes::new(&cluster).await;
+        let shop = nodes.shop().await;
+        shop.pod("web", &nodes.without_agent, &["data"]).await;
+        let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+        let agent = json!({
+            "metadata": {"name": "node-agent-y", "labels": {"role": "node-agent"}},
+            "spec": {"nodeName": nodes.without_agent, "containers": [{"name": "node-agent", "image": "none"}]},
+        });
+        pods.create(&PostParams::default(), &serde_json::from_value(agent).unwrap()).await.unwrap();
+        let agents = play(&cluster, |_| Ending::Completed);
+        server.create(Backup::new(&cluster.namespace, "b", of_pods(&shop))).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let running = Patch::Merge(json!({"status": {"phase": "Running"}}));
+        pods.patch_status("node-agent-y", &PatchParams::default(), &running).await.unwrap();
+        assert_phase(&server.ended("b").await, &BackupPhase::Completed);
+        drop(agents);
         shop.remove().await;
         nodes.remove().await;
         server.stop().await;

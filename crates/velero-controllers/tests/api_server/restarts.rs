@@ -1,15 +1,21 @@
 //! Servers that are stopped and started.
 
 use std::fs;
+use std::time::Duration;
 
-use kube::api::PostParams;
-use velero_api::annotations::{ASKED_FIELDS, HOLDER_IDENTITY};
+use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+use velero_api::annotations::{ASKED_FIELDS, CLEAN_UP_OWED, HOLDER_IDENTITY};
 use velero_api::metadata::annotation;
 use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationSpec};
 use velero_controllers::server::{Controller, Settings};
-use velero_testkit::cluster_test;
+use velero_testkit::{TestCluster, cluster_test};
 
-use crate::support::{Server, Workload, api, assert_phase, assert_says, install_definitions, settings};
+use crate::support::{
+    PATIENCE, Server, Workload, api, assert_phase, assert_says, has_ended, install_definitions, settings,
+};
 
 #[test]
 fn a_new_server_fails_what_was_running_and_goes_on_with_what_was_waiting() {
@@ -101,15 +107,115 @@ fn a_backup_that_had_ended_when_its_server_died_keeps_its_end() {
         let ended = server.ended("ended").await;
         assert_phase(&ended, &BackupPhase::PartiallyFailed);
         assert_eq!(ended.status.errors, 3);
+        server.until_metrics(&["velero_backup_partial_failure_total{schedule=\"\"} 1"]).await;
         for note in [HOLDER_IDENTITY, ASKED_FIELDS] {
             assert_eq!(annotation(&ended, note), "", "nobody holds what has ended");
         }
-        let half = server.ended("half").await;
+        let paid = |backup: &Backup| has_ended(backup) && annotation(backup, CLEAN_UP_OWED).is_empty();
+        let half = server.until("half", paid).await;
         assert_phase(&half, &BackupPhase::Failed);
         assert!(directory.path().join("backups/ended/velero-backup.json").exists());
         let reservation = directory.path().join("backups/ended/velero-backup-reservation.json");
         assert!(!reservation.exists(), "a backup that has ended needs no reservation");
         assert!(!directory.path().join("backups/half").exists(), "half a backup must not stay");
+        server.stop().await;
+    });
+}
+
+/// Refuses every change of some backups of a test: of those whose names begin with `refused`, and with `forbidden` as if for
+/// want of rights.
+struct Refusals {
+    cluster: TestCluster,
+    policies: Api<ValidatingAdmissionPolicy>,
+    bindings: Api<ValidatingAdmissionPolicyBinding>,
+}
+
+impl Refusals {
+    /// Begins to refuse, and waits until a backup of that name is refused.
+    async fn begin(cluster: &TestCluster, backup: &str) -> Self {
+        let (policies, bindings) = (Api::all(cluster.client.clone()), Api::all(cluster.client.clone()));
+        let begun = Self { cluster: cluster.clone(), policies, bindings };
+        let unless = |beginning: &str| format!("!object.metadata.name.startsWith('{beginning}')");
+        let rule = json!({
+            "apiGroups": ["velero.io"], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": ["backups"],
+        });
+        let policy = json!({
+            "metadata": {"name": cluster.namespace},
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": {"resourceRules": [rule]},
+                "validations": [
+                    {"expression": unless("refused"), "reason": "Invalid"},
+                    {"expression": unless("forbidden"), "reason": "Forbidden"},
+                ],
+            },
+        });
+        let own = json!({"matchLabels": {"kubernetes.io/metadata.name": cluster.namespace}});
+        let binding = json!({
+            "metadata": {"name": cluster.namespace},
+            "spec": {
+                "policyName": cluster.namespace,
+                "validationActions": ["Deny"],
+                "matchResources": {"namespaceSelector": own},
+            },
+        });
+        begun.policies.create(&PostParams::default(), &serde_json::from_value(policy).unwrap()).await.unwrap();
+        begun.bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
+        begun.wait(backup, true).await;
+        begun
+    }
+
+    /// Refuses no more.
+    async fn end(self, backup: &str) {
+        self.bindings.delete(&self.cluster.namespace, &DeleteParams::default()).await.unwrap();
+        self.policies.delete(&self.cluster.namespace, &DeleteParams::default()).await.unwrap();
+        self.wait(backup, false).await;
+    }
+
+    /// Waits until a change of a backup is refused, or is not.
+    async fn wait(&self, backup: &str, is_refused: bool) {
+        let parameters = PatchParams { dry_run: true, ..PatchParams::default() };
+        let change = Patch::Merge(json!({"metadata": {"labels": {"changed": "true"}}}));
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while api::<Backup>(&self.cluster).patch(backup, &parameters, &change).await.is_err() != is_refused {
+            assert!(tokio::time::Instant::now() < deadline, "whether changes are refused should be {is_refused}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+#[test]
+fn a_backup_that_the_api_server_refuses_to_change_keeps_nobody_waiting() {
+    use BackupPhase::{Completed, Failed, InProgress, New};
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster).await;
+        let directory = tempfile::tempdir().unwrap();
+        let workload = Workload::new(&cluster, 1).await;
+        let refused = [("refused-ran", InProgress), ("forbidden-ran", InProgress), ("refused-new", New)];
+        for (name, phase) in refused.iter().chain(&[("ran", InProgress)]) {
+            let mut backup = Backup::new(&cluster.namespace, name, workload.spec());
+            backup.spec.storage_location = "default".to_owned();
+            backup.status.phase = Some(phase.clone());
+            api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
+        }
+        let refusals = Refusals::begin(&cluster, "refused-new").await;
+        let server = Server::start(cluster.clone()).await;
+        server.directory_location("default", directory.path()).await;
+        assert_phase(&server.ended("ran").await, &Failed);
+        assert_phase(&server.backup("new", workload.spec()).await, &Completed);
+        for (name, phase) in &refused {
+            assert_phase(&api::<Backup>(&cluster).get(name).await.unwrap(), phase);
+        }
+        refusals.end("refused-new").await;
+        assert_phase(&server.backup("newer", workload.spec()).await, &Completed);
+        assert_phase(&server.ended("refused-new").await, &Completed);
+        server.stop().await;
+
+        let server = Server::start(cluster.clone()).await;
+        for name in ["refused-ran", "forbidden-ran"] {
+            assert_phase(&server.ended(name).await, &Failed);
+        }
+        workload.delete().await;
         server.stop().await;
     });
 }

@@ -44,7 +44,7 @@ pub(crate) const BACKUP_ACTION: &str = "test.velero.io/backup";
 pub(crate) const RESTORE_ACTION: &str = "test.velero.io/restore";
 /// Names a ConfigMap of the namespace to store again after the operation.
 const UPDATE: &str = "test.velero.io/update";
-/// Makes the call that starts the operation last.
+/// For how many seconds the call lasts that has started the operation.
 const SLOWLY: &str = "test.velero.io/slowly";
 
 /// What became of the operations; shared by all servers of a test.
@@ -180,8 +180,8 @@ impl BackupItemAction for Steered {
         let Some(course) = annotation(item, BACKUP_ACTION) else { return Ok(BackupItemOutcome::default()) };
         let owner = backup.metadata.name.as_deref().unwrap();
         let operation_id = Some(self.steering.begin(owner, item, course)?);
-        if annotation(item, SLOWLY).is_some() {
-            tokio::time::sleep(Duration::from_secs(60)).await;
+        if let Some(seconds) = annotation(item, SLOWLY) {
+            tokio::time::sleep(Duration::from_secs(seconds.parse().unwrap())).await;
         }
         let namespace = item["metadata"]["namespace"].as_str().unwrap_or_default();
         let update = |name: &str| ResourceIdentifier {
@@ -263,8 +263,8 @@ impl Courses {
     }
 
     /// Adds a ConfigMap whose backup lasts after its operation has started.
-    pub(crate) async fn add_slow(&self, name: &str, course: &str) {
-        self.add(name, json!({BACKUP_ACTION: course, SLOWLY: "true"})).await;
+    pub(crate) async fn add_slow(&self, name: &str, course: &str, seconds: u32) {
+        self.add(name, json!({BACKUP_ACTION: course, SLOWLY: seconds.to_string()})).await;
     }
 
     pub(crate) fn config_maps(&self) -> Api<ConfigMap> {

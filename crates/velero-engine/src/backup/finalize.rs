@@ -51,6 +51,8 @@ pub async fn finalize(
     let plan = plan::prepare(&request, &unheard).boxed().await?;
     let (progress, _) = watch::channel(BackupProgress::default());
     let limits = request.limits;
+    // What an action starts now is waited for by nobody.
+    let _broken_off = request.recorder.breaks_off_when_dropped();
     let (mut run, archive) = Run::start(request, plan, journal, progress, Vec::new());
     // Snapshots were taken when the backup ran.
     run.saves_volumes = false;

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use velero_api::annotations;
 use velero_api::records::{BackupOperationSpec, ResourceIdentifier, VolumeMethod};
+use velero_api::v1::Backup;
 use velero_archive::go_json;
 use velero_cluster::ItemRef;
-use velero_plugin::BackupItemOutcome;
 use velero_plugin::item::{annotation, filled, name, object_mut};
+use velero_plugin::{BackupItemAction, BackupItemOutcome};
 
 use super::batch::{Batch, PendingItem, PendingVolume};
 use super::error::ItemError;
@@ -18,6 +20,7 @@ use super::plan::{PODS, PlannedType};
 use super::pool::{Item, VOLUMES};
 use super::run::Run;
 use super::write::{Body, Record};
+use crate::recorder::BackupRecorder;
 use crate::volumes::SavedClaim;
 
 /// What is done with an item, or why it is not in the archive.
@@ -107,10 +110,10 @@ impl Run {
                     continue;
                 }
             }
-            let backup = &self.request.backup;
+            let recorder = OperationRecorder::new(self, planned.identifier(namespace, name));
             let call = match &saved_claim {
-                Some(claim) => action.execute_with(current, backup, &claim.parameters),
-                None => action.execute(current, backup),
+                Some(claim) => save_claim(action, current, claim, recorder).boxed(),
+                None => execute(action, current, recorder).boxed(),
             };
             let done = self.calls.add(action.name(), call).await;
             let mut outcome = done.map_err(|source| failed(action.name(), item.reference(), source))?;
@@ -118,7 +121,6 @@ impl Run {
                 *current = updated;
                 changed = true;
             }
-            self.record_operation(planned.identifier(namespace, name), action.name(), &outcome);
             if annotation(current, annotations::SKIP_FROM_BACKUP).is_some() {
                 if let Some(operation_id) = &outcome.operation_id {
                     self.request.recorder.disregard(action.name(), operation_id);
@@ -190,20 +192,64 @@ impl Run {
         }
         self.back_up_item(found, must_include, block, batch).await
     }
+}
 
-    fn record_operation(&self, item: ResourceIdentifier, action: &str, outcome: &BackupItemOutcome) {
+/// Records the operation that an action starts on an item.
+struct OperationRecorder {
+    recorder: BackupRecorder,
+    backup: Arc<Backup>,
+    item: ResourceIdentifier,
+}
+
+impl OperationRecorder {
+    fn new(run: &Run, item: ResourceIdentifier) -> Self {
+        Self { recorder: run.request.recorder.clone(), backup: Arc::clone(&run.backup), item }
+    }
+
+    fn record(self, action: &str, outcome: &BackupItemOutcome) {
         let Some(operation_id) = outcome.operation_id.clone().filter(|id| !id.is_empty()) else {
             return;
         };
         let spec = BackupOperationSpec {
             backup_item_action: action.to_owned(),
-            resource_identifier: item,
+            resource_identifier: self.item,
             operation_id,
             post_operation_items: outcome.items_to_update.clone(),
             ..BackupOperationSpec::default()
         };
-        self.request.recorder.add_operation(&self.request.backup, spec);
+        self.recorder.add_operation(&self.backup, spec);
     }
+}
+
+/// Has an action handle an item. Its answer alone says what it has started, so the call is not broken off.
+async fn execute(
+    action: &Arc<dyn BackupItemAction>,
+    item: &mut Value,
+    recorder: OperationRecorder,
+) -> velero_plugin::Result<BackupItemOutcome> {
+    let (action, value, calls) = (Arc::clone(action), std::mem::take(item), recorder.recorder.clone());
+    let call = async move {
+        let done = action.execute(&value, &recorder.backup).await;
+        if let Ok(outcome) = &done {
+            recorder.record(action.name(), outcome);
+        }
+        (value, done)
+    };
+    let (value, done) = calls.call(call).await;
+    *item = value;
+    done
+}
+
+/// Has an action handle a claim whose volume it saves. What it makes carries the UID of the backup and is found by that.
+async fn save_claim(
+    action: &Arc<dyn BackupItemAction>,
+    item: &Value,
+    claim: &SavedClaim<'_>,
+    recorder: OperationRecorder,
+) -> velero_plugin::Result<BackupItemOutcome> {
+    let outcome = action.execute_with(item, &recorder.backup, &claim.parameters).await?;
+    recorder.record(action.name(), &outcome);
+    Ok(outcome)
 }
 
 /// An action that failed on an item.

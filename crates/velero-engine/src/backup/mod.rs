@@ -63,13 +63,15 @@ use crate::stage::{try_within, within};
 /// Runs a backup and writes its archive to `sink`, which is given back complete.
 ///
 /// What goes wrong with single items is in the journal; an error means that there is no usable archive. Dropping the
-/// future ends the backup and leaves `sink` without a proper end.
+/// future ends the backup and leaves `sink` without a proper end; calls under way go on, see
+/// [`BackupRecorder::settle`](crate::recorder::BackupRecorder::settle).
 pub async fn run<W: Write + Send + 'static>(
     request: BackupRequest,
     sink: W,
     journal: &Journal,
     progress: watch::Sender<BackupProgress>,
 ) -> Result<(BackupOutcome, W), BackupError> {
+    let _caller = request.recorder.caller();
     // Boxed here and below, or the compiler does not see that the whole future can move between threads.
     let plan = try_within(stage!("plan"), plan::prepare(&request, journal).boxed()).await?;
     let (run, archive) = Run::start(request, plan, journal, progress, sink);

@@ -8,7 +8,7 @@ use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
 use tracing::Span;
 use tracing::field::Empty;
-use velero_api::v1::BackupProgress;
+use velero_api::v1::{Backup, BackupProgress};
 use velero_cluster::ItemRef;
 
 use super::batch::Deferred;
@@ -29,6 +29,8 @@ use crate::{Journal, lock};
 /// A backup under way: everything the stages share.
 pub(super) struct Run {
     pub request: BackupRequest,
+    /// The backup, for calls that go on when this is given up.
+    pub(super) backup: Arc<Backup>,
     pub plan: Plan,
     pub journal: Journal,
     pub ledger: Arc<Ledger>,
@@ -64,6 +66,7 @@ impl Run {
         let (archive, records) = write::start(sink, request.limits, journal, &ledger);
         let stage = stage!("items", velero.items = Empty);
         let run = Self {
+            backup: Arc::new(request.backup.clone()),
             ledger,
             hooks: HookRunner::new(request.cluster.clone(), journal.clone()),
             owed_hooks: request.owed_hooks.clone(),

@@ -81,6 +81,14 @@ impl Repository {
         Ok(repository)
     }
 
+    /// Stores in an empty store how a repository is encrypted, and nothing yet that is encrypted so: [`Repository::create`] finishes it.
+    ///
+    /// Velero makes repositories without a condition: it looks, and a moment later stores what another may have stored by then. Where
+    /// that moment passes between this and the rest, whoever stored last has made the repository, and nothing of the other is left in it.
+    pub fn begin(store: &dyn BlobStore, password: &str) -> Result<()> {
+        make_format(store, password).map(drop)
+    }
+
     fn initialise(&self, full_interval: Duration, clock: &Clock) -> Result<()> {
         let labels: Labels = [("type".to_owned(), MAINTENANCE.to_owned())].into();
         if self.manifests(&|manifest| manifest.has_labels(&[("type", MAINTENANCE)]))?.is_empty() {
@@ -191,6 +199,28 @@ impl MaintenanceParameters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::system_clock;
+    use crate::store::FolderStore;
+    use crate::testing::PASSWORD;
+
+    #[test]
+    fn of_two_who_make_a_repository_at_once_the_one_who_stores_last_has_made_it_and_both_can_use_it() {
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let [store, other]: [Arc<dyn BlobStore>; 2] =
+            [&folder, &elsewhere].map(|folder| Arc::new(FolderStore::open(folder.path()).unwrap()) as _);
+        Repository::begin(store.as_ref(), PASSWORD).unwrap();
+        // The other has looked before, and stores now.
+        Repository::begin(other.as_ref(), PASSWORD).unwrap();
+        for blob in [BLOB_CONFIG_BLOB, REPOSITORY_BLOB] {
+            store.put(blob, other.get(blob).unwrap()).unwrap();
+        }
+        let create = || Repository::create(Arc::clone(&store), PASSWORD, Duration::from_secs(3600), &system_clock());
+        let made = create().unwrap();
+        assert_eq!(repository_state(store.as_ref()).unwrap(), RepositoryState::Ready);
+        let theirs = Format::open(&other.get(REPOSITORY_BLOB).unwrap(), PASSWORD, "there").unwrap();
+        assert_eq!(made.format().unique_id, theirs.unique_id);
+        assert_eq!(create().unwrap().manifests(&|_| true).unwrap().len(), 1);
+    }
 
     #[test]
     fn the_maintenance_parameters_are_those_of_velero() {

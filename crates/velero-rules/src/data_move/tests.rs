@@ -58,7 +58,7 @@ fn check(rows: Vec<(&str, Facts, &str)>) {
 fn the_table_of_moves_is_as_agreed() {
     let expected = [
         ".x...x.x", // New
-        "..x..x.x", // Accepted
+        "x.x..x.x", // Accepted
         "...x.x.x", // Prepared
         "....xxxx", // InProgress
         ".....xxx", // Canceling

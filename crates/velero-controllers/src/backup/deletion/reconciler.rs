@@ -41,7 +41,9 @@ impl Reconciler for BackupDeletionReconciler {
     const CONTROLLER: Controller = Controller::BackupDeletion;
 
     async fn reconcile(&self, request: DeleteBackupRequest) -> Result<Next> {
-        Deletion::new(&self.context, request).carry_out().await
+        let deletion = Deletion::new(&self.context, request).carry_out();
+        // A server that is told to end leaves the rest to the next one, as one does that is killed.
+        self.context.stop.run_until_cancelled(deletion).await.unwrap_or(Ok(Next::Change))
     }
 }
 

@@ -28,14 +28,15 @@ const DATA_UPLOADS: &str = "datauploads.velero.io";
 /// What a backup owns in repositories, from its files, its archive and the cluster.
 pub(super) async fn owned_snapshots(context: &Context, backup: &Backup, store: &BackupStore) -> Result<OwnedSnapshots> {
     let mut owned = OwnedSnapshots::default();
+    let location = backup.spec.storage_location.as_str();
     let copies: Vec<PodVolumeBackup> = store.get_json(name(backup), BackupFile::PodVolumeBackups).await?;
-    copies.iter().for_each(|copy| owned.add_copy(copy));
+    copies.iter().for_each(|copy| owned.add_copy(copy, location));
     let volumes: Vec<BackupVolumeInfo> = store.get_json(name(backup), BackupFile::VolumeInfos).await?;
-    volumes.iter().for_each(|volume| owned.add_volume(volume, &backup.spec.storage_location));
+    volumes.iter().for_each(|volume| owned.add_volume(volume, location));
     // A backup that has not come to its end has written none of it yet.
     let (copies, uploads) = transfers_of(context, backup).await?;
-    copies.iter().for_each(|copy| owned.add_copy(copy));
-    uploads.iter().for_each(|upload| owned.add_upload(upload));
+    copies.iter().for_each(|copy| owned.add_copy(copy, location));
+    uploads.iter().for_each(|upload| owned.add_upload(upload, location));
     for note in notes(context, backup).await? {
         owned.add_note(&note.data.unwrap_or_default());
     }
@@ -43,7 +44,7 @@ pub(super) async fn owned_snapshots(context: &Context, backup: &Backup, store: &
     let operations = backup.files(store).readable_operations::<BackupOperation>().await?;
     if owned.wants_uploads() || operations.iter().any(moves_data) {
         let uploads = archived_uploads(store, backup, context.settings.archive_limits()).await?;
-        uploads.iter().filter(|upload| is_own(upload, backup)).for_each(|upload| owned.add_upload(upload));
+        uploads.iter().filter(|upload| is_own(upload, backup)).for_each(|upload| owned.add_upload(upload, location));
     }
     Ok(owned)
 }

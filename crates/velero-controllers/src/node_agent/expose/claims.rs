@@ -5,6 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::Api;
 use serde_json::{Value, json};
+use velero_api::labels;
 use velero_api::v2alpha1::TargetVolumeSpec;
 use velero_cluster::types::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES};
 use velero_rules::quantity::Quantity;
@@ -44,7 +45,7 @@ pub(crate) async fn cache(
     Ok(Some(name))
 }
 
-/// Makes a claim that belongs to the owner.
+/// Makes a claim that belongs to the owner, and that no backup takes.
 pub(crate) async fn create(agent: &Agent, owner: &Owner, name: &str, metadata: Value, spec: Value) -> Result<Value> {
     let mut claim = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec,
@@ -52,6 +53,7 @@ pub(crate) async fn create(agent: &Agent, owner: &Owner, name: &str, metadata: V
     claim["metadata"]["name"] = json!(name);
     claim["metadata"]["namespace"] = json!(owner.namespace);
     claim["metadata"]["ownerReferences"] = json!([owner.reference()]);
+    claim["metadata"]["labels"][labels::EXCLUDE_FROM_BACKUP] = json!("true");
     let item = PERSISTENT_VOLUME_CLAIMS.item(Some(&owner.namespace), name);
     let made = resources::create(agent.objects.cluster(), item, &claim).await?;
     match resources::belongs_to(&made, &owner.uid) {

@@ -18,24 +18,19 @@ use crate::node_agent::resources;
 use crate::node_agent::transfer::{Made, Owner, Transfer};
 use crate::runtime::error::{Error, Result};
 
+/// Whether the claim is there and, where its class wants that, used by a pod that was placed.
+pub(crate) async fn is_due(agent: &Agent, download: &DataDownload) -> Result<bool> {
+    Ok(usable_target(agent, download).await?.is_some())
+}
+
 /// Makes the claim and the mover.
 pub(crate) async fn expose(agent: &Agent, download: &DataDownload) -> Result<Made> {
     let owner = Owner::of(download);
-    // A restore makes the claim after the DataDownload.
-    let Some(target) = target_claim(agent, &download.spec.target_volume).await? else {
+    let Some((target, node)) = usable_target(agent, download).await? else {
         return Ok(Made::NotYet(claims::LOOK_AGAIN));
     };
     let spec = target.spec.clone().unwrap_or_default();
-    if spec.volume_name.as_deref().is_some_and(|name| !name.is_empty()) {
-        let problem = "it is bound to a volume already, which is not overwritten; restore into a claim that is new";
-        return Err(Error::unmet("PersistentVolumeClaim", &title(&download.spec.target_volume), problem));
-    }
     let class = spec.storage_class_name.clone().unwrap_or_default();
-    let node = match is_consumed(agent, &target, &class).await? {
-        Consumed::NotYet => return Ok(Made::NotYet(claims::LOOK_AGAIN)),
-        Consumed::By(node) => Some(node),
-        Consumed::DoesNotMatter => None,
-    };
     let wanted = &agent.config.restore_claims;
     let namespace = &download.spec.target_volume.namespace;
     if !copies::make(agent, &owner, namespace, &wanted.secret_names, &wanted.config_map_names).await? {
@@ -91,6 +86,27 @@ pub(crate) async fn clean_up(agent: &Agent, download: &DataDownload) -> Result<M
     copies::remove(agent, &owner).await?;
     rebind::give_up(agent, &owner, &download.spec.target_volume).await?;
     Ok(if pod_is_gone && claim_is_gone && cache_is_gone { Made::Done } else { Made::NotYet(claims::LOOK_AGAIN) })
+}
+
+/// The claim that is restored, with the node that is decided for it; none while it is not time to fill it.
+async fn usable_target(
+    agent: &Agent,
+    download: &DataDownload,
+) -> Result<Option<(PersistentVolumeClaim, Option<String>)>> {
+    let wanted = &download.spec.target_volume;
+    // A restore makes the claim after the DataDownload.
+    let Some(target) = target_claim(agent, wanted).await? else { return Ok(None) };
+    let spec = target.spec.clone().unwrap_or_default();
+    if spec.volume_name.is_some_and(|name| !name.is_empty()) {
+        let problem = "it is bound to a volume already, which is not overwritten; restore into a claim that is new";
+        return Err(Error::unmet("PersistentVolumeClaim", &title(wanted), problem));
+    }
+    let class = spec.storage_class_name.unwrap_or_default();
+    Ok(match is_consumed(agent, &target, &class).await? {
+        Consumed::NotYet => None,
+        Consumed::By(node) => Some((target, Some(node))),
+        Consumed::DoesNotMatter => Some((target, None)),
+    })
 }
 
 enum Consumed {

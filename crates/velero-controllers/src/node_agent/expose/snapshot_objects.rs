@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
-use velero_api::annotations;
+use velero_api::{annotations, labels};
 use velero_cluster::ResourceType;
 
 use crate::node_agent::agent::Agent;
@@ -98,7 +98,7 @@ async fn create_content(agent: &Agent, owner: &Owner, source: &Source<'_>, snaps
     if let Some(size) = snapshot["status"]["restoreSize"].as_str().filter(|size| *size != "0") {
         annotations.insert(annotations::VOLUME_SNAPSHOT_RESTORE_SIZE.to_owned(), json!(size));
     }
-    let mut labels = json!({ OWNER_LABEL: owner.uid });
+    let mut labels = own_labels(owner);
     if let Some(manager) = before["metadata"]["labels"].get(MANAGED_BY) {
         labels[MANAGED_BY] = manager.clone();
     }
@@ -118,18 +118,28 @@ async fn create_content(agent: &Agent, owner: &Owner, source: &Source<'_>, snaps
 }
 
 async fn create_snapshot(agent: &Agent, owner: &Owner, source: &Value) -> Result<()> {
+    let item = SNAPSHOTS.item(Some(&owner.namespace), &owner.name);
+    check_owner(&resources::create(agent.objects.cluster(), item, &handed_over(owner, source)).await?, owner)
+}
+
+/// The VolumeSnapshot in Velero's namespace. It belongs to the DataUpload, and its content goes with it: should no agent be
+/// left to clean up, Kubernetes does. A driver that keeps a snapshot while there is a volume made from it is asked again.
+fn handed_over(owner: &Owner, source: &Value) -> Value {
     let mut spec = json!({ "source": { "volumeSnapshotContentName": owner.name } });
     copy_field(&mut spec, &source["spec"], "volumeSnapshotClassName");
-    let snapshot = json!({
+    json!({
         "apiVersion": VERSION, "kind": "VolumeSnapshot",
         "metadata": {
-            "name": owner.name, "namespace": owner.namespace, "labels": { OWNER_LABEL: owner.uid },
-            "annotations": source["metadata"]["annotations"],
+            "name": owner.name, "namespace": owner.namespace, "labels": own_labels(owner),
+            "annotations": source["metadata"]["annotations"], "ownerReferences": [owner.reference()],
         },
         "spec": spec,
-    });
-    let item = SNAPSHOTS.item(Some(&owner.namespace), &owner.name);
-    check_owner(&resources::create(agent.objects.cluster(), item, &snapshot).await?, owner)
+    })
+}
+
+/// The labels of what is made here: whose it is, and that no backup takes it.
+fn own_labels(owner: &Owner) -> Value {
+    json!({ OWNER_LABEL: owner.uid, labels::EXCLUDE_FROM_BACKUP: "true" })
 }
 
 /// Lets go of the objects the snapshot had before. Its content is told to keep it first.
@@ -246,6 +256,24 @@ mod tests {
         ] {
             assert_eq!(told_unready("shop/s", &json!({ "status": status })).as_deref(), expected, "{status}");
         }
+    }
+
+    #[test]
+    fn a_snapshot_that_is_handed_over_goes_with_its_upload_and_into_no_backup() {
+        let owner = Owner {
+            api_version: "velero.io/v2alpha1".to_owned(),
+            kind: "DataUpload",
+            namespace: "velero".to_owned(),
+            name: "du-1".to_owned(),
+            uid: "u1".to_owned(),
+        };
+        let source = json!({ "spec": { "volumeSnapshotClassName": "kept" } });
+        let snapshot = handed_over(&owner, &source);
+        assert!(is_own(&snapshot, &owner) && resources::belongs_to(&snapshot, "u1"), "{snapshot}");
+        assert_eq!(snapshot["metadata"]["namespace"], "velero", "an owner is in the namespace of what it owns");
+        assert_eq!(snapshot["metadata"]["labels"]["velero.io/exclude-from-backup"], "true");
+        let expected = json!({ "source": { "volumeSnapshotContentName": "du-1" }, "volumeSnapshotClassName": "kept" });
+        assert_eq!(snapshot["spec"], expected);
     }
 
     #[test]

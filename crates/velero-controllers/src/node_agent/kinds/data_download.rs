@@ -70,6 +70,10 @@ impl Transfer for DataDownload {
         Ok(Wanted::Yes)
     }
 
+    async fn is_due(&self, agent: &Agent) -> Result<bool> {
+        generic_restore::is_due(agent, self).await
+    }
+
     async fn expose(&self, agent: &Agent) -> Result<Made> {
         generic_restore::expose(agent, self).await
     }

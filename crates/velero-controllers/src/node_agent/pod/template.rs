@@ -91,6 +91,7 @@ impl Mover<'_> {
             labels.clone_from(&inherited.labels);
         }
         labels.insert(self.label.to_owned(), json!(labels::valid_value(&self.owner.name)));
+        labels.insert(labels::EXCLUDE_FROM_BACKUP.to_owned(), json!("true"));
         let mut annotations = map(&agent.config.pod_annotations);
         if annotations.is_empty() {
             annotations.clone_from(&inherited.annotations);

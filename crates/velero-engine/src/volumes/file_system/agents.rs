@@ -13,8 +13,11 @@ use velero_cluster::{Cluster, types};
 const SELECTORS: [&str; 2] = ["role=node-agent", "name=node-agent"];
 /// How long what was seen is believed.
 const MEMORY: Duration = Duration::from_secs(30);
-/// How long an agent is waited for that is being started again, and how often it is looked at.
-const BACK_OFF: Duration = Duration::from_secs(60);
+/// How long an agent is waited for that is being started again.
+pub(super) const BACK_OFF: Duration = Duration::from_secs(60);
+/// How long a restored pod waits for an agent that has not run yet: the node of both is new, and has to fetch the image first.
+pub(super) const FIRST_START: Duration = Duration::from_secs(300);
+/// How often it is looked at.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// How many looks in a row must find an agent running that was seen not to: one that ends again and again runs in between.
 const STEADY: u32 = 5;
@@ -43,6 +46,12 @@ pub(super) enum NoAgent {
          {namespace} logs {pod} --previous"
     )]
     Broken { pod: String, node: String, namespace: String, problem: String },
+    /// The one on that node is still being started.
+    #[error(
+        "node agent {pod} on node {node} has not started yet: {problem}. Its events say why: kubectl -n {namespace} \
+         describe pod {pod}"
+    )]
+    NotStarted { pod: String, node: String, namespace: String, problem: String },
     /// It is not known on which node the pod is.
     #[error("the pod is on no node")]
     NoNode,
@@ -55,6 +64,8 @@ pub(super) enum NoAgent {
 pub(super) struct Agents {
     cluster: Cluster,
     namespace: String,
+    /// How long one is waited for that has not run yet.
+    first_start: Duration,
     seen: Mutex<Option<(Instant, Nodes)>>,
     /// Nodes whose agents were waited for in vain.
     given_up: Mutex<HashSet<String>>,
@@ -65,24 +76,26 @@ pub(super) struct Agents {
 struct Nodes {
     /// Nodes with an agent that runs.
     running: HashSet<String>,
-    /// Nodes with an agent that is started and does not run.
-    broken: HashMap<String, BrokenAgent>,
+    /// Nodes with an agent that does not run, or not yet.
+    idle: HashMap<String, IdleAgent>,
     /// Whether there is any agent, whatever its state.
     any: bool,
 }
 
 /// An agent whose container does not run, and why.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct BrokenAgent {
+struct IdleAgent {
     pod: String,
     problem: String,
+    /// Whether it has not run yet.
+    is_new: bool,
 }
 
 impl Agents {
-    /// Those of Velero's namespace; nothing is asked yet.
-    pub(super) fn new(cluster: &Cluster, namespace: &str) -> Self {
+    /// Those of Velero's namespace, which may take that long to run for the first time; nothing is asked yet.
+    pub(super) fn new(cluster: &Cluster, namespace: &str, first_start: Duration) -> Self {
         let (cluster, namespace) = (cluster.clone(), namespace.to_owned());
-        Self { cluster, namespace, seen: Mutex::default(), given_up: Mutex::default() }
+        Self { cluster, namespace, first_start, seen: Mutex::default(), given_up: Mutex::default() }
     }
 
     /// An error unless there are agents at all.
@@ -90,14 +103,14 @@ impl Agents {
         self.ask(|nodes| nodes.any).await.map(drop)
     }
 
-    /// An error unless an agent runs on a node. One that is being started again is waited for a while, once.
+    /// An error unless an agent runs on a node. One that is being started is waited for a while, once.
     pub(super) async fn check(&self, node: &str) -> Result<(), NoAgent> {
-        let end = Instant::now() + BACK_OFF;
+        let (begun, mut patience) = (Instant::now(), Duration::ZERO);
         let (own, namespace) = (node.to_owned(), self.namespace.clone());
         let mut looks_left = 0;
         loop {
             let nodes = self.ask(|nodes| looks_left == 0 && nodes.running.contains(node)).await?;
-            let broken = match nodes.broken.get(node) {
+            let idle = match nodes.idle.get(node) {
                 _ if nodes.running.contains(node) && looks_left == 0 => return Ok(()),
                 _ if nodes.running.contains(node) => {
                     looks_left -= 1;
@@ -106,13 +119,14 @@ impl Agents {
                 }
                 _ if node.is_empty() => return Err(NoAgent::NoNode),
                 None => return Err(NoAgent::NotOnNode { node: own, namespace }),
-                Some(broken) => broken,
+                Some(idle) => idle,
             };
+            // One that ends at its first start has what is left of the time for that.
+            patience = patience.max(if idle.is_new { self.first_start } else { BACK_OFF });
             let mut given_up = self.given_up.lock().await;
-            if given_up.contains(node) || Instant::now() >= end {
+            if given_up.contains(node) || begun.elapsed() >= patience {
                 given_up.insert(own.clone());
-                let BrokenAgent { pod, problem } = broken.clone();
-                return Err(NoAgent::Broken { pod, node: own, namespace, problem });
+                return Err(idle.clone().given_up(own, namespace));
             }
             drop(given_up);
             looks_left = STEADY;
@@ -120,12 +134,12 @@ impl Agents {
         }
     }
 
-    /// Where agents run: as seen before, while that answers well; an agent may have come since.
+    /// Where agents run: as seen before, while that answers well; an agent may have come since. Many who wait share a look.
     async fn ask(&self, is_good: impl Fn(&Nodes) -> bool) -> Result<Nodes, NoAgent> {
         let mut seen = self.seen.lock().await;
         if let Some((when, nodes)) = seen.as_ref()
-            && when.elapsed() < MEMORY
-            && is_good(nodes)
+            && nodes.any
+            && (when.elapsed() < LOOK_AGAIN || when.elapsed() < MEMORY && is_good(nodes))
         {
             return Ok(nodes.clone());
         }
@@ -158,18 +172,34 @@ impl Agents {
 impl Nodes {
     fn add(&mut self, pod: AgentPod) {
         self.any = true;
-        let node = pod.spec.node_name;
-        if pod.status.phase != "Running" || pod.metadata.deletion_timestamp.is_some() || node.is_empty() {
+        let (node, phase) = (pod.spec.node_name, pod.status.phase);
+        let is_new = phase == "Pending";
+        if !is_new && phase != "Running" || pod.metadata.deletion_timestamp.is_some() || node.is_empty() {
             return;
         }
         // A pod is Running too while its container ends again and again.
         let own = pod.status.container_statuses.into_iter().filter(|container| container.name == CONTAINER);
-        match own.map(|container| container.state).find_map(|state| state.waiting.or(state.terminated)) {
-            None => _ = self.running.insert(node),
-            Some(AgentWaits { reason, message }) => {
-                let problem = if message.is_empty() { reason } else { format!("{reason}: {message}") };
-                self.broken.insert(node, BrokenAgent { pod: pod.metadata.name, problem });
+        let stopped = own.map(|container| container.state).find_map(|state| state.waiting.or(state.terminated));
+        let problem = match stopped {
+            None if is_new => phase,
+            None => {
+                self.running.insert(node);
+                return;
             }
+            Some(AgentWaits { reason, message }) if message.is_empty() => reason,
+            Some(AgentWaits { reason, message }) => format!("{reason}: {message}"),
+        };
+        self.idle.insert(node, IdleAgent { pod: pod.metadata.name, problem, is_new });
+    }
+}
+
+impl IdleAgent {
+    /// What is said when it was waited for in vain.
+    fn given_up(self, node: String, namespace: String) -> NoAgent {
+        let Self { pod, problem, is_new } = self;
+        match is_new {
+            true => NoAgent::NotStarted { pod, node, namespace, problem },
+            false => NoAgent::Broken { pod, node, namespace, problem },
         }
     }
 }
@@ -239,14 +269,16 @@ mod tests {
         };
         for (node, phase, going) in [
             ("a", "Running", None),
-            ("b", "Pending", None),
+            ("b", "Failed", None),
             ("c", "Running", Some("2026-01-01T00:00:00Z")),
+            ("d", "Pending", Some("2026-01-01T00:00:00Z")),
             ("", "Running", None),
+            ("", "Pending", None),
         ] {
             nodes.add(pod(node, phase, going));
         }
         assert_eq!((nodes.running, nodes.any), (HashSet::from(["a".to_owned()]), true));
-        assert!(nodes.broken.is_empty());
+        assert!(nodes.idle.is_empty());
         let none: AgentPod = serde_json::from_value(json!({})).unwrap();
         let mut only_broken = Nodes::default();
         only_broken.add(none);
@@ -266,10 +298,28 @@ mod tests {
         add("ended", json!({"terminated": {"reason": "Error", "exitCode": 1}}));
         assert_eq!(nodes.running, HashSet::from(["good".to_owned()]));
         let broken = |node: &str, problem: &str| {
-            (node.to_owned(), BrokenAgent { pod: format!("agent-{node}"), problem: problem.to_owned() })
+            (node.to_owned(), IdleAgent { pod: format!("agent-{node}"), problem: problem.to_owned(), is_new: false })
         };
         let expected = [broken("bad", "CrashLoopBackOff: back-off 10s"), broken("ended", "Error")];
-        assert_eq!(nodes.broken, HashMap::from(expected));
+        assert_eq!(nodes.idle, HashMap::from(expected));
+    }
+
+    #[test]
+    fn an_agent_that_is_pending_on_its_node_is_being_started() {
+        let mut nodes = Nodes::default();
+        let pulling = json!([{"name": "node-agent", "state": {"waiting": {"reason": "ContainerCreating"}}}]);
+        for (node, statuses) in [("fresh", json!([])), ("pulls", pulling)] {
+            let pod = json!({"metadata": {"name": format!("agent-{node}")}, "spec": {"nodeName": node},
+                "status": {"phase": "Pending", "containerStatuses": statuses}});
+            nodes.add(serde_json::from_value(pod).unwrap());
+        }
+        let new = |node: &str, problem: &str| {
+            (node.to_owned(), IdleAgent { pod: format!("agent-{node}"), problem: problem.to_owned(), is_new: true })
+        };
+        assert!(nodes.running.is_empty());
+        assert_eq!(nodes.idle, HashMap::from([new("fresh", "Pending"), new("pulls", "ContainerCreating")]));
+        let said = nodes.idle["pulls"].clone().given_up("pulls".to_owned(), "velero".to_owned()).to_string();
+        assert!(said.contains("kubectl -n velero describe pod agent-pulls"), "{said}");
     }
 
     #[test]
@@ -279,6 +329,6 @@ mod tests {
             {"name": "node-agent", "state": {"running": {}}}]}});
         let mut nodes = Nodes::default();
         nodes.add(serde_json::from_value(pod).unwrap());
-        assert_eq!((nodes.running.len(), nodes.broken.len()), (1, 0));
+        assert_eq!((nodes.running.len(), nodes.idle.len()), (1, 0));
     }
 }

@@ -16,7 +16,7 @@ use velero_rules::volume_records::info_of_copy;
 use super::super::PODS;
 use super::super::backup_context::{BackupContext, info_of};
 use super::super::followed::{Followed, NotSeen};
-use super::agents::Agents;
+use super::agents::{Agents, BACK_OFF};
 use super::asked::Behind;
 use super::create::create;
 use super::repositories::Repositories;
@@ -59,7 +59,8 @@ impl Copies {
         let timeout = backup.copy_means.timeout_of(&backup.backup.metadata, backup.journal);
         Self {
             followed: Followed::new(backup.cluster, &types::POD_VOLUME_BACKUPS, Some(own), selector, read),
-            agents: Agents::new(backup.cluster, own),
+            // Pods wait one after the other here, between their hooks.
+            agents: Agents::new(backup.cluster, own, BACK_OFF),
             deadline: started + timeout,
             repositories: Repositories::default(),
             begun: Mutex::default(),

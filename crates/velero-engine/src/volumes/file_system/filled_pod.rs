@@ -23,6 +23,8 @@ use super::filler::{Filler, SeenPod};
 
 /// How long a pod may take to get a node before it is told.
 const SCHEDULING: Duration = Duration::from_secs(600);
+/// How long a pod may go on waiting when all its volumes are filled, before it is told.
+const GOING_ON: Duration = Duration::from_secs(60);
 
 /// A volume that is to be filled.
 pub(super) struct Wanted {
@@ -55,19 +57,25 @@ impl FilledPod {
             wanted.iter().for_each(|wanted| self.fail(&wanted.copy.volume_name, &problem));
             return Vec::new();
         }
-        let mut begun = Vec::new();
+        let (mut begun, count) = (Vec::new(), wanted.len());
         for Wanted { copy, claim } in wanted {
             match self.ask(&copy, claim.as_deref()).await {
                 Ok(filling) => begun.push(Begun { filling, claim }),
                 Err(problem) => self.fail(&copy.volume_name, &problem),
             }
         }
-        self.wait(begun).await
+        let (infos, filled) = self.wait(begun).await;
+        // One that was taken over may wait for more than what is filled now.
+        if filled == count && self.waits_for.is_none() {
+            self.see_it_go_on().await;
+        }
+        infos
     }
 
-    /// Waits until all volumes are filled, or until it is clear that they never will be.
-    async fn wait(&self, begun: Vec<Begun>) -> Vec<RestoreVolumeInfo> {
-        let mut infos = Vec::new();
+    /// Waits until all volumes are filled, or until it is clear that they never will be. Gives what is said of them, and how
+    /// many are filled.
+    async fn wait(&self, begun: Vec<Begun>) -> (Vec<RestoreVolumeInfo>, usize) {
+        let (mut infos, mut filled) = (Vec::new(), 0);
         let mut unreachable = pin!(self.unreachable());
         let mut lost: Option<String> = None;
         for Begun { filling, claim } in begun {
@@ -80,7 +88,10 @@ impl FilledPod {
                 },
             };
             let last = match ended {
-                Ok(ended) => ended,
+                Ok(ended) => {
+                    filled += 1;
+                    ended
+                }
                 Err(problem) => {
                     self.cancel(&filling).await;
                     self.fail(&filling.spec.volume, &problem);
@@ -89,7 +100,29 @@ impl FilledPod {
             };
             infos.push(self.info(&last, claim.as_deref()).await);
         }
-        infos
+        (infos, filled)
+    }
+
+    /// Tells of a pod that waits on though all its volumes are filled. Where no kubelet has said that it waits, nobody can tell.
+    async fn see_it_go_on(&self) {
+        let (namespace, pod) = (self.pod.namespace.as_str(), self.pod.name.as_str());
+        let pods = &self.filler.pods;
+        if !pods.last(namespace, pod).is_some_and(|seen| seen.waits) {
+            return;
+        }
+        let goes_on = |seen: &SeenPod| !seen.waits || seen.is_over;
+        let Err(NotSeen::Late(_)) = pods.until((namespace, pod), Instant::now() + GOING_ON, goes_on).await else {
+            return;
+        };
+        let waits = wait_containers()[0];
+        let entry = self.filler.journal.error().resource("pods").name(pod).namespace(Some(namespace));
+        entry.message(&format!(
+            "pod {namespace}/{pod} does not start: it still waits in its init container {waits} a minute after all its volumes \
+             were filled. As a rule the user of that container may not look into one of them: kubectl -n {namespace} logs {pod} \
+             -c {waits} names it. Let the container run as the owner of the volume, with secCtxRunAsUser in the ConfigMap \
+             labelled velero.io/pod-volume-restore or runAsUser in the securityContext of the pod; then delete the pod and \
+             restore it again"
+        ));
     }
 
     /// What the files of the restore say of a volume.

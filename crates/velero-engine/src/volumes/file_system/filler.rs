@@ -6,12 +6,13 @@ use velero_api::labels;
 use velero_api::metadata::{name, namespace, uid};
 use velero_api::v1::{PodVolumeRestore, Restore};
 use velero_cluster::{Cluster, types};
-use velero_plugin::item::text;
+use velero_plugin::item::{elements, text};
+use velero_rules::pod_volumes::is_wait_container;
 
 use super::super::followed::Followed;
 use super::super::means::CopyMeans;
 use super::super::restore_context::RestoreContext;
-use super::agents::Agents;
+use super::agents::{Agents, FIRST_START};
 use super::repositories::Repositories;
 use crate::Journal;
 
@@ -36,13 +37,17 @@ pub(super) struct SeenPod {
     pub node: String,
     /// Whether it has ended, or is going away: then nobody can fill its volumes.
     pub is_over: bool,
+    /// Whether its init container says that it waits for the volumes.
+    pub waits: bool,
 }
 
 impl SeenPod {
     fn read(pod: &Value) -> Self {
         let is_over = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
             || !text(pod, "/metadata/deletionTimestamp").is_empty();
-        Self { node: text(pod, "/spec/nodeName").to_owned(), is_over }
+        let mut running =
+            elements(pod, "/status/initContainerStatuses").filter(|it| it["state"]["running"].is_object());
+        Self { node: text(pod, "/spec/nodeName").to_owned(), is_over, waits: running.any(is_wait_container) }
     }
 }
 
@@ -61,7 +66,7 @@ impl Filler {
             restore: restore.restore.clone(),
             location: restore.location.to_owned(),
             means: restore.copy_means.clone(),
-            agents: Agents::new(cluster, own),
+            agents: Agents::new(cluster, own, FIRST_START),
             repositories: Repositories::default(),
             transfers: Followed::new(cluster, &types::POD_VOLUME_RESTORES, Some(own), of_restore, read),
             pods: Followed::new(cluster, &types::PODS, None, restored, SeenPod::read),
@@ -88,7 +93,21 @@ mod tests {
             (json!({"spec": {"nodeName": "n"}, "status": {"phase": "Failed"}}), "n", true),
             (json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {}}), "", true),
         ] {
-            assert_eq!(SeenPod::read(&pod), SeenPod { node: node.to_owned(), is_over }, "{pod}");
+            assert_eq!(SeenPod::read(&pod), SeenPod { node: node.to_owned(), is_over, waits: false }, "{pod}");
+        }
+    }
+
+    #[test]
+    fn a_pod_waits_while_its_init_container_runs() {
+        for (name, state, waits) in [
+            ("restore-wait", json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}}), true),
+            ("restic-wait", json!({"running": {}}), true),
+            ("restore-wait", json!({"terminated": {"exitCode": 0}}), false),
+            ("restore-wait", json!({"waiting": {"reason": "PodInitializing"}}), false),
+            ("own", json!({"running": {}}), false),
+        ] {
+            let pod = json!({"status": {"initContainerStatuses": [{"name": name, "state": state}]}});
+            assert_eq!(SeenPod::read(&pod).waits, waits, "{pod}");
         }
     }
 }

@@ -14,6 +14,7 @@ use velero_api::records::{
     BackupOperation, BackupOperationSpec, BackupVolumeInfo, ResourceIdentifier, Snapshot, SnapshotPhase, SnapshotSpec,
     SnapshotStatus, VolumeMethod,
 };
+use velero_api::v1::Backup;
 use velero_cluster::ItemRef;
 use velero_plugin::item;
 use velero_plugin::{VolumeInfo, VolumeSnapshotter};
@@ -26,6 +27,7 @@ use super::error::VolumeError;
 use super::method::Method;
 use super::restore_context::{RestoreContext, VolumeVerdict, Wishes};
 use super::saved::{AfterRun, SavedVolumes};
+use crate::recorder::BackupRecorder;
 use crate::restore::{Item, Trouble};
 
 /// Tags of every snapshot, besides the labels of the backup.
@@ -46,6 +48,7 @@ impl SnapshotLocations {
 }
 
 /// A volume in the hands of a snapshotter.
+#[derive(Clone)]
 struct Known {
     location: String,
     snapshotter: Arc<dyn VolumeSnapshotter>,
@@ -130,14 +133,6 @@ impl Method for Native {
     }
 }
 
-impl BackupContext<'_> {
-    /// Notes a snapshot of a volume.
-    fn note_snapshot(&self, volume: &Value, snapshot: Snapshot) {
-        self.volumes.note(info_with(volume, &snapshot));
-        self.recorder.snapshots.add(snapshot);
-    }
-}
-
 /// What is told of a volume and its snapshot.
 fn info_with(volume: &Value, snapshot: &Snapshot) -> BackupVolumeInfo {
     BackupVolumeInfo {
@@ -163,20 +158,14 @@ impl Native {
         };
         let info = snapshotter.get_volume_info(&known.volume_id, &zone).await;
         let info = info.map_err(|error| failed("getting information on", error))?;
-        let answer = snapshotter.create_snapshot(&known.volume_id, &zone, &tags(backup, name)).await;
-        let status = match &answer {
-            Ok(id) if snapshotter.follows_uploads() => status(id, SnapshotPhase::New),
-            Ok(id) => status(id, SnapshotPhase::Completed),
-            Err(_) => status("", SnapshotPhase::Failed),
-        };
         let spec = known.snapshot_spec(backup, name, info, zone);
-        backup.note_snapshot(volume, Snapshot { spec, status });
+        let (recorder, owner) = (backup.recorder.clone(), backup.backup.clone());
+        let taking = known.clone().take_and_record(recorder, owner, spec, tags(backup, name));
+        let (snapshot, answer) = backup.recorder.call(taking).await;
+        backup.volumes.note(info_with(volume, &snapshot));
         let id = answer.map_err(|error| failed("taking a snapshot of", error))?;
-        let entry = backup.journal.info().item(ItemRef::new(VOLUMES, None, name)).field("snapshot", id.clone());
+        let entry = backup.journal.info().item(ItemRef::new(VOLUMES, None, name)).field("snapshot", id);
         entry.field("volumeSnapshotLocation", known.location.clone()).message("Took a snapshot of the volume");
-        if snapshotter.follows_uploads() {
-            known.record_upload(backup, name, id);
-        }
         Ok(true)
     }
 
@@ -223,16 +212,40 @@ impl Known {
         }
     }
 
-    /// The upload of a snapshot is an operation that the backup waits for.
-    fn record_upload(&self, backup: &BackupContext<'_>, name: &str, snapshot_id: String) {
-        let spec = BackupOperationSpec {
+    /// Takes a snapshot and records it, one that failed included. Its upload is an operation that the backup waits for.
+    async fn take_and_record(
+        self,
+        recorder: BackupRecorder,
+        backup: Backup,
+        spec: SnapshotSpec,
+        tags: BTreeMap<String, String>,
+    ) -> (Snapshot, velero_plugin::Result<String>) {
+        let answer = self.snapshotter.create_snapshot(&self.volume_id, &spec.volume_az, &tags).await;
+        let follows_uploads = self.snapshotter.follows_uploads();
+        let status = match &answer {
+            Ok(id) if follows_uploads => status(id, SnapshotPhase::New),
+            Ok(id) => status(id, SnapshotPhase::Completed),
+            Err(_) => status("", SnapshotPhase::Failed),
+        };
+        let snapshot = Snapshot { spec, status };
+        recorder.snapshots.add(snapshot.clone());
+        if let Ok(id) = &answer
+            && follows_uploads
+        {
+            recorder.add_operation(&backup, self.upload(&snapshot.spec.persistent_volume_name, id));
+        }
+        (snapshot, answer)
+    }
+
+    /// The upload of a snapshot of a volume.
+    fn upload(&self, volume: &str, snapshot_id: &str) -> BackupOperationSpec {
+        BackupOperationSpec {
             backup_item_action: self.snapshotter.name().to_owned(),
-            resource_identifier: ResourceIdentifier::new("", VOLUMES, "", name),
-            operation_id: snapshot_id,
+            resource_identifier: ResourceIdentifier::new("", VOLUMES, "", volume),
+            operation_id: snapshot_id.to_owned(),
             volume_snapshot_location: self.location.clone(),
             ..BackupOperationSpec::default()
-        };
-        backup.recorder.add_operation(backup.backup, spec);
+        }
     }
 }
 
