@@ -99,7 +99,8 @@ fn either_server_restores_the_device_of_the_other_and_goes_on_with_its_repositor
         assert!(new > 40 << 20, "only {new} bytes were stored");
         let new = back_up(peer, &prefix, "peer-second");
         assert!(new < HARDLY_ANYTHING, "the original stored {new} bytes again");
-        write(machine, 300, 2);
+        // At the end of what was written: all that comes behind a change may be cut at other places than before.
+        write(machine, 638, 2);
         let changed = device(machine, SHOP);
         assert_ne!(first, changed);
         let new = back_up(peer, &prefix, "peer-third");
