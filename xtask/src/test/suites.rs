@@ -23,7 +23,7 @@ const WORDS: [(&str, &str); 5] = [
 ];
 
 /// What takes longest, alone or with others that need the same box, begins first: none of it is left alone at the end.
-const LONGEST: [&str; 23] = [
+const LONGEST: [&str; 32] = [
     "peer_volume_scenarios",
     "peer_volume_moves",
     "node_agent_config",
@@ -47,6 +47,15 @@ const LONGEST: [&str; 23] = [
     "restore_dry_run",
     "peer_plugins",
     "box_storage",
+    "page_in_a_browser",
+    "volume_kills",
+    "two_servers",
+    "chart",
+    "resumed",
+    "no_secret_is_told",
+    "cancelled",
+    "server_status",
+    "faulty_store",
 ];
 
 /// Tests that run in one process: a test binary, or a module of one.
