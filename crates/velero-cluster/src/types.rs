@@ -1,4 +1,4 @@
-//! Types that every cluster serves, or every one with Velero, for those who need no discovery.
+//! Types that every cluster serves, or every one with Velero or with CSI snapshots, for those who need no discovery.
 
 use std::sync::LazyLock;
 
@@ -17,6 +17,8 @@ types! {
     CONFIG_MAPS: "v1" "ConfigMap" "configmaps" true,
     /// CustomResourceDefinitions.
     CUSTOM_RESOURCE_DEFINITIONS: "apiextensions.k8s.io/v1" "CustomResourceDefinition" "customresourcedefinitions" false,
+    /// DataDownloads.
+    DATA_DOWNLOADS: "velero.io/v2alpha1" "DataDownload" "datadownloads" true,
     /// Deployments.
     DEPLOYMENTS: "apps/v1" "Deployment" "deployments" true,
     /// Namespaces.
@@ -37,4 +39,8 @@ types! {
     SERVICE_ACCOUNTS: "v1" "ServiceAccount" "serviceaccounts" true,
     /// StorageClasses.
     STORAGE_CLASSES: "storage.k8s.io/v1" "StorageClass" "storageclasses" false,
+    /// VolumeSnapshots.
+    VOLUME_SNAPSHOTS: "snapshot.storage.k8s.io/v1" "VolumeSnapshot" "volumesnapshots" true,
+    /// VolumeSnapshotContents.
+    VOLUME_SNAPSHOT_CONTENTS: "snapshot.storage.k8s.io/v1" "VolumeSnapshotContent" "volumesnapshotcontents" false,
 }

@@ -6,6 +6,7 @@ use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 use velero_api::records::ResourceIdentifier;
 use velero_api::v1::{Backup, Stage};
+pub(crate) use velero_cluster::types::{VOLUME_SNAPSHOT_CONTENTS as CONTENTS, VOLUME_SNAPSHOTS as SNAPSHOTS};
 use velero_cluster::{Cluster, ResourceType};
 use velero_plugin::item::{annotation, filled, name, namespace};
 use velero_plugin::{Error, Result};
@@ -13,18 +14,12 @@ use velero_plugin::{Error, Result};
 pub(crate) const GROUP: &str = "snapshot.storage.k8s.io";
 pub(crate) const GROUP_SNAPSHOTS: &str = "groupsnapshot.storage.k8s.io";
 
-const VERSION: &str = "snapshot.storage.k8s.io/v1";
 const PAGE_SIZE: u32 = 500;
 
-/// VolumeSnapshots.
-pub(crate) static SNAPSHOTS: LazyLock<ResourceType> =
-    LazyLock::new(|| ResourceType::new(VERSION, "VolumeSnapshot", "volumesnapshots", true));
-/// VolumeSnapshotContents.
-pub(crate) static CONTENTS: LazyLock<ResourceType> =
-    LazyLock::new(|| ResourceType::new(VERSION, "VolumeSnapshotContent", "volumesnapshotcontents", false));
 /// VolumeSnapshotClasses.
-pub(crate) static CLASSES: LazyLock<ResourceType> =
-    LazyLock::new(|| ResourceType::new(VERSION, "VolumeSnapshotClass", "volumesnapshotclasses", false));
+pub(crate) static CLASSES: LazyLock<ResourceType> = LazyLock::new(|| {
+    ResourceType::new("snapshot.storage.k8s.io/v1", "VolumeSnapshotClass", "volumesnapshotclasses", false)
+});
 
 /// Backups.
 pub(crate) static BACKUPS: LazyLock<ResourceType> =

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use velero_api::metadata::name;
 use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation};
 use velero_api::{GoDuration, annotations, labels};
+use velero_archive::layout::FORMAT_VERSION;
 use velero_rules::Unusable;
 use velero_rules::resource_policies::ResourcePolicies;
 use velero_rules::validation::{
@@ -20,9 +21,6 @@ use crate::runtime::settings::Settings;
 
 /// How long to wait for a CSI snapshot; there is no flag for it.
 const CSI_SNAPSHOT_TIMEOUT: GoDuration = GoDuration::from_mins(10);
-
-/// The version of the archive format.
-const FORMAT_VERSION: &str = "1.1.0";
 
 /// What is known of the cluster when a backup is prepared.
 pub(super) struct Facts {

@@ -1,11 +1,9 @@
 //! What an interrupted restore left that this one goes on with: what is done stays, what waits for its data gets it, and what
 //! can never get it is removed and made again. Only what carries the name of such a restore is touched.
 
-use std::sync::LazyLock;
-
 use serde_json::Value;
 use velero_api::labels;
-use velero_cluster::{Error, ItemRef, RawItem, ResourceType, types};
+use velero_cluster::{Error, ItemRef, RawItem, types};
 use velero_plugin::item::{elements, text};
 use velero_rules::resume::{Download, LeftClaim, LeftPod, Snapshot, awaited_snapshot, left_claim, left_pod};
 
@@ -14,8 +12,6 @@ use super::run::Run;
 use super::trouble::Trouble;
 use crate::volumes::{CLAIMS, PODS};
 
-static SNAPSHOTS: LazyLock<ResourceType> =
-    LazyLock::new(|| ResourceType::new("snapshot.storage.k8s.io/v1", "VolumeSnapshot", "volumesnapshots", true));
 /// How long a pod may take to end that does nothing but wait.
 const GRACE_SECONDS: u32 = 1;
 
@@ -56,7 +52,7 @@ impl Run {
         let download = self.earlier.download(namespace.unwrap_or_default(), &item.name);
         let snapshot = match awaited_snapshot(&claim) {
             None => Snapshot::There,
-            Some(name) => match self.live(item, SNAPSHOTS.item(namespace, name)).await? {
+            Some(name) => match self.live(item, types::VOLUME_SNAPSHOTS.item(namespace, name)).await? {
                 Some(_) => Snapshot::There,
                 None => Snapshot::Gone,
             },

@@ -1,7 +1,6 @@
 //! What the restores have begun with the data of volumes that this one goes on with. It is known before the first object is
 //! restored: what still moved data for them is told to stop and waited for, so that nobody else writes into a volume.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use futures::{TryStreamExt, future};
@@ -17,8 +16,6 @@ use velero_rules::resume::{Download, Relative};
 use crate::Journal;
 use crate::restore::RestoreRequest;
 
-static DOWNLOADS: LazyLock<ResourceType> =
-    LazyLock::new(|| ResourceType::new("velero.io/v2alpha1", "DataDownload", "datadownloads", true));
 const PAGE: u32 = 100;
 
 /// What the restores have begun that this one goes on with; empty for most restores.
@@ -44,7 +41,8 @@ impl Earlier {
             patience: request.resource_timeout,
         };
         let (fillings, downloads) =
-            future::try_join(transfers.ended(&types::POD_VOLUME_RESTORES), transfers.ended(&DOWNLOADS)).await?;
+            future::try_join(transfers.ended(&types::POD_VOLUME_RESTORES), transfers.ended(&types::DATA_DOWNLOADS))
+                .await?;
         Ok(Self {
             family: request.resumes.clone(),
             fillings: fillings.into_iter().filter_map(|found| serde_json::from_value(found).ok()).collect(),

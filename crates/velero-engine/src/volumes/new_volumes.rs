@@ -1,7 +1,6 @@
 //! A volume that is made anew for a claim gets the labels and the reclaim policy of the old one: once it is there, and where a
 //! data mover fills it, once that is done.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
@@ -9,7 +8,7 @@ use serde_json::{Value, json};
 use tracing::Instrument;
 use velero_api::records::PvInfo;
 use velero_api::{DataMovePhase, labels, metadata};
-use velero_cluster::{Cluster, Error, RawItem, ResourceType, types};
+use velero_cluster::{Cluster, Error, RawItem, types};
 use velero_plugin::item::text;
 
 use super::restore_context::RestoreContext;
@@ -21,10 +20,6 @@ const FOR_CONSUMER: Duration = Duration::from_secs(30);
 
 /// How long a data mover may take where the restore does not say so.
 const FOR_DATA: Duration = Duration::from_secs(4 * 3600);
-
-/// DataDownloads.
-static DOWNLOADS: LazyLock<ResourceType> =
-    LazyLock::new(|| ResourceType::new("velero.io/v2alpha1", "DataDownload", "datadownloads", true));
 
 /// The DataDownload that fills a volume.
 pub(super) struct Download {
@@ -45,13 +40,13 @@ impl Download {
     /// Waits until the data is there; false when it never will be, which the operation tells of.
     async fn has_come(&self, cluster: &Cluster) -> Result<bool, Error> {
         let selector = format!("{}={}", labels::ASYNC_OPERATION_ID, self.operation_id);
-        let mut pages = cluster.list_pages(&DOWNLOADS, Some(&self.namespace), Some(&selector), 2).boxed();
+        let mut pages = cluster.list_pages(&types::DATA_DOWNLOADS, Some(&self.namespace), Some(&selector), 2).boxed();
         let Some(found) = pages.try_next().await?.and_then(|page| page.items.first().map(RawItem::detach)) else {
             return Ok(false);
         };
         let phase = |download: &Value| DataMovePhase::from(text(download, "/status/phase"));
         let has_ended = |download: Option<&Value>| download.is_none_or(|download| phase(download).is_terminal());
-        let item = DOWNLOADS.item(Some(&self.namespace), found.name());
+        let item = types::DATA_DOWNLOADS.item(Some(&self.namespace), found.name());
         let download = cluster.wait_until(item, self.patience, has_ended).await?;
         Ok(download.is_some_and(|download| phase(&download) == DataMovePhase::Completed))
     }

@@ -1,7 +1,6 @@
 //! The DataDownload of a claim: what a data mover has to know to fill its new volume.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 use kube::Resource;
 use kube::api::ObjectMeta;
@@ -10,14 +9,10 @@ use velero_api::labels;
 use velero_api::metadata::{name, namespace, uid};
 use velero_api::v1::{Backup, Restore, UploaderConfigForRestore};
 use velero_api::v2alpha1::{DataDownload, DataDownloadSpec, DataUploadResult, TargetVolumeSpec};
-use velero_cluster::ResourceType;
 use velero_plugin::item::{object_mut, text};
 
 use crate::objects::identity;
 
-/// DataDownloads.
-pub(super) static DOWNLOADS: LazyLock<ResourceType> =
-    LazyLock::new(|| ResourceType::new("velero.io/v2alpha1", "DataDownload", "datadownloads", true));
 /// What the operation of a DataDownload begins with.
 pub(super) const PREFIX: &str = "dd-";
 /// Settings of the built-in data mover.

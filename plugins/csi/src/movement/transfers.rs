@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use velero_api::{DataMovePhase, labels};
-use velero_cluster::{Cluster, ResourceType};
+use velero_cluster::{Cluster, ResourceType, types};
 use velero_plugin::item::{filled, name, text};
 use velero_plugin::{Error, OperationProgress, Result};
 
@@ -25,7 +25,7 @@ impl Transfers {
     }
 
     pub(crate) fn downloads(cluster: &Cluster) -> Self {
-        let resource_type = super::download::DOWNLOADS.clone();
+        let resource_type = types::DATA_DOWNLOADS.clone();
         Self { cluster: cluster.clone(), resource_type, prefix: super::download::PREFIX }
     }
 

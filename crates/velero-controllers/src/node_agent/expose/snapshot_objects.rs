@@ -1,11 +1,9 @@
 //! Handing a CSI snapshot over: from the VolumeSnapshot beside its claim to one in Velero's namespace, without a moment in
 //! which nobody keeps the snapshot itself.
 
-use std::sync::LazyLock;
-
 use serde_json::{Value, json};
 use velero_api::{annotations, labels};
-use velero_cluster::ResourceType;
+use velero_cluster::types::{VOLUME_SNAPSHOT_CONTENTS, VOLUME_SNAPSHOTS};
 
 use crate::node_agent::agent::Agent;
 use crate::node_agent::resources;
@@ -13,10 +11,6 @@ use crate::node_agent::transfer::Owner;
 use crate::runtime::error::{Error, Result};
 
 const VERSION: &str = "snapshot.storage.k8s.io/v1";
-static SNAPSHOTS: LazyLock<ResourceType> =
-    LazyLock::new(|| ResourceType::new(VERSION, "VolumeSnapshot", "volumesnapshots", true));
-static CONTENTS: LazyLock<ResourceType> =
-    LazyLock::new(|| ResourceType::new(VERSION, "VolumeSnapshotContent", "volumesnapshotcontents", false));
 
 /// On what is made here: the UID of the DataUpload it is for.
 const OWNER_LABEL: &str = "velero.io/data-upload-uid";
@@ -35,8 +29,8 @@ pub(super) struct Source<'a> {
 /// where the driver does not say.
 pub(super) async fn hand_over(agent: &Agent, owner: &Owner, source: &Source<'_>) -> Result<Option<String>> {
     let cluster = agent.objects.cluster();
-    let found = cluster.get(SNAPSHOTS.item(Some(source.namespace), source.snapshot)).await?;
-    let content = cluster.get(CONTENTS.item(None, &owner.name)).await?;
+    let found = cluster.get(VOLUME_SNAPSHOTS.item(Some(source.namespace), source.snapshot)).await?;
+    let content = cluster.get(VOLUME_SNAPSHOT_CONTENTS.item(None, &owner.name)).await?;
     let content = match (found, content) {
         (None, None) => {
             let problem = "it is gone before its data was moved";
@@ -59,7 +53,7 @@ pub(super) async fn hand_over(agent: &Agent, owner: &Owner, source: &Source<'_>)
             content
         }
     };
-    let own = cluster.get(SNAPSHOTS.item(Some(&owner.namespace), &owner.name)).await?;
+    let own = cluster.get(VOLUME_SNAPSHOTS.item(Some(&owner.namespace), &owner.name)).await?;
     let is_ready = own.is_some_and(|own| own["status"]["readyToUse"] == true);
     let size = &content["metadata"]["annotations"][annotations::VOLUME_SNAPSHOT_RESTORE_SIZE];
     Ok(is_ready.then(|| size.as_str().unwrap_or_default().to_owned()))
@@ -67,8 +61,8 @@ pub(super) async fn hand_over(agent: &Agent, owner: &Owner, source: &Source<'_>)
 
 /// The snapshot that is waited for, in words; nothing where it can be used, or where nobody can tell.
 pub(super) async fn unready(agent: &Agent, owner: &Owner, source: &Source<'_>) -> Option<String> {
-    let handed_over = SNAPSHOTS.item(Some(&owner.namespace), &owner.name);
-    for item in [handed_over, SNAPSHOTS.item(Some(source.namespace), source.snapshot)] {
+    let handed_over = VOLUME_SNAPSHOTS.item(Some(&owner.namespace), &owner.name);
+    for item in [handed_over, VOLUME_SNAPSHOTS.item(Some(source.namespace), source.snapshot)] {
         if let Some(snapshot) = agent.objects.cluster().get(item).await.ok()? {
             return told_unready(&item.key(), &snapshot);
         }
@@ -87,7 +81,7 @@ fn told_unready(place: &str, snapshot: &Value) -> Option<String> {
 async fn create_content(agent: &Agent, owner: &Owner, source: &Source<'_>, snapshot: &Value) -> Result<Value> {
     let cluster = agent.objects.cluster();
     let bound = snapshot["status"]["boundVolumeSnapshotContentName"].as_str().unwrap_or_default();
-    let before = cluster.get(CONTENTS.item(None, bound)).await?;
+    let before = cluster.get(VOLUME_SNAPSHOT_CONTENTS.item(None, bound)).await?;
     let before = before.filter(|before| before["status"]["snapshotHandle"].is_string());
     let before = before.ok_or_else(|| {
         let title = format!("{}/{}", source.namespace, source.snapshot);
@@ -114,11 +108,11 @@ async fn create_content(agent: &Agent, owner: &Owner, source: &Source<'_>, snaps
         "apiVersion": VERSION, "kind": "VolumeSnapshotContent",
         "metadata": { "name": owner.name, "labels": labels, "annotations": annotations }, "spec": spec,
     });
-    resources::create(cluster, CONTENTS.item(None, &owner.name), &content).await
+    resources::create(cluster, VOLUME_SNAPSHOT_CONTENTS.item(None, &owner.name), &content).await
 }
 
 async fn create_snapshot(agent: &Agent, owner: &Owner, source: &Value) -> Result<()> {
-    let item = SNAPSHOTS.item(Some(&owner.namespace), &owner.name);
+    let item = VOLUME_SNAPSHOTS.item(Some(&owner.namespace), &owner.name);
     check_owner(&resources::create(agent.objects.cluster(), item, &handed_over(owner, source)).await?, owner)
 }
 
@@ -146,7 +140,7 @@ fn own_labels(owner: &Owner) -> Value {
 async fn release_source(agent: &Agent, source: &Source<'_>, content: &Value) -> Result<()> {
     let cluster = agent.objects.cluster();
     let before = content["metadata"]["annotations"][SOURCE_CONTENT].as_str().unwrap_or_default();
-    let item = CONTENTS.item(None, before);
+    let item = VOLUME_SNAPSHOT_CONTENTS.item(None, before);
     let before = if before.is_empty() { None } else { cluster.get(item).await? };
     // A content of that name with another snapshot is not the one.
     let before =
@@ -157,7 +151,7 @@ async fn release_source(agent: &Agent, source: &Source<'_>, content: &Value) -> 
         let patch = json!({ "metadata": { "uid": before["metadata"]["uid"] }, "spec": { "deletionPolicy": "Retain" } });
         cluster.merge_patch(item, &patch).await?;
     }
-    let snapshot_item = SNAPSHOTS.item(Some(source.namespace), source.snapshot);
+    let snapshot_item = VOLUME_SNAPSHOTS.item(Some(source.namespace), source.snapshot);
     if let Some(snapshot) = cluster.get(snapshot_item).await? {
         resources::delete(cluster, snapshot_item, &snapshot).await?;
     }
@@ -170,13 +164,13 @@ async fn release_source(agent: &Agent, source: &Source<'_>, content: &Value) -> 
 /// Removes the snapshot with all objects it has; whether all are gone.
 pub(super) async fn remove(agent: &Agent, owner: &Owner, source: &Source<'_>) -> Result<bool> {
     let cluster = agent.objects.cluster();
-    let content_item = CONTENTS.item(None, &owner.name);
+    let content_item = VOLUME_SNAPSHOT_CONTENTS.item(None, &owner.name);
     let content = cluster.get(content_item).await?.filter(|content| is_own(content, owner));
     match &content {
         Some(content) => release_source(agent, source, content).await?,
         None => discard_source(agent, source).await?,
     }
-    let item = SNAPSHOTS.item(Some(&owner.namespace), &owner.name);
+    let item = VOLUME_SNAPSHOTS.item(Some(&owner.namespace), &owner.name);
     if let Some(snapshot) = cluster.get(item).await?.filter(|snapshot| is_own(snapshot, owner)) {
         resources::delete(cluster, item, &snapshot).await?;
         return Ok(false);
@@ -192,10 +186,10 @@ pub(super) async fn remove(agent: &Agent, owner: &Owner, source: &Source<'_>) ->
 /// content.
 async fn discard_source(agent: &Agent, source: &Source<'_>) -> Result<()> {
     let cluster = agent.objects.cluster();
-    let item = SNAPSHOTS.item(Some(source.namespace), source.snapshot);
+    let item = VOLUME_SNAPSHOTS.item(Some(source.namespace), source.snapshot);
     let Some(snapshot) = cluster.get(item).await? else { return Ok(()) };
     let content_name = content_of(&snapshot);
-    let content_item = CONTENTS.item(None, &content_name);
+    let content_item = VOLUME_SNAPSHOT_CONTENTS.item(None, &content_name);
     if let Some(content) = cluster.get(content_item).await?.filter(|content| is_kept(content, &snapshot)) {
         let uid = &content["metadata"]["uid"];
         let patch = json!({ "metadata": { "uid": uid }, "spec": { "deletionPolicy": "Delete" } });
