@@ -10,6 +10,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
+use velero_api::metadata::uid;
 use velero_cluster::{Error as ClusterError, list_all};
 use velero_rules::node_agent_config::NodeAgentConfig;
 
@@ -103,7 +104,7 @@ async fn folders(host_pods: &Path) -> std::io::Result<BTreeSet<String>> {
 
 fn folder_of(pod: &Pod) -> &str {
     let mirror = pod.annotations().get(MIRROR).map(String::as_str);
-    mirror.or(pod.metadata.uid.as_deref()).unwrap_or_default()
+    mirror.unwrap_or_else(|| uid(pod))
 }
 
 fn host_pods(problem: String) -> Error {

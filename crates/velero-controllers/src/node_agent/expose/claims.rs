@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::Api;
 use serde_json::{Value, json};
 use velero_api::labels;
+use velero_api::metadata::name;
 use velero_api::v2alpha1::TargetVolumeSpec;
 use velero_cluster::types::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES};
 use velero_rules::quantity::Quantity;
@@ -95,7 +96,7 @@ pub(crate) async fn set_reclaim_policy(agent: &Agent, volume: &PersistentVolume,
     if spec.and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref()) == Some(policy) {
         return Ok(());
     }
-    let item = PERSISTENT_VOLUMES.item(None, volume.metadata.name.as_deref().unwrap_or_default());
+    let item = PERSISTENT_VOLUMES.item(None, name(volume));
     let patch = json!({
         "metadata": { "uid": volume.metadata.uid }, "spec": { "persistentVolumeReclaimPolicy": policy },
     });

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Volume};
 use kube::{Api, ResourceExt};
+use velero_api::metadata::uid;
 
 use crate::node_agent::agent::Agent;
 use crate::node_agent::resources;
@@ -23,8 +24,7 @@ pub(super) async fn find(agent: &Agent, pod: &Pod, volume_name: &str) -> Result<
         None if volume.csi.is_some() => format!("{volume_name}/mount"),
         None => volume_name.to_owned(),
     };
-    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-    let below = PathBuf::from(uid).join("volumes");
+    let below = PathBuf::from(uid(pod)).join("volumes");
     let looked = tokio::time::timeout(PATIENCE, matching(&agent.settings.host_pods, &below, &folder)).await;
     let found = looked.map_err(|_| silent(pod, volume_name, agent.node()))?;
     match found.as_slice() {

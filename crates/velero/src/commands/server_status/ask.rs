@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use tokio::time::{Instant, sleep};
+use velero_api::metadata::name;
 use velero_api::v1::{ServerStatusRequest, ServerStatusRequestPhase};
 
 use crate::alive::{fail_if_gone, last_heard_of};
@@ -18,11 +19,10 @@ pub(crate) async fn ask_server(session: &Session, timeout: Duration) -> Result<S
     request.metadata.namespace = Some(session.namespace().to_owned());
     request.metadata.generate_name = Some("velero-cli-".to_owned());
     let created = session.create(&request).await?;
-    let name = created.metadata.name.unwrap_or_default();
     let deadline = Instant::now() + timeout;
     loop {
         // A failed look is as good as no answer yet.
-        let found = session.find::<ServerStatusRequest>(&name).await.ok().flatten();
+        let found = session.find::<ServerStatusRequest>(name(&created)).await.ok().flatten();
         if let Some(status) = found.filter(|request| *request.status.phase() == ServerStatusRequestPhase::Processed) {
             return Ok(status);
         }
