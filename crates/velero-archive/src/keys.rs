@@ -132,11 +132,6 @@ impl ObjectKeys {
         format!("{}backups/", self.root)
     }
 
-    /// The folder that holds one folder for each restore, ending in a slash.
-    pub fn restores_folder(&self) -> String {
-        format!("{}restores/", self.root)
-    }
-
     /// The folder that holds reports, ending in a slash. Velero takes nothing below `metadata/` for a backup, and nothing at the
     /// top for its own that it does not know.
     pub fn reports_folder(&self) -> String {

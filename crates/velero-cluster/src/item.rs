@@ -202,11 +202,6 @@ impl Metadata<'_> {
         let annotations: BTreeMap<Text<'_>, Text<'_>> = serde_json::from_str(self.annotations?.get()).ok()?;
         annotations.get(key).map(|value| value.as_str().to_owned())
     }
-
-    /// Whether the annotation is there, whatever its value.
-    pub fn has_annotation(&self, key: &str) -> bool {
-        self.annotation(key).is_some()
-    }
 }
 
 /// A string that borrows from the page unless it holds escapes. (Inside `Option` and maps, a plain `Cow` never borrows.)
@@ -339,7 +334,7 @@ mod tests {
         assert_eq!(metadata.label("quoted"), Some("a\"b"));
         assert_eq!(metadata.labels().count(), 2);
         assert_eq!(metadata.annotation("long").as_deref(), Some("\n"));
-        assert!(metadata.has_annotation("note") && !metadata.has_annotation("app"));
+        assert!(metadata.annotation("note").is_some() && metadata.annotation("app").is_none());
         assert_eq!(metadata.deletion_timestamp(), Some("2026-01-01T00:00:00Z"));
     }
 

@@ -78,12 +78,9 @@ impl BackupStore {
 
     /// The names of all folders below `backups/`, those without metadata included.
     pub async fn list_backups(&self) -> Result<Vec<String>> {
-        self.list_names(&self.keys.backups_folder()).await
-    }
-
-    async fn list_names(&self, folder: &str) -> Result<Vec<String>> {
-        let found = self.store.list_common_prefixes(folder).await?;
-        Ok(found.iter().map(|prefix| folder_name(folder, prefix).to_owned()).collect())
+        let folder = self.keys.backups_folder();
+        let found = self.store.list_common_prefixes(&folder).await?;
+        Ok(found.iter().map(|prefix| folder_name(&folder, prefix).to_owned()).collect())
     }
 
     /// Whether a backup's metadata exists.
@@ -161,7 +158,13 @@ impl BackupStore {
 
     /// Reads one compressed JSON file of a backup; the default value when there is none or it holds `null`.
     pub async fn get_json<T: DeserializeOwned + Default>(&self, backup: &str, file: BackupFile) -> Result<T> {
-        self.read_json(&self.keys.backup_file(backup, file)?).await
+        let key = self.keys.backup_file(backup, file)?;
+        let Some(content) = self.read_optional(&key, LARGEST_FILE).await? else {
+            return Ok(T::default());
+        };
+        let decoded = gzjson::decode::<Option<T>>(&content, gzjson::DEFAULT_LIMIT);
+        let decoded = decoded.map_err(|source| Error::Decode { key, source })?;
+        Ok(decoded.unwrap_or_default())
     }
 
     /// Removes everything below the backup's folder and nothing else.
@@ -198,15 +201,6 @@ impl BackupStore {
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
-    }
-
-    async fn read_json<T: DeserializeOwned + Default>(&self, key: &str) -> Result<T> {
-        let Some(content) = self.read_optional(key, LARGEST_FILE).await? else {
-            return Ok(T::default());
-        };
-        let decoded = gzjson::decode::<Option<T>>(&content, gzjson::DEFAULT_LIMIT);
-        let decoded = decoded.map_err(|source| Error::Decode { key: key.to_owned(), source })?;
-        Ok(decoded.unwrap_or_default())
     }
 }
 

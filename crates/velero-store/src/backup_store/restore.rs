@@ -2,18 +2,12 @@
 
 use bytes::Bytes;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use velero_archive::{RestoreFile, gzjson};
 
 use super::{BackupStore, LARGEST_FILE, LARGEST_LOG};
 use crate::Result;
 
 impl BackupStore {
-    /// The names of all folders below `restores/`.
-    pub async fn list_restores(&self) -> Result<Vec<String>> {
-        self.list_names(&self.keys.restores_folder()).await
-    }
-
     /// Writes one file of a restore.
     pub async fn put_restore_file(&self, restore: &str, file: RestoreFile, content: Bytes) -> Result<()> {
         self.store.put(&self.keys.restore_file(restore, file)?, content).await
@@ -33,11 +27,6 @@ impl BackupStore {
     pub async fn get_restore_file(&self, restore: &str, file: RestoreFile) -> Result<Option<Bytes>> {
         let limit = if file == RestoreFile::Log { LARGEST_LOG } else { LARGEST_FILE };
         self.read_optional(&self.keys.restore_file(restore, file)?, limit).await
-    }
-
-    /// Reads one compressed JSON file of a restore; the default value when there is none or it holds `null`.
-    pub async fn get_restore_json<T: DeserializeOwned + Default>(&self, restore: &str, file: RestoreFile) -> Result<T> {
-        self.read_json(&self.keys.restore_file(restore, file)?).await
     }
 
     /// Removes everything below the restore's folder and nothing else.
