@@ -20,6 +20,17 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest message; results are far shorter.
 const MOST_LETTERS: usize = 1024;
 
+/// Why an Event was not written.
+#[derive(Debug, thiserror::Error)]
+enum Unwritten {
+    /// The cluster refused or did not answer.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// Nobody waits for it any more.
+    #[error("no answer within {} s", PATIENCE.as_secs())]
+    TooLate,
+}
+
 /// Writes Events.
 pub(super) struct Teller {
     api: Api<Event>,
@@ -48,14 +59,15 @@ impl Teller {
 
     /// Writes an Event; one that cannot be written is told in the log.
     pub(super) async fn tell(&self, reason: &str, message: &str) {
-        let written = timeout(PATIENCE, self.create(reason, message)).await;
-        log_failure(reason, written.map(|written| written.map(drop)));
+        if let Err(error) = in_time(self.create(reason, message)).await {
+            log_failure(reason, &error);
+        }
     }
 
     /// Tells how far it is.
     pub(super) async fn tell_progress(&mut self, progress: &DataPathProgress) {
         let message = serde_json::to_string(progress).unwrap_or_default();
-        let written = timeout(PATIENCE, async {
+        let written = in_time(async {
             if let Some((name, count)) = self.progress.clone() {
                 match self.change(&name, count + 1, &message).await {
                     Ok(()) => {
@@ -70,8 +82,9 @@ impl Teller {
             self.progress = Some((self.create(DATA_PATH_PROGRESS, &message).await?, 1));
             Ok(())
         });
-        let written = written.await;
-        log_failure(DATA_PATH_PROGRESS, written);
+        if let Err(error) = written.await {
+            log_failure(DATA_PATH_PROGRESS, &error);
+        }
     }
 
     async fn create(&self, reason: &str, message: &str) -> Result<String, ClusterError> {
@@ -96,11 +109,10 @@ impl Teller {
     }
 }
 
-fn log_failure(reason: &str, written: Result<Result<(), ClusterError>, tokio::time::error::Elapsed>) {
-    let error = match written {
-        Ok(Ok(())) => return,
-        Ok(Err(error)) => describe(&error),
-        Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
-    };
-    tracing::warn!(reason, error, "An event could not be written");
+async fn in_time<T>(written: impl Future<Output = Result<T, ClusterError>>) -> Result<T, Unwritten> {
+    Ok(timeout(PATIENCE, written).await.map_err(|_| Unwritten::TooLate)??)
+}
+
+fn log_failure(reason: &str, error: &Unwritten) {
+    tracing::warn!(reason, error = describe(error), "An event could not be written");
 }
