@@ -36,7 +36,7 @@ pub use duration::GoDuration;
 pub use features::FeatureFlags;
 pub use shared::{DataMoveOperationProgress, DataMovePhase};
 pub use wire::UnknownFields;
-pub use write_guard::{Settling, WriteGuard};
+pub use write_guard::{Settling, WriteGuard, WriteRefused};
 
 /// The API group of every custom resource.
 pub const GROUP: &str = "velero.io";

@@ -4,8 +4,13 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
+/// Why a process may not write any more, in words: who made the guard knows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct WriteRefused(pub String);
+
 /// Waits until a process may write again; an error says why it never may.
-pub type Settling = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+pub type Settling = Pin<Box<dyn Future<Output = Result<(), WriteRefused>> + Send>>;
 
 /// Whether this process may write. Who makes it knows how that is found out; who writes asks.
 #[derive(Clone)]

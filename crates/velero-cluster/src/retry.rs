@@ -218,7 +218,7 @@ mod tests {
     async fn a_write_that_was_kept_back_at_the_last_moment_is_repeated_and_one_that_was_refused_is_not() {
         let kept_back = |why| Err::<Response<()>, BoxError>(Box::new(why));
         assert!(policy(1).retry(&mut request(Method::POST), &mut kept_back(NotSent::TooLate)).is_some());
-        let refused = NotSent::Refused("it is over".to_owned());
+        let refused = NotSent::Refused(velero_api::WriteRefused("it is over".to_owned()));
         assert!(policy(1).retry(&mut request(Method::POST), &mut kept_back(refused)).is_none());
     }
 }

@@ -9,7 +9,7 @@ use futures::future::{BoxFuture, Either, Ready, ready};
 use http::Request;
 use kube::client::Body;
 use tower::{BoxError, Layer, Service};
-use velero_api::WriteGuard;
+use velero_api::{WriteGuard, WriteRefused};
 
 use crate::retry::is_read;
 
@@ -20,8 +20,8 @@ pub(crate) enum NotSent {
     #[error("this process may not write any more")]
     TooLate,
     /// It may not, or it has not been known for long.
-    #[error("{0}")]
-    Refused(String),
+    #[error(transparent)]
+    Refused(WriteRefused),
 }
 
 /// Lets writes wait in front of a service as long as nobody knows; without a guard it lets everything through.
@@ -124,7 +124,7 @@ mod tests {
     }
 
     fn guard(is_open: bool, settled: Result<(), &'static str>) -> WriteGuard {
-        let settled = settled.map_err(str::to_owned);
+        let settled = settled.map_err(|reason| WriteRefused(reason.to_owned()));
         WriteGuard::new(move || is_open, move || Box::pin(ready(settled.clone())))
     }
 

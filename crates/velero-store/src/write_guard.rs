@@ -105,6 +105,7 @@ impl ObjectStore for Guarded {
 mod tests {
     use futures::stream::{self, StreamExt};
     use tokio::sync::watch;
+    use velero_api::WriteRefused;
 
     use super::*;
     use crate::{StoreConfig, read_all};
@@ -119,7 +120,7 @@ mod tests {
                 let mut state = state.clone();
                 Box::pin(async move {
                     let settled = state.wait_for(Option::is_some).await.is_ok_and(|state| *state == Some(true));
-                    if settled { Ok(()) } else { Err("it is over".to_owned()) }
+                    if settled { Ok(()) } else { Err(WriteRefused("it is over".to_owned())) }
                 })
             },
         );

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use velero_api::WriteGuard;
+use velero_api::{WriteGuard, WriteRefused};
 
 /// Why nothing is written any more.
 const NOT_LEADING: &str = "this server does not hold its Lease any more, so it writes nothing";
@@ -62,7 +62,7 @@ impl Leadership {
     }
 
     /// Waits until this process may write; an error when it never may again, or when nobody knows for long.
-    async fn settled(self) -> Result<(), String> {
+    async fn settled(self) -> Result<(), WriteRefused> {
         let stop = self.stop.clone();
         let told_to_end = async {
             stop.cancelled().await;
@@ -73,14 +73,14 @@ impl Leadership {
             () = tokio::time::sleep(LONGEST_DOUBT) => LONGEST_DOUBT,
             () = told_to_end => LAST_DOUBT,
         };
-        Err(format!("it has not been known for {doubt:?} whether this server leads"))
+        Err(WriteRefused(format!("it has not been known for {doubt:?} whether this server leads")))
     }
 
-    async fn known(self) -> Result<(), String> {
+    async fn known(self) -> Result<(), WriteRefused> {
         let mut changes = self.term.subscribe();
         loop {
             if *changes.borrow_and_update() == Term::Over {
-                return Err(NOT_LEADING.to_owned());
+                return Err(WriteRefused(NOT_LEADING.to_owned()));
             }
             if self.may_write() {
                 return Ok(());
@@ -136,7 +136,7 @@ mod tests {
         leadership.extend(Instant::now());
         let waiting = tokio::spawn(leadership.clone().settled());
         leadership.end();
-        assert!(waiting.await.unwrap().unwrap_err().contains("does not hold its Lease"));
+        assert!(waiting.await.unwrap().unwrap_err().to_string().contains("does not hold its Lease"));
         assert!(!leadership.may_write());
     }
 
