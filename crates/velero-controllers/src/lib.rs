@@ -35,7 +35,7 @@ pub mod server;
 mod status;
 
 pub use download::{DOWNLOAD_TOKEN_ANNOTATION, SERVER_URL_SCHEME};
-pub use repository::command::{MaintenanceSettings, run_maintenance};
+pub use repository::command::{MaintenanceError, MaintenanceSettings, run_maintenance};
 pub use restore::{DryRunReport, PreparedRestore, prepare_restore};
 pub use runtime::error::{Error, Result};
 pub use runtime::metrics::server_metrics_table;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use velero_engine::volumes::{CopyMeans, RepositoryKeeper};
+use velero_engine::volumes::{CopyMeans, RepositoryKeeper, RepositoryUnusable};
 
 use crate::runtime::context::Context;
 use crate::runtime::error::describe;
@@ -27,8 +27,8 @@ struct Keeper {
 
 #[async_trait]
 impl RepositoryKeeper for Keeper {
-    async fn ensure(&self, volume_namespace: &str, location: &str) -> Result<(), String> {
+    async fn ensure(&self, volume_namespace: &str, location: &str) -> Result<(), RepositoryUnusable> {
         let ensured = self.repositories.ensure(volume_namespace, location, self.patience).await;
-        ensured.map(drop).map_err(|error| describe(&error))
+        ensured.map(drop).map_err(|error| RepositoryUnusable(describe(&error)))
     }
 }

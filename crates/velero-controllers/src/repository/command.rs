@@ -48,9 +48,14 @@ pub struct MaintenanceSettings {
     pub log_format: LogFormat,
 }
 
-/// Maintains a repository; gives what the pod says in the end where that fails.
-pub async fn run_maintenance(settings: &MaintenanceSettings) -> Result<(), String> {
-    run(settings).await.map_err(|error| format!("{ERROR_MARK}{}", explain(&error)))
+/// Why a repository was not maintained. Its words are what the pod says in the end, with the causes in them.
+#[derive(Debug, thiserror::Error)]
+#[error("{ERROR_MARK}{}", explain(.0))]
+pub struct MaintenanceError(Error);
+
+/// Maintains a repository.
+pub async fn run_maintenance(settings: &MaintenanceSettings) -> Result<(), MaintenanceError> {
+    run(settings).await.map_err(MaintenanceError)
 }
 
 async fn run(settings: &MaintenanceSettings) -> Result<()> {

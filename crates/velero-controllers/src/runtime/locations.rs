@@ -31,6 +31,17 @@ const AWS: &str = "aws";
 /// How long a question to a store is repeated.
 const LOOK_PATIENCE: Duration = Duration::from_secs(15);
 
+/// Why a location cannot be used, in the words of its status.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unavailable(String);
+
+impl Unavailable {
+    fn because(error: &dyn std::error::Error) -> Self {
+        Self(store_message::explain(error))
+    }
+}
+
 /// Opens locations.
 #[derive(Clone)]
 pub(crate) struct Locations {
@@ -91,13 +102,13 @@ impl Locations {
 
     /// Looks whether a location can be used. What is wrong with it comes in the words that `velero backup-location check`
     /// has for it, where there are some.
-    pub(crate) async fn examine(&self, location: &BackupStorageLocation) -> Result<(), String> {
+    pub(crate) async fn examine(&self, location: &BackupStorageLocation) -> Result<(), Unavailable> {
         if self.stores.has_object_store(&location.spec.provider) {
-            let store = self.open_briefly(location).await.map_err(|error| store_message::explain(&error))?;
-            return store.is_valid().await.map_err(|error| store_message::explain(&error));
+            let store = self.open_briefly(location).await.map_err(|error| Unavailable::because(&error))?;
+            return store.is_valid().await.map_err(|error| Unavailable::because(&error));
         }
-        check(location).map_err(|error| store_message::explain(&error))?;
-        let config = self.config(location).await.map_err(|error| store_message::explain(&error))?;
+        check(location).map_err(|error| Unavailable::because(&error))?;
+        let config = self.config(location).await.map_err(|error| Unavailable::because(&error))?;
         let config = StoreConfig { transfer: briefly(), recorder: Some(Recorder::default()), ..config };
         let prefix = &location.spec.object_storage.prefix;
         let outcome = match config.open().await {
@@ -106,7 +117,7 @@ impl Locations {
         };
         let Err(error) = outcome else { return Ok(()) };
         let finding = velero_store::check::explain(&config, prefix, &error).await;
-        Err(finding.map_or_else(|| store_message::explain(&error), |finding| finding.to_string()))
+        Err(finding.map_or_else(|| Unavailable::because(&error), |finding| Unavailable(finding.to_string())))
     }
 
     async fn open_with(&self, location: &BackupStorageLocation, transfer: TransferSettings) -> Result<BackupStore> {

@@ -357,7 +357,7 @@ fn what_a_job_runs_maintains_the_repository_and_names_its_errors() {
             ("other", "default", "there is no repository in"),
             ("", "default", "--repo-name"),
         ] {
-            let error = run_maintenance(&told(namespace, location)).await.unwrap_err();
+            let error = run_maintenance(&told(namespace, location)).await.unwrap_err().to_string();
             assert!(error.starts_with("Repo maintenance error: ") && error.contains(piece), "{error}");
         }
         server.stop().await;

@@ -13,11 +13,16 @@ use crate::Journal;
 /// How long all copies of a backup or restore may take, unless something else is said.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
 
+/// Why a repository cannot be used, in words: whoever keeps it knows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct RepositoryUnusable(pub String);
+
 /// Sees to it that there is a repository before data is moved into it or out of it.
 #[async_trait]
 pub trait RepositoryKeeper: Send + Sync {
     /// Waits until the repository of a namespace in a location can be used; an error says in words why it cannot.
-    async fn ensure(&self, volume_namespace: &str, location: &str) -> Result<(), String>;
+    async fn ensure(&self, volume_namespace: &str, location: &str) -> Result<(), RepositoryUnusable>;
 }
 
 /// What copies through the file systems of pods need beside the cluster.
@@ -62,7 +67,11 @@ impl CopyMeans {
     }
 
     /// Waits until the repository of a namespace in a location can be used.
-    pub(super) async fn ensure_repository(&self, volume_namespace: &str, location: &str) -> Result<(), String> {
+    pub(super) async fn ensure_repository(
+        &self,
+        volume_namespace: &str,
+        location: &str,
+    ) -> Result<(), RepositoryUnusable> {
         match &self.repositories {
             Some(repositories) => repositories.ensure(volume_namespace, location).await,
             None => Ok(()),

@@ -42,7 +42,7 @@ pub(crate) use backup::{BackupVolumes, PodPlace, SavedClaim, VolumeSaver};
 pub(crate) use backup_context::{BackupContext, VolumeTypes};
 pub(crate) use earlier::Earlier;
 pub(crate) use error::VolumeError;
-pub use means::{CopyMeans, RepositoryKeeper};
+pub use means::{CopyMeans, RepositoryKeeper, RepositoryUnusable};
 pub use saved::{AfterRun, SavedVolumes};
 
 pub(crate) use restore::{RestoreVolumes, VolumeRestorer};

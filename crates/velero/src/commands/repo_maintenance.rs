@@ -1,6 +1,6 @@
 //! `velero repo-maintenance`
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use velero_controllers::{MaintenanceSettings, run_maintenance};
 
 use crate::arguments::RepoMaintenanceArguments;
@@ -19,5 +19,6 @@ pub(super) async fn repo_maintenance(arguments: RepoMaintenanceArguments, settin
         log_level: arguments.log_level,
         log_format: arguments.log_format,
     };
-    run_maintenance(&maintenance).await.map_err(|problem| anyhow!(problem))
+    run_maintenance(&maintenance).await?;
+    Ok(())
 }

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::OnceCell;
 
-use super::super::means::CopyMeans;
+use super::super::means::{CopyMeans, RepositoryUnusable};
 use crate::lock;
 
 /// Whether a repository can be used, or why not; once it is known.
-type Answer = Arc<OnceCell<Result<(), String>>>;
+type Answer = Arc<OnceCell<Result<(), RepositoryUnusable>>>;
 
 /// The repositories of a location, as far as they were asked for.
 #[derive(Default)]
