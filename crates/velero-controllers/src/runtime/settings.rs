@@ -333,7 +333,7 @@ impl Settings {
 
     /// Where traces go, if there are any.
     pub(crate) fn trace_url(&self) -> Result<Option<Url>> {
-        Endpoint::read(&self.trace_endpoint).map_err(|problem| setting("trace-endpoint", problem))
+        Endpoint::read(&self.trace_endpoint).map_err(|error| setting("trace-endpoint", error.to_string()))
     }
 
     /// The least severe level that is logged.

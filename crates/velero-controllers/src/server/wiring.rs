@@ -67,8 +67,8 @@ pub async fn run(settings: Settings) -> Result<()> {
 fn traces(settings: &Settings) -> Result<Option<(TraceLayer, Delivery)>> {
     let Some(url) = settings.trace_url()? else { return Ok(None) };
     let headers = std::env::var(HEADERS).unwrap_or_default();
-    let problem = |problem| Error::Setting { flag: "trace-endpoint", problem };
-    let endpoint = Endpoint::new(url, &headers).map_err(problem)?;
+    let endpoint = Endpoint::new(url, &headers)
+        .map_err(|error| Error::Setting { flag: "trace-endpoint", problem: error.to_string() })?;
     traces::start(endpoint, &settings.server_version).map(Some)
 }
 

@@ -9,6 +9,31 @@ const PATH: &str = "/v1/traces";
 /// The variable with headers for the collector, as all that speak OpenTelemetry know it.
 pub(crate) const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 
+/// Such an address.
+const EXAMPLE: &str = "write for example http://collector.observability:4318";
+
+/// Why traces can go nowhere, and what to write instead.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum EndpointError {
+    /// The text is no URL.
+    #[error("{address:?} is no address: {problem}; {EXAMPLE}")]
+    NoAddress { address: String, problem: String },
+    /// It has a user or a password. It is not repeated.
+    #[error("the address must hold no user and password; put them into the variable {HEADERS}")]
+    Password,
+    /// It is not one of HTTP.
+    #[error("{address:?} does not begin with http:// or https://; {EXAMPLE}")]
+    NotHttp { address: String },
+    /// It is the one for gRPC.
+    #[error(
+        "port 4317 is where collectors take gRPC, and traces are sent over HTTP, which they take on port 4318; {EXAMPLE}"
+    )]
+    Grpc,
+    /// A header is no pair. It is named by its place: it may be a key.
+    #[error("{HEADERS}: entry {place} is not of the form name=value")]
+    Header { place: usize },
+}
+
 /// The address of a collector that takes OTLP over HTTP, and what it is to be told with every request.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
@@ -19,23 +44,20 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// Reads an address; nothing means that there are no traces. An error says what to write instead.
-    pub(crate) fn read(address: &str) -> Result<Option<Url>, String> {
+    pub(crate) fn read(address: &str) -> Result<Option<Url>, EndpointError> {
         if address.is_empty() {
             return Ok(None);
         }
-        let example = "write for example http://collector.observability:4318";
-        let mut url = Url::parse(address).map_err(|error| format!("{address:?} is no address: {error}; {example}"))?;
-        // An address with a password is not repeated.
+        let mut url = Url::parse(address)
+            .map_err(|error| EndpointError::NoAddress { address: address.to_owned(), problem: error.to_string() })?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(format!("the address must hold no user and password; put them into the variable {HEADERS}"));
+            return Err(EndpointError::Password);
         }
         if !["http", "https"].contains(&url.scheme()) || url.host_str().is_none() {
-            return Err(format!("{address:?} does not begin with http:// or https://; {example}"));
+            return Err(EndpointError::NotHttp { address: address.to_owned() });
         }
         if url.port() == Some(4317) {
-            return Err(format!(
-                "port 4317 is where collectors take gRPC, and traces are sent over HTTP, which they take on port 4318; {example}"
-            ));
+            return Err(EndpointError::Grpc);
         }
         if !url.path().ends_with(PATH) {
             let path = format!("{}{PATH}", url.path().trim_end_matches('/'));
@@ -45,12 +67,11 @@ impl Endpoint {
     }
 
     /// The collector at an address, with the headers that a variable holds: `name=value,name=value`.
-    pub(crate) fn new(url: Url, headers: &str) -> Result<Self, String> {
+    pub(crate) fn new(url: Url, headers: &str) -> Result<Self, EndpointError> {
         let mut all = HeaderMap::new();
         let pairs = headers.split(',').map(str::trim).filter(|pair| !pair.is_empty());
         for (place, pair) in pairs.enumerate() {
-            // What is wrong is named by its place: it may be a key.
-            let wrong = || format!("{HEADERS}: entry {} is not of the form name=value", place + 1);
+            let wrong = || EndpointError::Header { place: place + 1 };
             let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
             let value = percent_encoding::percent_decode_str(value.trim()).decode_utf8().map_err(|_| wrong())?;
             let name = HeaderName::try_from(name.trim()).map_err(|_| wrong())?;
@@ -87,7 +108,7 @@ mod tests {
             ("http://collector:4317", "port 4318"),
             ("https://me:MARKED@collector", HEADERS),
         ] {
-            let problem = Endpoint::read(address).unwrap_err();
+            let problem = Endpoint::read(address).unwrap_err().to_string();
             assert!(problem.contains(words) && !problem.contains("MARKED"), "{problem}");
         }
     }
@@ -101,7 +122,7 @@ mod tests {
         assert!(!format!("{endpoint:?}").contains("MARKED"));
         assert!(Endpoint::new(url(), "").unwrap().headers.is_empty());
         for wrong in ["MARKED", "a=b,MARKED", "na me=MARKED", "a=%ffMARKED", "a=MARKED\u{1}"] {
-            let problem = Endpoint::new(url(), wrong).unwrap_err();
+            let problem = Endpoint::new(url(), wrong).unwrap_err().to_string();
             assert!(problem.contains(HEADERS) && !problem.contains("MARKED"), "{problem}");
         }
     }
