@@ -63,12 +63,17 @@ impl fmt::Display for PluginKind {
     }
 }
 
+/// A text that names no kind of plugin.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a kind of plugin")]
+pub struct UnknownKind(String);
+
 impl FromStr for PluginKind {
-    type Err = String;
+    type Err = UnknownKind;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let known = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
-        known.ok_or_else(|| format!("{text:?} is not a kind of plugin"))
+        known.ok_or_else(|| UnknownKind(text.to_owned()))
     }
 }
 

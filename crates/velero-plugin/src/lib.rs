@@ -35,7 +35,7 @@ pub use actions::{
     RestoreItemInput, RestoreItemOutcome, VolumeKeeper,
 };
 pub use error::{Error, Result};
-pub use kind::{PluginIdentifier, PluginKind};
+pub use kind::{PluginIdentifier, PluginKind, UnknownKind};
 pub use registry::{ActionSource, Actions};
 pub use resolve::{Resolved, ResourceSelector, resolve};
 pub use volume_snapshotter::{SnapshotterSource, VolumeInfo, VolumeSnapshotter};

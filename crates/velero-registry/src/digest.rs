@@ -25,16 +25,31 @@ impl Digest {
     }
 }
 
-impl FromStr for Digest {
-    type Err = String;
+/// Why a text is no digest.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DigestError {
+    /// It is made in another way.
+    #[error("digest {text:?} has an unknown algorithm; it must begin with {ALGORITHM}")]
+    Algorithm {
+        /// The text.
+        text: String,
+    },
+    /// Behind the name of the algorithm there is something else.
+    #[error("digest {text:?} is not {ALGORITHM} and 64 hexadecimal digits in lower case")]
+    Digits {
+        /// The text.
+        text: String,
+    },
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let hex = text
-            .strip_prefix(ALGORITHM)
-            .ok_or_else(|| format!("digest {text:?} has an unknown algorithm; it must begin with {ALGORITHM}"))?;
+impl FromStr for Digest {
+    type Err = DigestError;
+
+    fn from_str(text: &str) -> Result<Self, DigestError> {
+        let hex = text.strip_prefix(ALGORITHM).ok_or_else(|| DigestError::Algorithm { text: text.to_owned() })?;
         let lower_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         if hex.len() != 64 || !hex.bytes().all(lower_hex) {
-            return Err(format!("digest {text:?} is not {ALGORITHM} and 64 hexadecimal digits in lower case"));
+            return Err(DigestError::Digits { text: text.to_owned() });
         }
         Ok(Self(text.to_owned()))
     }

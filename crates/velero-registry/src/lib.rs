@@ -40,7 +40,7 @@ mod retry;
 
 pub use access::{Access, Credentials};
 pub use copy::{Copied, Options, Platforms, Progress, copy};
-pub use digest::Digest;
+pub use digest::{Digest, DigestError};
 pub use error::{CopyError, Problem};
 pub use manifest::Platform;
 pub use reference::Reference;

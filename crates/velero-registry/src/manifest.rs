@@ -118,7 +118,7 @@ impl Descriptor {
     }
 
     fn digest(&self) -> Result<Digest, Problem> {
-        self.digest.parse().map_err(unsupported)
+        self.digest.parse::<Digest>().map_err(|error| unsupported(error.to_string()))
     }
 }
 

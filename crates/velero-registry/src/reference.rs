@@ -79,7 +79,10 @@ impl FromStr for Reference {
             return Err(invalid(text, "leave the scheme out: registry/repository:tag".into()));
         }
         let (name, digest) = match text.split_once('@') {
-            Some((name, digest)) => (name, Some(digest.parse::<Digest>().map_err(|reason| invalid(text, reason))?)),
+            Some((name, digest)) => {
+                let digest = digest.parse::<Digest>().map_err(|error| invalid(text, error.to_string()))?;
+                (name, Some(digest))
+            }
             None => (text, None),
         };
         // A colon before the last slash belongs to the registry's port.

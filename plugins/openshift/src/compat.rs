@@ -70,13 +70,24 @@ impl fmt::Display for Compat {
     }
 }
 
-impl FromStr for Compat {
-    type Err = String;
+/// A text that names none of the switches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownSwitch(String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.iter().copied().find(|switch| switch.as_str() == text).ok_or_else(|| {
-            let known: Vec<_> = Self::ALL.iter().map(|switch| switch.as_str()).collect();
-            format!("{text:?} is no compat switch; use all, or some of {}", known.join(", "))
-        })
+impl fmt::Display for UnknownSwitch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known: Vec<_> = Compat::ALL.iter().map(|switch| switch.as_str()).collect();
+        write!(formatter, "{:?} is no compat switch; use all, or some of {}", self.0, known.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownSwitch {}
+
+impl FromStr for Compat {
+    type Err = UnknownSwitch;
+
+    fn from_str(text: &str) -> Result<Self, UnknownSwitch> {
+        let known = Self::ALL.iter().copied().find(|switch| switch.as_str() == text);
+        known.ok_or_else(|| UnknownSwitch(text.to_owned()))
     }
 }

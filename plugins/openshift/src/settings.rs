@@ -13,7 +13,7 @@ use velero_cluster::{Cluster, types};
 use velero_plugin::item::text;
 use velero_plugin::{Error, Result};
 
-use crate::compat::Compat;
+use crate::compat::{Compat, UnknownSwitch};
 
 /// The labels of the ConfigMap, as a selector.
 const SELECTOR: &str = "velero.io/plugin-config,openshift.io/plugin";
@@ -143,7 +143,10 @@ impl Settings {
                 self.disabled = names.collect();
             }
             "compat" if value == "all" => self.compat = Compat::ALL.iter().copied().collect(),
-            "compat" => self.compat = list().map(str::parse).collect::<Result<_, _>>()?,
+            "compat" => {
+                let switches = list().map(str::parse::<Compat>).collect::<Result<_, UnknownSwitch>>();
+                self.compat = switches.map_err(|error| error.to_string())?;
+            }
             "imageCopy" => self.image_copy = mode(value)?,
             "platform" => self.platform = given(value),
             "migrationRegistry" => self.migration_registry = given(value),

@@ -105,7 +105,7 @@ async fn list_plugins(command: &Path, settings: &HostSettings) -> Result<Vec<Plu
         .map_err(|status| failed(format!("it cannot say what it brings: {}", status.message())))?;
     process.stop().await;
     let identify = |listed: crate::wire::generated::PluginIdentifier| {
-        let kind = listed.kind.parse().map_err(failed)?;
+        let kind = listed.kind.parse::<PluginKind>().map_err(|error| failed(error.to_string()))?;
         Ok(PluginIdentifier { command: command.to_owned(), kind, name: listed.name })
     };
     answer.into_inner().plugins.into_iter().map(identify).collect()

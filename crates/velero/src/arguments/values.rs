@@ -1,20 +1,22 @@
 //! Values of flags with the meaning Velero gives them.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt::{self, Display};
 use std::str::FromStr;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use velero_rules::pairs::{self, PairsError};
-use velero_rules::selector::Selector;
+use velero_rules::selector::{Selector, SelectorError};
 
 /// A comma separated list. Given twice, the last one counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StringList(pub(crate) Vec<String>);
 
 impl FromStr for StringList {
-    type Err = String;
+    type Err = Infallible;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Infallible> {
         Ok(Self(text.split(',').map(str::to_owned).collect()))
     }
 }
@@ -24,9 +26,9 @@ impl FromStr for StringList {
 pub(crate) struct OptionalBool(pub(crate) Option<bool>);
 
 impl FromStr for OptionalBool {
-    type Err = String;
+    type Err = NoTruthValue;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, NoTruthValue> {
         if text.is_empty() {
             return Ok(Self(None));
         }
@@ -34,12 +36,24 @@ impl FromStr for OptionalBool {
     }
 }
 
+/// A text that Go does not accept as a truth value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NoTruthValue(String);
+
+impl Display for NoTruthValue {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "invalid truth value {:?}, use true or false", self.0)
+    }
+}
+
+impl std::error::Error for NoTruthValue {}
+
 /// Reads what Go accepts as a truth value.
-pub(crate) fn parse_bool(text: &str) -> Result<bool, String> {
+pub(crate) fn parse_bool(text: &str) -> Result<bool, NoTruthValue> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        other => Err(format!("invalid truth value {other:?}, use true or false")),
+        other => Err(NoTruthValue(other.to_owned())),
     }
 }
 
@@ -73,9 +87,8 @@ pub(crate) fn merged(occurrences: &[KeyValues]) -> BTreeMap<String, String> {
 }
 
 /// A label selector in the form that is stored in an object.
-pub(crate) fn parse_selector(text: &str) -> Result<LabelSelector, String> {
-    let selector: Selector = text.parse().map_err(|error| format!("{error}"))?;
-    selector.to_label_selector().map_err(|error| error.to_string())
+pub(crate) fn parse_selector(text: &str) -> Result<LabelSelector, SelectorError> {
+    text.parse::<Selector>()?.to_label_selector()
 }
 
 /// Label selectors of which one must match, separated by ` or `.
@@ -83,9 +96,9 @@ pub(crate) fn parse_selector(text: &str) -> Result<LabelSelector, String> {
 pub(crate) struct OrSelectors(pub(crate) Vec<LabelSelector>);
 
 impl FromStr for OrSelectors {
-    type Err = String;
+    type Err = SelectorError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, SelectorError> {
         text.split(" or ").map(parse_selector).collect::<Result<_, _>>().map(Self)
     }
 }

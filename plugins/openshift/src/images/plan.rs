@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use velero_plugin::item::{describe, elements, elements_mut, text};
 use velero_plugin::{Error, Result};
-use velero_registry::{Problem, Reference};
+use velero_registry::{Digest, Problem, Reference};
 
 use crate::compat::Compat;
 use crate::settings::Settings;
@@ -66,11 +66,11 @@ impl ImageName {
         if let Some(tag) = tag {
             reference = reference.with_tag(tag)?;
         }
-        let invalid = |reason| Problem::InvalidReference { reference: self.to_string(), reason };
-        match digest {
-            Some(digest) => Ok(reference.with_digest(digest.parse().map_err(invalid)?)),
-            None => Ok(reference),
-        }
+        let Some(digest) = digest else { return Ok(reference) };
+        let digest = digest
+            .parse::<Digest>()
+            .map_err(|error| Problem::InvalidReference { reference: self.to_string(), reason: error.to_string() })?;
+        Ok(reference.with_digest(digest))
     }
 }
 
