@@ -39,8 +39,8 @@ const STILL: Duration = Duration::from_secs(60);
 
 /// Runs a mover with its log, until it has ended or the process is told to; says whether all data was moved.
 pub async fn run(settings: Settings) -> bool {
-    match settings.level() {
-        Ok(level) => logging::install(level, settings.log_format),
+    match settings.log.level() {
+        Ok(level) => logging::install(level, settings.log.log_format),
         Err(error) => return leave(&settings, &Ending::failed(&error)),
     }
     match cancelled_when_told("Told to end") {

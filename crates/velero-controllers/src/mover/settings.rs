@@ -4,12 +4,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use tracing::Level;
 use velero_api::DEFAULT_NAMESPACE;
 use velero_api::records::{DataPathEndpoint, VOLUME_MODE_BLOCK, VOLUME_MODE_FILESYSTEM};
 
 use crate::runtime::error::{Error, Result};
-use crate::runtime::log_format::{self, LogFormat};
+use crate::runtime::log_format::LogSettings;
 
 /// Where the kubelet reads what a container says in the end.
 const TERMINATION_LOG: &str = "/dev/termination-log";
@@ -88,10 +87,8 @@ pub struct Settings {
     pub resource_timeout: Duration,
     /// The node it runs on, for its Events.
     pub node: String,
-    /// The level at which to log.
-    pub log_level: String,
-    /// The form of its log.
-    pub log_format: LogFormat,
+    /// How it logs.
+    pub log: LogSettings,
     /// The file its last words are written to.
     pub termination_log: PathBuf,
     /// How often it tells how far it is.
@@ -112,17 +109,10 @@ impl Settings {
             volume_mode: VolumeMode::default(),
             resource_timeout: Duration::from_secs(600),
             node: String::new(),
-            log_level: "info".to_owned(),
-            log_format: LogFormat::default(),
+            log: LogSettings::default(),
             termination_log: PathBuf::from(TERMINATION_LOG),
             progress_period: PROGRESS_PERIOD,
         }
-    }
-
-    /// The least severe level that is logged.
-    pub(super) fn level(&self) -> Result<Level> {
-        let level = log_format::level(&self.log_level);
-        level.map_err(|error| Error::Setting { flag: "log-level", problem: error.to_string() })
     }
 
     /// Refuses settings that cannot work, naming the flag.

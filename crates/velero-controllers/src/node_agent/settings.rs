@@ -4,12 +4,11 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use serde::{Deserialize, Serialize};
-use tracing::Level;
 use velero_api::{DEFAULT_NAMESPACE, GoDuration};
 use velero_rules::data_move::Deadlines;
 
 use crate::runtime::error::{Error, Result};
-use crate::runtime::log_format::{self, LogFormat};
+use crate::runtime::log_format::LogSettings;
 
 /// How a node agent is set up: one field for each flag, whose help is the text of the field, and what else it must know.
 #[derive(Clone, Debug, Parser, Serialize, Deserialize)]
@@ -30,13 +29,9 @@ pub struct Settings {
     #[arg(skip = concat!("v", env!("CARGO_PKG_VERSION")).to_owned())]
     pub version: String,
 
-    /// The level at which to log: trace, debug, info, warning, error, fatal or panic
-    #[arg(long, default_value = "info")]
-    pub log_level: String,
-
-    /// The format for log output: text or json
-    #[arg(long, default_value = "text")]
-    pub log_format: LogFormat,
+    /// How it logs.
+    #[command(flatten)]
+    pub log: LogSettings,
 
     /// How long to wait for single resources where no other timeout applies
     #[arg(long, default_value = "10m0s")]
@@ -85,7 +80,7 @@ impl Default for Settings {
 impl Settings {
     /// Refuses settings that cannot work, naming the flag.
     pub fn validate(&self) -> Result<()> {
-        self.level()?;
+        self.log.level()?;
         if self.node_name.is_empty() {
             let problem = "it is missing; set the variable NODE_NAME to the node of the pod, or give the flag";
             return Err(Error::Setting { flag: "node-name", problem: problem.to_owned() });
@@ -100,12 +95,6 @@ impl Settings {
             }
         }
         Ok(())
-    }
-
-    /// The least severe level that is logged.
-    pub(crate) fn level(&self) -> Result<Level> {
-        let level = log_format::level(&self.log_level);
-        level.map_err(|error| Error::Setting { flag: "log-level", problem: error.to_string() })
     }
 
     /// How long transfers may take for their steps.
@@ -123,7 +112,7 @@ mod tests {
         let settings = Settings::default();
         assert_eq!(settings.resource_timeout, GoDuration::from_mins(10));
         assert_eq!(settings.data_mover_prepare_timeout, GoDuration::from_mins(30));
-        assert_eq!((settings.metrics_address.as_str(), settings.log_level.as_str()), (":8085", "info"));
+        assert_eq!((settings.metrics_address.as_str(), settings.log.log_level.as_str()), (":8085", "info"));
         assert!(settings.node_agent_configmap.is_empty() && settings.backup_repository_configmap.is_empty());
     }
 

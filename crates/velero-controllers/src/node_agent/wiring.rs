@@ -29,7 +29,7 @@ use crate::server::startup::check_cluster;
 /// Runs the agent until the process is told to end. Movers run on; the next agent takes them up.
 pub async fn run(settings: Settings) -> Result<()> {
     settings.validate()?;
-    logging::install(settings.level()?, settings.log_format);
+    logging::install(settings.log.level()?, settings.log.log_format);
     run_until(settings, cancelled_when_told("Told to end")?).await
 }
 

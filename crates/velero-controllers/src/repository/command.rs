@@ -12,7 +12,7 @@ use crate::repository::jobs::ERROR_MARK;
 use crate::repository::work::maintain_repository;
 use crate::runtime::error::{Error, Result, describe};
 use crate::runtime::locations::Locations;
-use crate::runtime::log_format::{self, LogFormat};
+use crate::runtime::log_format::LogSettings;
 use crate::runtime::logging;
 use crate::runtime::objects::Objects;
 use crate::runtime::repositories::Repositories;
@@ -42,10 +42,8 @@ pub struct MaintenanceSettings {
     pub location: String,
     /// The format of the repository.
     pub repository_type: String,
-    /// The level at which to log.
-    pub log_level: String,
-    /// The form of log lines.
-    pub log_format: LogFormat,
+    /// How it logs.
+    pub log: LogSettings,
 }
 
 /// Why a repository was not maintained. Its words are what the pod says in the end, with the causes in them.
@@ -59,9 +57,7 @@ pub async fn run_maintenance(settings: &MaintenanceSettings) -> Result<(), Maint
 }
 
 async fn run(settings: &MaintenanceSettings) -> Result<()> {
-    let level = log_format::level(&settings.log_level)
-        .map_err(|error| Error::Setting { flag: "log-level", problem: error.to_string() })?;
-    logging::install(level, settings.log_format);
+    logging::install(settings.log.level()?, settings.log.log_format);
     check(settings)?;
     let options = ConnectOptions {
         kubeconfig: settings.kubeconfig.clone(),

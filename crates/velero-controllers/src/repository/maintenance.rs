@@ -150,7 +150,7 @@ async fn begin_job(
     config: &JobConfig,
 ) -> Result<Next> {
     let settings = &context.settings;
-    let log = LogForm { level: &settings.log_level, format: settings.log_format.as_str() };
+    let log = LogForm { level: &settings.log.log_level, format: settings.log.log_format.as_str() };
     let start = clock::now();
     let problem = match job(repository, deployment, config, &log, Timestamp::now().as_millisecond()) {
         Err(problem) => problem.0,

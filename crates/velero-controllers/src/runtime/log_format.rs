@@ -1,9 +1,15 @@
-//! The form of log lines, and the names of levels.
+//! The form of log lines, the names of levels, and the flags that say both.
 
 use std::str::FromStr;
 
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use tracing::Level;
+
+use crate::runtime::error::{Error, Result};
+
+/// The level at which to log, unless somebody says otherwise.
+const USUAL_LEVEL: &str = "info";
 
 /// The form of a log line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,15 +47,40 @@ impl FromStr for LogFormat {
     }
 }
 
+/// How a process logs: the flags of all that are no command of a person.
+#[derive(Args, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogSettings {
+    /// The level at which to log: trace, debug, info, warning, error, fatal or panic
+    #[arg(long, default_value = USUAL_LEVEL)]
+    pub log_level: String,
+
+    /// The format for log output: text or json
+    #[arg(long, default_value = "text")]
+    pub log_format: LogFormat,
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self { log_level: USUAL_LEVEL.to_owned(), log_format: LogFormat::default() }
+    }
+}
+
+impl LogSettings {
+    /// The least severe level that is logged.
+    pub(crate) fn level(&self) -> Result<Level> {
+        level(&self.log_level).map_err(|error| Error::Setting { flag: "log-level", problem: error.to_string() })
+    }
+}
+
 /// A level that does not exist.
 #[derive(Debug, thiserror::Error)]
 #[error("{name:?} is not a level, use trace, debug, info, warning, error, fatal or panic")]
-pub(crate) struct UnknownLevel {
+struct UnknownLevel {
     name: String,
 }
 
 /// Reads a level by its logrus name; those above error do not exist here and mean error.
-pub(crate) fn level(name: &str) -> Result<Level, UnknownLevel> {
+fn level(name: &str) -> Result<Level, UnknownLevel> {
     match name.to_ascii_lowercase().as_str() {
         "trace" => Ok(Level::TRACE),
         "debug" => Ok(Level::DEBUG),

@@ -195,8 +195,8 @@ pub(crate) fn built_in(
 
 fn host_settings(settings: &Settings) -> HostSettings {
     let arguments = [
-        format!("--log-level={}", settings.log_level),
-        format!("--log-format={}", settings.log_format.as_str()),
+        format!("--log-level={}", settings.log.log_level),
+        format!("--log-format={}", settings.log.log_format.as_str()),
         format!("--features={}", settings.features),
     ];
     HostSettings {

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser};
 use reqwest::Url;
-use tracing::Level;
 use velero_api::{DEFAULT_NAMESPACE, FeatureFlags, GoDuration, labels};
 use velero_archive::Limits;
 use velero_engine::journal;
@@ -21,7 +20,7 @@ use velero_rules::pairs::{self, PairsError};
 
 use crate::runtime::controller::Controller;
 use crate::runtime::error::{Error, Result};
-use crate::runtime::log_format::{self, LogFormat};
+use crate::runtime::log_format::{LogFormat, LogSettings};
 use crate::runtime::repository_settings::RepositorySettings;
 use crate::runtime::traces::Endpoint;
 use crate::runtime::web_settings::WebSettings;
@@ -76,13 +75,9 @@ pub struct Settings {
     #[arg(skip)]
     pub global_flags_without_effect: Vec<&'static str>,
 
-    /// The level at which to log: trace, debug, info, warning, error, fatal or panic
-    #[arg(long, default_value = "info")]
-    pub log_level: String,
-
-    /// The format for log output: text or json
-    #[arg(long, default_value = "text")]
-    pub log_format: LogFormat,
+    /// How it logs.
+    #[command(flatten)]
+    pub log: LogSettings,
 
     /// Directory containing Velero plugins
     #[arg(long, default_value = "/plugins")]
@@ -308,7 +303,7 @@ impl Settings {
         self.report_cron()?;
         self.trace_url()?;
         self.priorities()?;
-        self.level()?;
+        self.log.level()?;
         Ok(())
     }
 
@@ -334,11 +329,6 @@ impl Settings {
     /// Where traces go, if there are any.
     pub(crate) fn trace_url(&self) -> Result<Option<Url>> {
         Endpoint::read(&self.trace_endpoint).map_err(|error| setting("trace-endpoint", error.to_string()))
-    }
-
-    /// The least severe level that is logged.
-    pub(crate) fn level(&self) -> Result<Level> {
-        log_format::level(&self.log_level).map_err(|error| setting("log-level", error.to_string()))
     }
 
     /// The flags that were given and do nothing.
@@ -370,11 +360,11 @@ impl Settings {
 
     /// The form and the lowest level of the logs of backups and restores.
     pub(crate) fn journal_form(&self) -> (journal::LogFormat, journal::Level) {
-        let format = match self.log_format {
+        let format = match self.log.log_format {
             LogFormat::Text => journal::LogFormat::Text,
             LogFormat::Json => journal::LogFormat::Json,
         };
-        let level = match self.log_level.to_ascii_lowercase().as_str() {
+        let level = match self.log.log_level.to_ascii_lowercase().as_str() {
             "trace" | "debug" => journal::Level::Debug,
             "warn" | "warning" => journal::Level::Warning,
             "error" | "fatal" | "panic" => journal::Level::Error,
@@ -428,7 +418,7 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_velero() {
         let settings = Settings::default();
-        assert_eq!((settings.namespace.as_str(), settings.log_level.as_str()), (DEFAULT_NAMESPACE, "info"));
+        assert_eq!((settings.namespace.as_str(), settings.log.log_level.as_str()), (DEFAULT_NAMESPACE, "info"));
         assert_eq!(settings.backup_sync_period, GoDuration::from_mins(1));
         assert_eq!(settings.store_validation_frequency, GoDuration::from_mins(1));
         assert_eq!(settings.terminating_resource_timeout, GoDuration::from_mins(10));
@@ -462,7 +452,13 @@ mod tests {
                 Settings { restore_resource_priorities: "a,-,b,-,c".to_owned(), ..Settings::default() },
                 "restore-resource-priorities",
             ),
-            (Settings { log_level: "loud".to_owned(), ..Settings::default() }, "log-level"),
+            (
+                Settings {
+                    log: LogSettings { log_level: "loud".to_owned(), ..LogSettings::default() },
+                    ..Settings::default()
+                },
+                "log-level",
+            ),
         ];
         for (settings, flag) in cases {
             let text = settings.validate().unwrap_err().to_string();

@@ -21,7 +21,7 @@ mod web;
 mod wiring;
 
 pub use crate::runtime::controller::{Controller, UnknownController};
-pub use crate::runtime::log_format::{LogFormat, UnknownLogFormat};
+pub use crate::runtime::log_format::{LogFormat, LogSettings, UnknownLogFormat};
 pub use crate::runtime::repository_settings::RepositorySettings;
 pub use crate::runtime::settings::{FlagsWithoutEffect, INSTALL_FLAGS, Settings};
 pub use crate::runtime::web_settings::WebSettings;

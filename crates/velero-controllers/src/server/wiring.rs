@@ -55,7 +55,7 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 pub async fn run(settings: Settings) -> Result<()> {
     settings.validate()?;
     let (traces, delivery) = traces(&settings)?.unzip();
-    logging::install_with_traces(settings.level()?, settings.log_format, traces);
+    logging::install_with_traces(settings.log.level()?, settings.log.log_format, traces);
     let ended = run_until(settings, cancelled_when_told("Told to end, finishing the work in hand")?).await;
     if let Some(delivery) = delivery {
         delivery.close().await;

@@ -16,7 +16,7 @@ use velero_api::v1::{
     BackupRepository, BackupRepositoryMaintenanceResult, BackupRepositoryPhase, BackupRepositorySpec,
     BackupStorageLocation,
 };
-use velero_controllers::server::LogFormat;
+use velero_controllers::server::LogSettings;
 use velero_controllers::{MaintenanceSettings, run_maintenance};
 use velero_repo::clock::system_clock;
 use velero_repo::store::{BlobStore, FolderStore};
@@ -346,8 +346,7 @@ fn what_a_job_runs_maintains_the_repository_and_names_its_errors() {
             volume_namespace: namespace.to_owned(),
             location: location.to_owned(),
             repository_type: KOPIA.to_owned(),
-            log_level: "info".to_owned(),
-            log_format: LogFormat::Text,
+            log: LogSettings::default(),
         };
         run_maintenance(&told("shop", "default")).await.unwrap();
         assert!(directory.path().join("kopia/shop/kopia.maintenance.f").exists());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use velero_api::GoDuration;
 use velero_controllers::mover::VolumeMode;
-use velero_controllers::server::LogFormat;
+use velero_controllers::server::LogSettings;
 
 /// `velero pod-volume …`
 #[derive(Subcommand, Debug)]
@@ -40,13 +40,8 @@ pub(crate) struct MoverArguments {
     #[arg(long)]
     pub(crate) resource_timeout: GoDuration,
 
-    /// The level at which to log: trace, debug, info, warning, error, fatal or panic
-    #[arg(long, default_value = "info")]
-    pub(crate) log_level: String,
-
-    /// The format for log output: text or json
-    #[arg(long, default_value = "text")]
-    pub(crate) log_format: LogFormat,
+    #[command(flatten)]
+    pub(crate) log: LogSettings,
 }
 
 /// `velero pod-volume backup`

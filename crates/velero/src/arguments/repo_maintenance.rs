@@ -1,7 +1,7 @@
 //! `velero repo-maintenance`
 
 use clap::Args;
-use velero_controllers::server::LogFormat;
+use velero_controllers::server::LogSettings;
 
 /// `velero repo-maintenance`
 #[derive(Args, Clone, Debug)]
@@ -18,11 +18,6 @@ pub(crate) struct RepoMaintenanceArguments {
     #[arg(long, default_value = "kopia")]
     pub(crate) repo_type: String,
 
-    /// The level at which to log: trace, debug, info, warning, error, fatal or panic
-    #[arg(long, default_value = "info")]
-    pub(crate) log_level: String,
-
-    /// The format for log output: text or json
-    #[arg(long, default_value = "text")]
-    pub(crate) log_format: LogFormat,
+    #[command(flatten)]
+    pub(crate) log: LogSettings,
 }

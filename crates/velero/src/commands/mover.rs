@@ -77,8 +77,7 @@ fn mover_settings(
         volume_mode,
         resource_timeout: arguments.resource_timeout.to_std(),
         node: env::var(NODE).unwrap_or_default(),
-        log_level: arguments.log_level,
-        log_format: arguments.log_format,
+        log: arguments.log,
         ..MoverSettings::new(kind, name, arguments.volume_path)
     }
 }

@@ -16,8 +16,7 @@ pub(super) async fn repo_maintenance(arguments: RepoMaintenanceArguments, settin
         volume_namespace: arguments.repo_name,
         location: arguments.backup_storage_location,
         repository_type: arguments.repo_type,
-        log_level: arguments.log_level,
-        log_format: arguments.log_format,
+        log: arguments.log,
     };
     run_maintenance(&maintenance).await?;
     Ok(())

@@ -8,7 +8,6 @@ use velero_cluster::{ResourceType, types};
 
 use crate::node_agent::settings::Settings;
 use crate::runtime::error::{Error, Result};
-use crate::runtime::log_format::LogFormat;
 use crate::runtime::objects::Objects;
 
 /// The DaemonSet of the agents.
@@ -91,11 +90,8 @@ async fn read(objects: &Objects, settings: &Settings) -> Result<Inherited> {
 }
 
 fn own_log_flags(settings: &Settings) -> Vec<String> {
-    let format = match settings.log_format {
-        LogFormat::Text => "text",
-        LogFormat::Json => "json",
-    };
-    vec![format!("--log-level={}", settings.log_level), format!("--log-format={format}")]
+    let log = &settings.log;
+    vec![format!("--log-level={}", log.log_level), format!("--log-format={}", log.log_format.as_str())]
 }
 
 fn of_template(template: &Value) -> Inherited {
