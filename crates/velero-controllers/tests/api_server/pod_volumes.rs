@@ -19,11 +19,31 @@ use velero_api::v1::{
 };
 use velero_archive::gzjson;
 use velero_controllers::DryRunReport;
-use velero_testkit::cluster_test;
 use velero_testkit::harness::unique_name;
+use velero_testkit::{TestCluster, cluster_test};
 
 use crate::played_agents::{Ending, Nodes, Shop, play, remove_namespace};
 use crate::support::{Server, assert_phase, assert_restore_phase, assert_says};
+
+/// A server whose location is a folder, two nodes, and a namespace without pods.
+async fn scene(cluster: &TestCluster) -> (TempDir, Server, Nodes, Shop) {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(cluster.clone()).await;
+    server.directory_location("default", directory.path()).await;
+    let nodes = Nodes::new(cluster).await;
+    let shop = nodes.shop().await;
+    (directory, server, nodes, shop)
+}
+
+/// Backs up pods with a volume each.
+async fn store_pods(server: &Server, nodes: &Nodes, shop: &Shop, pods: [(&str, &str); 2]) {
+    for (pod, volume) in pods {
+        shop.pod(pod, &nodes.with_agent, &[volume]).await;
+    }
+    let agents = play(&server.cluster, |_| Ending::Completed);
+    assert_phase(&server.backup("b", of_pods(shop)).await, &BackupPhase::Completed);
+    drop(agents);
+}
 
 fn of_pods(shop: &Shop) -> BackupSpec {
     BackupSpec {
@@ -34,6 +54,15 @@ fn of_pods(shop: &Shop) -> BackupSpec {
             "persistentvolumes".to_owned(),
         ],
         ..BackupSpec::default()
+    }
+}
+
+/// What was backed up, into another namespace.
+fn into(shop: &Shop, target: &str) -> RestoreSpec {
+    RestoreSpec {
+        backup_name: "b".to_owned(),
+        namespace_mapping: [(shop.namespace.clone(), target.to_owned())].into(),
+        ..RestoreSpec::default()
     }
 }
 
@@ -58,11 +87,8 @@ async fn fillings(server: &Server) -> Vec<PodVolumeRestore> {
 #[test]
 fn volumes_of_pods_are_copied_side_by_side_and_filled_again_in_another_namespace() {
     cluster_test(|cluster| async move {
-        let directory = tempfile::tempdir().unwrap();
-        let server = Server::start(cluster.clone()).await;
-        server.directory_location("default", directory.path()).await;
-        let nodes = Nodes::new(&cluster).await;
-        let (shop, target) = (nodes.shop().await, unique_name("copy"));
+        let (directory, server, nodes, shop) = scene(&cluster).await;
+        let target = unique_name("copy");
         let web = shop.pod("web", &nodes.with_agent, &["data", "logs"]).await;
         shop.pod("db", &nodes.with_agent, &["store"]).await;
         let agents = play(&cluster, |_| Ending::Completed);
@@ -104,8 +130,7 @@ fn volumes_of_pods_are_copied_side_by_side_and_filled_again_in_another_namespace
 }
 
 async fn restored_pods_wait(server: &Server, directory: &TempDir, shop: &Shop, target: &str) {
-    let mapping = [(shop.namespace.clone(), target.to_owned())].into();
-    let mut spec = RestoreSpec { backup_name: "b".to_owned(), namespace_mapping: mapping, ..RestoreSpec::default() };
+    let mut spec = into(shop, target);
     spec.uploader_config =
         serde_json::from_value(json!({"writeSparseFiles": true, "parallelFilesDownload": 2})).unwrap();
     let restore = server.restore("r", spec.clone()).await;
@@ -153,11 +178,7 @@ async fn restored_pods_wait(server: &Server, directory: &TempDir, shop: &Shop, t
 #[test]
 fn a_copy_that_fails_vanishes_or_never_ends_is_an_error_of_its_volume_alone() {
     cluster_test(|cluster| async move {
-        let directory = tempfile::tempdir().unwrap();
-        let server = Server::start(cluster.clone()).await;
-        server.directory_location("default", directory.path()).await;
-        let nodes = Nodes::new(&cluster).await;
-        let shop = nodes.shop().await;
+        let (directory, server, nodes, shop) = scene(&cluster).await;
         shop.pod("web", &nodes.with_agent, &["good", "fails", "cancelled"]).await;
         shop.pod("db", &nodes.with_agent, &["vanishes", "hangs"]).await;
         shop.pod("lonely", &nodes.without_agent, &["unreachable"]).await;
@@ -203,9 +224,7 @@ fn a_copy_that_fails_vanishes_or_never_ends_is_an_error_of_its_volume_alone() {
 /// What was not copied does not come back, and a pod that nobody can reach is told of.
 async fn failed_copies_are_told_by_the_restore(server: &Server, directory: &TempDir, shop: &Shop) {
     let target = unique_name("copy");
-    let mapping = [(shop.namespace.clone(), target.clone())].into();
-    let spec = RestoreSpec { backup_name: "b".to_owned(), namespace_mapping: mapping, ..RestoreSpec::default() };
-    let restore = server.restore("r", spec).await;
+    let restore = server.restore("r", into(shop, &target)).await;
     assert_restore_phase(&restore, &RestorePhase::PartiallyFailed);
     let told = errors_of(directory, "restores/r/restore-r-results.gz", &target);
     assert_says(&told, &format!("volume fails of pod {}/web is in no copy", shop.namespace));
@@ -217,22 +236,11 @@ async fn failed_copies_are_told_by_the_restore(server: &Server, directory: &Temp
 #[test]
 fn volumes_that_cannot_be_filled_are_errors_that_name_pod_and_volume() {
     cluster_test(|cluster| async move {
-        let directory = tempfile::tempdir().unwrap();
-        let server = Server::start(cluster.clone()).await;
-        server.directory_location("default", directory.path()).await;
-        let nodes = Nodes::new(&cluster).await;
-        let (shop, target) = (nodes.shop().await, unique_name("copy"));
-        for pod in ["web", "db"] {
-            shop.pod(pod, &nodes.with_agent, &[pod]).await;
-        }
-        let agents = play(&cluster, |_| Ending::Completed);
-        assert_phase(&server.backup("b", of_pods(&shop)).await, &BackupPhase::Completed);
-        drop(agents);
-
+        let (directory, server, nodes, shop) = scene(&cluster).await;
+        let target = unique_name("copy");
+        store_pods(&server, &nodes, &shop, [("web", "web"), ("db", "db")]).await;
         let agents = play(&cluster, |volume| if volume == "web" { Ending::Failed } else { Ending::Never });
-        let mapping = [(shop.namespace.clone(), target.clone())].into();
-        let spec = RestoreSpec { backup_name: "b".to_owned(), namespace_mapping: mapping, ..RestoreSpec::default() };
-        server.create(Restore::new(&cluster.namespace, "r", spec)).await;
+        server.create(Restore::new(&cluster.namespace, "r", into(&shop, &target))).await;
         // The scheduler chooses a node without an agent.
         let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &target);
         let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "db"},
@@ -283,21 +291,10 @@ async fn say_of_waiting(pods: &Api<Pod>, pod: &str, state: Value) {
 #[test]
 fn a_pod_that_waits_on_though_its_volumes_are_filled_is_an_error_and_one_that_goes_on_is_none() {
     cluster_test(|cluster| async move {
-        let directory = tempfile::tempdir().unwrap();
-        let server = Server::start(cluster.clone()).await;
-        server.directory_location("default", directory.path()).await;
-        let nodes = Nodes::new(&cluster).await;
-        let (shop, target) = (nodes.shop().await, unique_name("copy"));
-        for pod in ["web", "db"] {
-            shop.pod(pod, &nodes.with_agent, &["data"]).await;
-        }
-        let agents = play(&cluster, |_| Ending::Completed);
-        assert_phase(&server.backup("b", of_pods(&shop)).await, &BackupPhase::Completed);
-        drop(agents);
-
-        let mapping = [(shop.namespace.clone(), target.clone())].into();
-        let spec = RestoreSpec { backup_name: "b".to_owned(), namespace_mapping: mapping, ..RestoreSpec::default() };
-        server.create(Restore::new(&cluster.namespace, "r", spec)).await;
+        let (directory, server, nodes, shop) = scene(&cluster).await;
+        let target = unique_name("copy");
+        store_pods(&server, &nodes, &shop, [("web", "data"), ("db", "data")]).await;
+        server.create(Restore::new(&cluster.namespace, "r", into(&shop, &target))).await;
         let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &target);
         for pod in ["web", "db"] {
             say_of_waiting(&pods, pod, json!({"running": {}})).await;
@@ -326,11 +323,7 @@ fn a_pod_that_waits_on_though_its_volumes_are_filled_is_an_error_and_one_that_go
 #[test]
 fn an_agent_that_is_being_started_is_waited_for() {
     cluster_test(|cluster| async move {
-        let directory = tempfile::tempdir().unwrap();
-        let server = Server::start(cluster.clone()).await;
-        server.directory_location("default", directory.path()).await;
-        let nodes = Nodes::new(&cluster).await;
-        let shop = nodes.shop().await;
+        let (_directory, server, nodes, shop) = scene(&cluster).await;
         shop.pod("web", &nodes.without_agent, &["data"]).await;
         let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
         let agent = json!({
@@ -354,23 +347,16 @@ fn an_agent_that_is_being_started_is_waited_for() {
 #[test]
 fn a_dry_run_says_which_claims_come_without_the_pod_that_brings_their_data() {
     cluster_test(|cluster| async move {
-        let directory = tempfile::tempdir().unwrap();
-        let server = Server::start(cluster.clone()).await;
-        server.directory_location("default", directory.path()).await;
-        let nodes = Nodes::new(&cluster).await;
-        let (shop, target) = (nodes.shop().await, unique_name("copy"));
+        let (directory, server, nodes, shop) = scene(&cluster).await;
+        let target = unique_name("copy");
         shop.pod_with_claim("web", &nodes.with_agent).await;
         let agents = play(&cluster, |_| Ending::Completed);
         assert_phase(&server.backup("b", of_pods(&shop)).await, &BackupPhase::Completed);
         drop(agents);
         let missing = format!("the data of claim {target}/web is not restored");
         for (resources, is_missed) in [(vec!["persistentvolumeclaims"], true), (vec![], false)] {
-            let spec = RestoreSpec {
-                backup_name: "b".to_owned(),
-                namespace_mapping: [(shop.namespace.clone(), target.clone())].into(),
-                included_resources: resources.into_iter().map(str::to_owned).collect(),
-                ..RestoreSpec::default()
-            };
+            let included_resources = resources.into_iter().map(str::to_owned).collect();
+            let spec = RestoreSpec { included_resources, ..into(&shop, &target) };
             let wanted = Restore::new(&cluster.namespace, "r", spec);
             let name = unique_name("dry-run");
             server.create(dry_run::ask(&wanted, &name)).await;
@@ -388,11 +374,7 @@ fn a_dry_run_says_which_claims_come_without_the_pod_that_brings_their_data() {
 #[test]
 fn a_backup_that_is_deleted_or_loses_its_server_cancels_its_copies() {
     cluster_test(|cluster| async move {
-        let directory = tempfile::tempdir().unwrap();
-        let server = Server::start(cluster.clone()).await;
-        server.directory_location("default", directory.path()).await;
-        let nodes = Nodes::new(&cluster).await;
-        let shop = nodes.shop().await;
+        let (_directory, server, nodes, shop) = scene(&cluster).await;
         shop.pod("web", &nodes.with_agent, &["data"]).await;
         let agents = play(&cluster, |_| Ending::Never);
         server.create(Backup::new(&cluster.namespace, "deleted", of_pods(&shop))).await;
@@ -419,11 +401,7 @@ fn a_backup_that_is_deleted_or_loses_its_server_cancels_its_copies() {
 fn the_copies_of_many_pods_are_all_asked_for_before_the_first_has_ended() {
     const PODS: usize = 50;
     cluster_test(|cluster| async move {
-        let directory = tempfile::tempdir().unwrap();
-        let server = Server::start(cluster.clone()).await;
-        server.directory_location("default", directory.path()).await;
-        let nodes = Nodes::new(&cluster).await;
-        let shop = nodes.shop().await;
+        let (_directory, server, nodes, shop) = scene(&cluster).await;
         for number in 0..PODS {
             shop.pod(&format!("web-{number}"), &nodes.with_agent, &["data"]).await;
         }
