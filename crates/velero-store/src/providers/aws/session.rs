@@ -175,7 +175,7 @@ async fn assume(role: &Role, who: &AwsCredential) -> Result<Issued, String> {
     let signer = AwsAuthorizer::new(who, "sts", &role.region);
     signer.try_authorize(&mut request, None).map_err(|error| failed(&error))?;
     let options = ClientOptions::new().with_allow_http(address.starts_with("http://"));
-    let (status, text) = plain_request::send(&options, None, request).await?;
+    let (status, text) = plain_request::send(&options, None, request).await.map_err(|error| error.to_string())?;
     if status != 200 {
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         return Err(format!("{status}: {}", words.chars().take(500).collect::<String>()));

@@ -33,7 +33,7 @@ pub(crate) async fn subresource(config: &StoreConfig, name: &'static str) -> Res
     let options = client_options(PROVIDER, config)?
         .with_allow_http(address.scheme() == "http")
         .with_allow_invalid_certificates(config.get_bool(PROVIDER, "insecureSkipTLSVerify")?);
-    plain_request::send(&options, None, request).await.map_err(|problem| failed(name, problem.into()))
+    plain_request::send(&options, None, request).await.map_err(|error| failed(name, Box::new(error)))
 }
 
 fn failed(name: &str, source: Box<dyn std::error::Error + Send + Sync>) -> Error {

@@ -169,7 +169,7 @@ impl Lookup<'_> {
                 let words: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(400).collect();
                 Err(failed(what, &format!("{status} {words}")))
             }
-            Err(problem) => Err(failed(what, &problem)),
+            Err(error) => Err(failed(what, &error.to_string())),
         }
     }
 }
