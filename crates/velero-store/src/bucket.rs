@@ -20,13 +20,24 @@ use crate::transfer::{RESENDS, TransferSettings};
 use crate::upload::{Beginning, Parts, upload};
 use crate::{ByteStream, Error, ObjectInfo, ObjectStore, Result};
 
+/// Why nobody can sign download URLs.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+pub(crate) enum NoSigner {
+    /// Who reads an object has to send the key of the customer.
+    #[error("objects encrypted with a customer's key cannot be read from a URL alone")]
+    KeyOfCustomer,
+    /// The store is a folder.
+    #[error("a directory has no URLs; the file is to be read through the server")]
+    Directory,
+}
+
 /// What a provider builds: the client, who signs URLs, and what each object is tagged with.
 pub(crate) struct Backend {
     pub(crate) store: Arc<dyn Client>,
     /// Who lists keys by any prefix; without one, folders are listed and filtered.
     pub(crate) lister: Option<Arc<dyn PaginatedListStore>>,
     /// Who signs download URLs, or why nobody can.
-    pub(crate) signer: Result<Arc<dyn Signer>, String>,
+    pub(crate) signer: Result<Arc<dyn Signer>, NoSigner>,
     pub(crate) tags: TagSet,
 }
 
@@ -285,7 +296,8 @@ impl ObjectStore for BucketStore {
     async fn signed_url(&self, key: &str, lifetime: Duration) -> Result<String> {
         let path = object_path(key)?;
         let signer = self.backend.signer.as_ref();
-        let signer = signer.map_err(|reason| Error::NotSupported { what: "a signed URL", reason: reason.clone() })?;
+        let signer =
+            signer.map_err(|reason| Error::NotSupported { what: "a signed URL", reason: reason.to_string() })?;
         let url = signer.signed_url(Method::GET, &path, lifetime).await;
         Ok(url.map_err(|source| Error::request("sign a URL for", key, source))?.to_string())
     }

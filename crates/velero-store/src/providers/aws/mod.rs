@@ -16,7 +16,7 @@ use object_store::signer::Signer;
 
 pub(crate) use subresource::subresource;
 
-use crate::bucket::Backend;
+use crate::bucket::{Backend, NoSigner};
 use crate::location::invalid;
 use crate::providers::rejected;
 use crate::{Result, StoreConfig};
@@ -29,10 +29,8 @@ pub(crate) async fn open(config: &StoreConfig) -> Result<Backend> {
     let store = Arc::new(
         builder::with_endpoint(builder.clone(), config, config.get("s3Url"))?.build().map_err(rejected(PROVIDER))?,
     );
-    let signer: Result<Arc<dyn Signer>, String> = match config.get("publicUrl") {
-        _ if encryption::is_by_customer(config) => {
-            Err("objects encrypted with a customer's key cannot be read from a URL alone".to_owned())
-        }
+    let signer: Result<Arc<dyn Signer>, NoSigner> = match config.get("publicUrl") {
+        _ if encryption::is_by_customer(config) => Err(NoSigner::KeyOfCustomer),
         None => Ok(store.clone()),
         public => Ok(Arc::new(builder::with_endpoint(builder, config, public)?.build().map_err(rejected(PROVIDER))?)),
     };

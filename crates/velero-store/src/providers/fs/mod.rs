@@ -5,7 +5,7 @@ mod room;
 
 use std::sync::Arc;
 
-use crate::bucket::Backend;
+use crate::bucket::{Backend, NoSigner};
 use crate::{Result, StoreConfig};
 
 pub use room::{Space, space};
@@ -18,7 +18,7 @@ pub(crate) async fn open(config: &StoreConfig) -> Result<Backend> {
     Ok(Backend {
         store: Arc::new(store),
         lister: None,
-        signer: Err("a directory has no URLs; the file is to be read through the server".to_owned()),
+        signer: Err(NoSigner::Directory),
         tags: object_store::TagSet::default(),
     })
 }
