@@ -249,16 +249,13 @@ impl<K: Transfer> TransferReconciler<K> {
             }
             _ => tracing::error!(kind = K::KIND, name = name(&written), %phase, error = message, "It has ended"),
         }
-        self.agent.slots.give_back(uid(&written));
-        self.agent.preparing.remove(uid(&written));
+        self.give_back(uid(&written));
         written.count_end(&self.agent);
         self.agent.metrics.ended(end_of(&written));
         Ok(Outcome::Changed(Box::new(written)))
     }
 
     async fn clean_up(&self, object: K) -> Result<Outcome<K>> {
-        self.agent.slots.give_back(uid(&object));
-        self.agent.preparing.remove(uid(&object));
         if let Made::NotYet(time) = object.clean_up(&self.agent).await? {
             return Ok(Outcome::Rest(Next::After(time)));
         }

@@ -254,6 +254,26 @@ fn one_at_a_time_moves_data_and_then_the_next() {
     });
 }
 
+/// So the server lets go of copies whose agents do not clean up in time when their backup is deleted.
+#[test]
+fn a_backup_that_is_removed_by_force_leaves_its_place_to_the_next() {
+    cluster_test(|cluster| async move {
+        let node = AgentNode::with_agent(&cluster).await;
+        let pod = node.pod_with_volume("app", &[]).await;
+        for name in ["first", "second"] {
+            node.backup(name, &pod).await;
+            node.mover(name).await;
+        }
+        in_progress(&node, "first").await;
+        node.set_status("second", json!({"phase": "Running"})).await;
+        node.until("second", is(DataMovePhase::Prepared)).await;
+        node.patch::<PodVolumeBackup>("first", json!({"metadata": {"finalizers": null}})).await;
+        api::<PodVolumeBackup>(&cluster).delete("first", &DeleteParams::default()).await.unwrap();
+        node.until("second", is(DataMovePhase::InProgress)).await;
+        node.remove().await;
+    });
+}
+
 #[test]
 fn a_restarted_agent_goes_on_with_what_the_one_before_it_left() {
     cluster_test(|cluster| async move {
