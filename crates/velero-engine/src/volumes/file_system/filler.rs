@@ -35,7 +35,7 @@ pub(super) struct Filler {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SeenPod {
     pub node: String,
-    /// Whether it has ended, or is going away: then nobody can fill its volumes.
+    /// Whether it has ended, or is going away, and its volumes were not filled before: then nobody can fill them.
     pub is_over: bool,
     /// Whether its init container says that it waits for the volumes.
     pub waits: bool,
@@ -43,11 +43,16 @@ pub(super) struct SeenPod {
 
 impl SeenPod {
     fn read(pod: &Value) -> Self {
-        let is_over = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
+        let containers = || elements(pod, "/status/initContainerStatuses").filter(|it| is_wait_container(it));
+        // It goes on once all volumes are filled, and may have ended before the agents have said so.
+        let has_gone_on = containers().any(|it| it["state"]["terminated"]["exitCode"] == 0);
+        let has_ended = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
             || !text(pod, "/metadata/deletionTimestamp").is_empty();
-        let mut running =
-            elements(pod, "/status/initContainerStatuses").filter(|it| it["state"]["running"].is_object());
-        Self { node: text(pod, "/spec/nodeName").to_owned(), is_over, waits: running.any(is_wait_container) }
+        Self {
+            node: text(pod, "/spec/nodeName").to_owned(),
+            is_over: has_ended && !has_gone_on,
+            waits: containers().any(|it| it["state"]["running"].is_object()),
+        }
     }
 }
 
@@ -94,6 +99,20 @@ mod tests {
             (json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {}}), "", true),
         ] {
             assert_eq!(SeenPod::read(&pod), SeenPod { node: node.to_owned(), is_over, waits: false }, "{pod}");
+        }
+    }
+
+    #[test]
+    fn a_pod_that_has_ended_after_it_went_on_was_filled() {
+        for (name, exit_code, phase, is_over) in [
+            ("restore-wait", 0, "Succeeded", false),
+            ("restore-wait", 0, "Failed", false),
+            ("restore-wait", 1, "Failed", true),
+            ("own", 0, "Failed", true),
+        ] {
+            let waited = json!({"name": name, "state": {"terminated": {"exitCode": exit_code}}});
+            let pod = json!({"status": {"phase": phase, "initContainerStatuses": [waited]}});
+            assert_eq!(SeenPod::read(&pod).is_over, is_over, "{pod}");
         }
     }
 
