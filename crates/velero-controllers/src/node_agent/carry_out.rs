@@ -187,7 +187,10 @@ impl<K: Transfer> TransferReconciler<K> {
             let mut after = object.clone();
             let annotations = after.meta_mut().annotations.get_or_insert_default();
             annotations.insert(MOVER_RESULT.to_owned(), result.to_owned());
-            return Ok(Outcome::Changed(Box::new(self.agent.objects.patch(&object, &after).await?)));
+            let noted = self.agent.objects.patch(&object, &after).await?;
+            // What is left moves no data: the next may begin meanwhile.
+            self.agent.slots.give_back(uid(&noted));
+            return Ok(Outcome::Changed(Box::new(noted)));
         }
         let patience = self.agent.settings.resource_timeout;
         match object.finish(&self.agent).await {
