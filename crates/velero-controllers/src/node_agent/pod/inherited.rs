@@ -121,7 +121,7 @@ fn of_template(template: &Value) -> Inherited {
         annotations: only(&template["metadata"]["annotations"], &[IDENTITY_ANNOTATION]),
         host_pods: host_pods.map(|volume| text(&volume["hostPath"]["path"])).unwrap_or_default(),
         volumes: volumes.iter().filter(is_shared).cloned().collect(),
-        pod: only(pod, &["dnsPolicy", "dnsConfig", "imagePullSecrets", "tolerations"]),
+        pod: only(pod, &["dnsPolicy", "dnsConfig", "hostAliases", "imagePullSecrets", "tolerations"]),
         container: only(container, &["envFrom"]),
     }
 }
@@ -165,6 +165,7 @@ mod tests {
             "metadata": { "labels": { "name": "node-agent", "azure.workload.identity/use": "true" } },
             "spec": {
                 "serviceAccountName": "velero", "dnsPolicy": "ClusterFirst", "hostNetwork": true,
+                "hostAliases": [{ "ip": "10.0.0.1", "hostnames": ["store.example.com"] }],
                 "tolerations": [{ "key": "CriticalAddonsOnly", "operator": "Exists" }],
                 "containers": [{
                     "image": "velero:1", "args": ["node-agent", "server", "--log-format", "json", "--log-level=debug"],
@@ -187,7 +188,7 @@ mod tests {
         assert_eq!(inherited.log_flags, ["--log-format=json", "--log-level=debug"]);
         assert_eq!(inherited.volumes.len(), 1);
         assert_eq!(inherited.mounts, [json!({ "name": "cloud-credentials", "mountPath": "/credentials" })]);
-        assert_eq!(inherited.pod.keys().collect::<Vec<_>>(), ["dnsPolicy", "tolerations"]);
+        assert_eq!(inherited.pod.keys().collect::<Vec<_>>(), ["dnsPolicy", "hostAliases", "tolerations"]);
         assert!(inherited.container.contains_key("envFrom") && inherited.annotations.is_empty());
         assert_eq!(inherited.labels.keys().collect::<Vec<_>>(), ["azure.workload.identity/use"]);
     }
