@@ -39,6 +39,8 @@ pub(super) struct SeenPod {
     pub is_over: bool,
     /// Whether its init container says that it waits for the volumes.
     pub waits: bool,
+    /// Why that container does not start, where it is tried in vain.
+    pub stuck: Option<String>,
 }
 
 impl SeenPod {
@@ -52,8 +54,17 @@ impl SeenPod {
             node: text(pod, "/spec/nodeName").to_owned(),
             is_over: has_ended && !has_gone_on,
             waits: containers().any(|it| it["state"]["running"].is_object()),
+            stuck: containers().find_map(why_it_does_not_start),
         }
     }
+}
+
+/// What the kubelet says of a container that it has tried to start.
+fn why_it_does_not_start(container: &Value) -> Option<String> {
+    let waiting = &container["state"]["waiting"];
+    let (reason, message) = (text(waiting, "/reason"), text(waiting, "/message"));
+    let was_tried = !matches!(reason, "" | "PodInitializing" | "ContainerCreating");
+    was_tried.then(|| format!("{reason}: {message}").trim_end_matches([' ', ':']).to_owned())
 }
 
 impl Filler {
@@ -98,7 +109,8 @@ mod tests {
             (json!({"spec": {"nodeName": "n"}, "status": {"phase": "Failed"}}), "n", true),
             (json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {}}), "", true),
         ] {
-            assert_eq!(SeenPod::read(&pod), SeenPod { node: node.to_owned(), is_over, waits: false }, "{pod}");
+            let expected = SeenPod { node: node.to_owned(), is_over, ..SeenPod::default() };
+            assert_eq!(SeenPod::read(&pod), expected, "{pod}");
         }
     }
 
@@ -113,6 +125,21 @@ mod tests {
             let waited = json!({"name": name, "state": {"terminated": {"exitCode": exit_code}}});
             let pod = json!({"status": {"phase": phase, "initContainerStatuses": [waited]}});
             assert_eq!(SeenPod::read(&pod).is_over, is_over, "{pod}");
+        }
+    }
+
+    #[test]
+    fn an_init_container_that_is_started_in_vain_says_why() {
+        for (name, waiting, expected) in [
+            ("restore-wait", json!({"reason": "PodInitializing"}), None),
+            ("restore-wait", json!({"reason": "ContainerCreating"}), None),
+            ("restore-wait", json!(null), None),
+            ("own", json!({"reason": "ImagePullBackOff"}), None),
+            ("restore-wait", json!({"reason": "ErrImagePull", "message": "no tag"}), Some("ErrImagePull: no tag")),
+            ("restore-wait", json!({"reason": "CreateContainerConfigError"}), Some("CreateContainerConfigError")),
+        ] {
+            let pod = json!({"status": {"initContainerStatuses": [{"name": name, "state": {"waiting": waiting}}]}});
+            assert_eq!(SeenPod::read(&pod).stuck.as_deref(), expected, "{pod}");
         }
     }
 
