@@ -29,27 +29,44 @@ pub struct RepositorySettings {
 
 /// Reads the settings for repositories out of a ConfigMap: the JSON object in key `kopia`.
 pub fn repository_settings(data: &BTreeMap<String, String>) -> Result<RepositorySettings, Unusable> {
-    let Some(text) = data.get(KOPIA) else { return Ok(RepositorySettings::default()) };
-    let wrong = |problem: String| Unusable(format!("key {KOPIA:?}: {problem}"));
-    let values: BTreeMap<String, Value> =
-        serde_json::from_str(text).map_err(|error| wrong(format!("it is no JSON object: {error}")))?;
     let mut found = RepositorySettings::default();
-    for (key, value) in values {
+    for (key, value) in values(data)? {
         match key.as_str() {
             CACHE_LIMIT => {
-                let limit = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
-                let limit = limit.ok_or_else(|| wrong(format!("{key} is {value}; write a number of megabytes")))?;
+                let limit = megabytes(&value)?;
                 found.settings.insert(key, limit.to_string());
             }
             FULL_MAINTENANCE_INTERVAL => {
                 let interval = value.as_str().unwrap_or_default().to_owned();
-                interval_named(&interval).map_err(|error| wrong(error.0))?;
+                interval_named(&interval).map_err(|error| wrong(&error.0))?;
                 found.settings.insert(key, interval);
             }
             _ => found.ignored.push(key),
         }
     }
     Ok(found)
+}
+
+/// The most a client keeps of a repository on its disk, in megabytes; none where a ConfigMap does not say, or says 0.
+pub fn cache_limit(data: &BTreeMap<String, String>) -> Result<Option<u64>, Unusable> {
+    let limit = values(data)?.remove(CACHE_LIMIT).filter(|limit| !limit.is_null());
+    let limit = limit.as_ref().map(megabytes).transpose()?;
+    Ok(limit.filter(|limit| *limit > 0))
+}
+
+/// The JSON object in key `kopia`.
+fn values(data: &BTreeMap<String, String>) -> Result<BTreeMap<String, Value>, Unusable> {
+    let Some(text) = data.get(KOPIA) else { return Ok(BTreeMap::new()) };
+    serde_json::from_str(text).map_err(|error| wrong(&format!("it is no JSON object: {error}")))
+}
+
+fn megabytes(limit: &Value) -> Result<u64, Unusable> {
+    let number = limit.as_u64().or_else(|| limit.as_str()?.trim().parse().ok());
+    number.ok_or_else(|| wrong(&format!("{CACHE_LIMIT} is {limit}; write a number of megabytes")))
+}
+
+fn wrong(problem: &str) -> Unusable {
+    Unusable(format!("key {KOPIA:?}: {problem}"))
 }
 
 /// How often the full maintenance of a new repository runs.
@@ -99,6 +116,25 @@ mod tests {
             (r#"{"fullMaintenanceInterval": "1h"}"#, "normalGC, fastGC or eagerGC"),
         ] {
             let problem = settings(text).unwrap_err().0;
+            assert!(problem.starts_with("key \"kopia\": ") && problem.contains(piece), "{text}: {problem}");
+        }
+    }
+
+    #[test]
+    fn the_limit_of_caches_is_read_by_agents_as_by_the_server() {
+        let limit = |text: &str| cache_limit(&BTreeMap::from([(KOPIA.to_owned(), text.to_owned())]));
+        for (text, expected) in [
+            ("{}", None),
+            (r#"{"cacheLimitMB": 2048}"#, Some(2048)),
+            (r#"{"cacheLimitMB": " 2048 "}"#, Some(2048)),
+            (r#"{"cacheLimitMB": 0}"#, None),
+            (r#"{"cacheLimitMB": null}"#, None),
+        ] {
+            assert_eq!(limit(text).unwrap(), expected, "{text}");
+        }
+        assert_eq!(cache_limit(&BTreeMap::new()).unwrap(), None);
+        for (text, piece) in [("no json", "no JSON object"), (r#"{"cacheLimitMB": "much"}"#, "a number of megabytes")] {
+            let problem = limit(text).unwrap_err().0;
             assert!(problem.starts_with("key \"kopia\": ") && problem.contains(piece), "{text}: {problem}");
         }
     }

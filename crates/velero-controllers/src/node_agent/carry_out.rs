@@ -187,7 +187,10 @@ impl<K: Transfer> TransferReconciler<K> {
             let mut after = object.clone();
             let annotations = after.meta_mut().annotations.get_or_insert_default();
             annotations.insert(MOVER_RESULT.to_owned(), result.to_owned());
-            return Ok(Outcome::Changed(Box::new(self.agent.objects.patch(&object, &after).await?)));
+            let noted = self.agent.objects.patch(&object, &after).await?;
+            // What is left moves no data: the next may begin meanwhile.
+            self.agent.slots.give_back(uid(&noted));
+            return Ok(Outcome::Changed(Box::new(noted)));
         }
         let patience = self.agent.settings.resource_timeout;
         match object.finish(&self.agent).await {
@@ -249,16 +252,13 @@ impl<K: Transfer> TransferReconciler<K> {
             }
             _ => tracing::error!(kind = K::KIND, name = name(&written), %phase, error = message, "It has ended"),
         }
-        self.agent.slots.give_back(uid(&written));
-        self.agent.preparing.remove(uid(&written));
+        self.give_back(uid(&written));
         written.count_end(&self.agent);
         self.agent.metrics.ended(end_of(&written));
         Ok(Outcome::Changed(Box::new(written)))
     }
 
     async fn clean_up(&self, object: K) -> Result<Outcome<K>> {
-        self.agent.slots.give_back(uid(&object));
-        self.agent.preparing.remove(uid(&object));
         if let Made::NotYet(time) = object.clean_up(&self.agent).await? {
             return Ok(Outcome::Rest(Next::After(time)));
         }

@@ -98,9 +98,9 @@ impl Notes {
         });
     }
 
-    /// Forgets a transfer, and follows its mover no longer.
-    pub(crate) fn forget(&self, name: &str) {
-        lock(&self.0).remove(name);
+    /// Forgets a transfer, and follows its mover no longer. Gives the UID it was known by.
+    pub(crate) fn forget(&self, name: &str) -> Option<String> {
+        lock(&self.0).remove(name).map(|note| note.uid)
     }
 
     fn with<T>(&self, name: &str, uid: &str, work: impl FnOnce(&mut Note) -> T) -> T {
@@ -133,5 +133,6 @@ mod tests {
         assert_eq!(notes.result("a", "1").as_deref(), Some("{}"));
         assert_eq!(notes.reported("a", "2"), None);
         assert_eq!(notes.result("a", "2"), None);
+        assert_eq!((notes.forget("a").as_deref(), notes.forget("a")), (Some("2"), None));
     }
 }

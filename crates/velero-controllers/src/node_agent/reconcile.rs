@@ -96,6 +96,12 @@ impl<K: Transfer> TransferReconciler<K> {
         }
     }
 
+    /// Gives back the place that a transfer had among those of this node: it moves no data any more, whoever has ended it.
+    pub(crate) fn give_back(&self, uid: &str) {
+        self.agent.slots.give_back(uid);
+        self.agent.preparing.remove(uid);
+    }
+
     async fn step(&self, object: K) -> Result<Outcome<K>> {
         let wanted = match object.known().phase {
             DataMovePhase::New => object.is_wanted(&self.agent).await?,
@@ -117,6 +123,9 @@ impl<K: Transfer> TransferReconciler<K> {
         let Some(facts) = self.facts(&object, is_wanted).await? else {
             return Ok(Outcome::Rest(Next::After(OTHERS_PERIOD)));
         };
+        if facts.phase.is_terminal() {
+            self.give_back(uid(&object));
+        }
         let step = next_step(&facts, self.agent.settings.deadlines());
         tracing::debug!(kind = K::KIND, name = name(&object), phase = %facts.phase, ?step, "The next step");
         self.carry_out(object, step).await
@@ -144,7 +153,10 @@ impl<K: Transfer> Reconciler for TransferReconciler<K> {
     }
 
     fn forget(&self, name: &str) {
-        self.notes.forget(name);
+        // Somebody else may have taken its finalizer off while it moved data.
+        if let Some(uid) = self.notes.forget(name) {
+            self.give_back(&uid);
+        }
         self.agent.preparing.leave(K::KIND, name);
         K::forget(&self.agent, name);
         K::gone(&self.agent, name);

@@ -9,10 +9,10 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
-use serde_json::Value;
 use velero_api::metadata::uid;
 use velero_cluster::{Error as ClusterError, list_all};
 use velero_rules::node_agent_config::NodeAgentConfig;
+use velero_rules::repository_config;
 
 use crate::node_agent::resources;
 use crate::node_agent::settings::Settings;
@@ -27,6 +27,8 @@ const PATIENCE_WITH_OTHERS: Duration = Duration::from_secs(40);
 const HOST_PODS_TRIES: usize = 3;
 /// How much of a repository a restore keeps at hand unless configured otherwise, in mebibytes.
 const DEFAULT_CACHE_LIMIT: i64 = 5000;
+/// The most of that: a pebibyte, so that it can be counted in bytes.
+const MOST_CACHE_LIMIT: i64 = 1 << 30;
 
 /// Refuses to run beside another agent of the same namespace on the same node: both would take the same work.
 pub(crate) async fn check_no_other(client: &Client, settings: &Settings) -> Result<()> {
@@ -166,18 +168,11 @@ pub(crate) async fn cache_limit(objects: &Objects, name: &str) -> Result<i64> {
         let flag = "--backup-repository-configmap";
         tracing::warn!(config_map = name, flag, "The ConfigMap does not exist, so caches have the usual size");
     }
-    let text = found.and_then(|found| found.data?.remove("kopia"));
-    let Some(text) = text else { return Ok(DEFAULT_CACHE_LIMIT << 20) };
-    let wrong = |problem: String| Error::Setting { flag: "backup-repository-configmap", problem };
-    let read: Value = serde_json::from_str(&text)
-        .map_err(|error| wrong(format!("key kopia of ConfigMap {name:?} is not JSON: {error}")))?;
-    match &read["cacheLimitMB"] {
-        Value::Null => Ok(DEFAULT_CACHE_LIMIT << 20),
-        limit => match limit.as_i64().filter(|limit| *limit > 0) {
-            Some(limit) => Ok(limit << 20),
-            None => {
-                Err(wrong(format!("ConfigMap {name:?}: cacheLimitMB must be a whole number above zero, not {limit}")))
-            }
-        },
-    }
+    let limit = repository_config::cache_limit(&found.and_then(|found| found.data).unwrap_or_default());
+    let limit = limit.map_err(|problem| Error::Setting {
+        flag: "backup-repository-configmap",
+        problem: format!("ConfigMap {name:?}: {problem}"),
+    })?;
+    let limit = limit.map_or(DEFAULT_CACHE_LIMIT, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+    Ok(limit.min(MOST_CACHE_LIMIT) << 20)
 }

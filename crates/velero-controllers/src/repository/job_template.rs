@@ -67,6 +67,9 @@ pub(super) fn job(
         node_selector: pod.node_selector.clone().filter(|_| affinity.is_none()),
         affinity,
         image_pull_secrets: pod.image_pull_secrets.clone(),
+        dns_policy: pod.dns_policy.clone(),
+        dns_config: pod.dns_config.clone(),
+        host_aliases: pod.host_aliases.clone(),
         ..PodSpec::default()
     };
     Ok(Job {
@@ -174,6 +177,9 @@ mod tests {
         json!({
             "serviceAccountName": "velero",
             "imagePullSecrets": [{ "name": "pull" }],
+            "dnsPolicy": "None",
+            "dnsConfig": { "nameservers": ["10.0.0.2"] },
+            "hostAliases": [{ "ip": "10.0.0.1", "hostnames": ["store.example.com"] }],
             "nodeSelector": { "disk": "fast" },
             "tolerations": [{ "key": "k", "operator": "Exists" }],
             "volumes": [{ "name": "scratch", "emptyDir": {} }],
@@ -199,6 +205,9 @@ mod tests {
         let pod = &template["spec"];
         for field in ["serviceAccountName", "imagePullSecrets", "nodeSelector", "tolerations", "volumes"] {
             assert_eq!(pod[field], server_pod()[field], "{field}");
+        }
+        for field in ["dnsPolicy", "dnsConfig", "hostAliases"] {
+            assert_eq!(pod[field], server_pod()[field], "the store is found by the same name: {field}");
         }
         assert_eq!((&pod["restartPolicy"], pod["containers"].as_array().unwrap().len()), (&json!("Never"), 1));
         let container = &pod["containers"][0];

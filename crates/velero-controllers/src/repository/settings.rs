@@ -23,6 +23,10 @@ pub(crate) async fn check_config_maps(context: &Context) -> Result<()> {
     }
     if let Some(data) = read(context, &settings.repo_maintenance_job_configmap).await.map_err(refused(JOB_FLAG))? {
         JobConfig::check(&data).map_err(refused(JOB_FLAG))?;
+        let config_map = &settings.repo_maintenance_job_configmap;
+        for key in &JobConfig::ignored(&data) {
+            tracing::warn!(config_map, key, "The ConfigMap for maintenance has a setting that has no effect");
+        }
     }
     let by_flags = JobConfig { pod_resources: Some(settings.job_resources()), ..JobConfig::default() };
     by_flags.resources().map(|_| ()).map_err(refused("maintenance-job-*"))

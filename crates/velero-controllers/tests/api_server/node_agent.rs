@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -254,6 +254,26 @@ fn one_at_a_time_moves_data_and_then_the_next() {
     });
 }
 
+/// So the server lets go of copies whose agents do not clean up in time when their backup is deleted.
+#[test]
+fn a_backup_that_is_removed_by_force_leaves_its_place_to_the_next() {
+    cluster_test(|cluster| async move {
+        let node = AgentNode::with_agent(&cluster).await;
+        let pod = node.pod_with_volume("app", &[]).await;
+        for name in ["first", "second"] {
+            node.backup(name, &pod).await;
+            node.mover(name).await;
+        }
+        in_progress(&node, "first").await;
+        node.set_status("second", json!({"phase": "Running"})).await;
+        node.until("second", is(DataMovePhase::Prepared)).await;
+        node.patch::<PodVolumeBackup>("first", json!({"metadata": {"finalizers": null}})).await;
+        api::<PodVolumeBackup>(&cluster).delete("first", &DeleteParams::default()).await.unwrap();
+        node.until("second", is(DataMovePhase::InProgress)).await;
+        node.remove().await;
+    });
+}
+
 #[test]
 fn a_restarted_agent_goes_on_with_what_the_one_before_it_left() {
     cluster_test(|cluster| async move {
@@ -413,6 +433,62 @@ fn downloads_that_wait_for_the_first_pod_of_their_claims_take_no_place_until_it_
         let classes: Api<StorageClass> = Api::all(cluster.client.clone());
         classes.delete(&class, &DeleteParams::default()).await.unwrap();
         node.remove().await;
+    });
+}
+
+/// Makes a volume that the claim for the mover of a download has, and keeps that claim from going away; its name.
+async fn volume_that_stays(node: &AgentNode, class: &str, claim: &str) -> String {
+    let volume = unique_name("filled");
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(node.cluster.client.clone(), &node.cluster.namespace);
+    let made = claims.get(claim).await.unwrap();
+    let object = json!({"metadata": {"name": volume},
+        "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Mi"}, "storageClassName": class,
+            "persistentVolumeReclaimPolicy": "Retain", "hostPath": {"path": "/nowhere"},
+            "claimRef": {"namespace": node.cluster.namespace, "name": claim, "uid": uid(&made)}}});
+    let volumes: Api<PersistentVolume> = Api::all(node.cluster.client.clone());
+    volumes.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+    let held = json!({"metadata": {"finalizers": ["kubernetes.io/pvc-protection", "example.com/held"]},
+        "spec": {"volumeName": volume}});
+    claims.patch(claim, &PatchParams::default(), &Patch::Merge(held)).await.unwrap();
+    volume
+}
+
+#[test]
+fn the_next_download_moves_data_while_the_volume_of_the_one_before_changes_hands() {
+    cluster_test(|cluster| async move {
+        let node = AgentNode::with_agent(&cluster).await;
+        let (class, downloads) = downloads_of_late_claims(&cluster, 2).await;
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+        for name in &downloads {
+            let placed = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": node.node}}});
+            claims.patch(&format!("claim-of-{name}"), &PatchParams::default(), &Patch::Merge(placed)).await.unwrap();
+            node.mover(name).await;
+            let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
+                "target": {"apiVersion": "v1", "kind": "Node", "name": node.node}});
+            let pods = node.pods();
+            let bound =
+                pods.create_subresource::<Value, Value>("binding", name, &PostParams::default(), &binding).await;
+            bound.unwrap();
+        }
+        let (first, second) = (downloads[0].as_str(), downloads[1].as_str());
+        let is = |phase: DataMovePhase| move |download: &DataDownload| *download.status.phase() == phase;
+        node.set_status(first, json!({"phase": "Running"})).await;
+        node.until(first, is(DataMovePhase::InProgress)).await;
+        node.set_status(second, json!({"phase": "Running"})).await;
+        node.until(second, is(DataMovePhase::Prepared)).await;
+        let volume = volume_that_stays(&node, &class, first).await;
+        let result = r#"{"target":{"byPath":"/u","volumeMode":"Filesystem"},"totalBytes":4096}"#;
+        node.end_mover(&node.mover(first).await, 0, result).await;
+        node.until(second, is(DataMovePhase::InProgress)).await;
+        node.until(first, is(DataMovePhase::InProgress)).await;
+        node.remove().await;
+
+        let let_go = json!({"metadata": {"finalizers": null}});
+        claims.patch(first, &PatchParams::default(), &Patch::Merge(let_go)).await.unwrap();
+        let volumes: Api<PersistentVolume> = Api::all(cluster.client.clone());
+        volumes.delete(&volume, &DeleteParams::default()).await.unwrap();
+        let classes: Api<StorageClass> = Api::all(cluster.client.clone());
+        classes.delete(&class, &DeleteParams::default()).await.unwrap();
     });
 }
 

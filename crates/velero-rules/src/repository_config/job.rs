@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Amount;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::read;
 use crate::Unusable;
@@ -15,6 +16,9 @@ use crate::quantity::Quantity;
 
 /// The key with what counts for all repositories.
 const GLOBAL: &str = "global";
+/// What may be said for each repository, and what for all of them only.
+const FOR_EACH: [&str; 3] = ["loadAffinity", "podResources", "keepLatestMaintenanceJobs"];
+const FOR_ALL: [&str; 3] = ["priorityClassName", "podAnnotations", "podLabels"];
 
 /// How the Jobs of a repository are run.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -92,6 +96,18 @@ impl JobConfig {
             config.resources().map_err(|error| Unusable(format!("key {key:?}: {error}")))?;
         }
         Ok(())
+    }
+
+    /// The settings in a ConfigMap that have no effect, each behind the key it stands in: what was misspelled would have none
+    /// in silence.
+    pub fn ignored(data: &BTreeMap<String, String>) -> Vec<String> {
+        let mut ignored = Vec::new();
+        for (key, text) in data {
+            let settings: BTreeMap<String, Value> = serde_json::from_str(text).unwrap_or_default();
+            let counts = |name: &str| FOR_EACH.contains(&name) || key == GLOBAL && FOR_ALL.contains(&name);
+            ignored.extend(settings.keys().filter(|name| !counts(name)).map(|name| format!("{key}.{name}")));
+        }
+        ignored
     }
 
     /// What the pod asks for and may use.
@@ -199,6 +215,16 @@ mod tests {
         let affinity = serde_json::to_string(&other.affinity()).unwrap();
         assert!(affinity.contains(r#""key":"disk","operator":"In","values":["slow"]"#), "{affinity}");
         assert_eq!(JobConfig::read(&BTreeMap::new(), "x").unwrap(), JobConfig::default());
+    }
+
+    #[test]
+    fn what_has_no_effect_is_named() {
+        let all = r#"{"loadAffinity": [], "podResources": {}, "keepLatestMaintenanceJobs": 1, "priorityClassName": "low",
+            "podAnnotations": {}, "podLabels": {}}"#;
+        assert_eq!(JobConfig::ignored(&data(&[("global", all), ("a-b-kopia", "null")])), Vec::<String>::new());
+        let own = r#"{"podLabels": {}, "podResources": {}}"#;
+        let maps = data(&[("global", r#"{"keepLatest": 1}"#), ("a-b-kopia", own)]);
+        assert_eq!(JobConfig::ignored(&maps), ["a-b-kopia.podLabels", "global.keepLatest"]);
     }
 
     #[test]

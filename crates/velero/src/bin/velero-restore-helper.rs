@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, fs, io};
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -14,7 +14,10 @@ use tokio::signal::unix::{SignalKind, signal};
 const VOLUMES: &str = "/restores";
 /// The folder on a volume that is the restore's alone.
 const MARKS: &str = ".velero";
-const POLL: Duration = Duration::from_secs(1);
+/// How often it is looked.
+const POLL: Duration = Duration::from_millis(200);
+/// How often it is said what is missing.
+const WORD: Duration = Duration::from_secs(1);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -26,16 +29,20 @@ async fn main() -> ExitCode {
     // The first process of a container is not ended by a signal it does not listen to.
     let Ok(mut terminate) = signal(SignalKind::terminate()) else { return ExitCode::FAILURE };
     let volumes = Path::new(VOLUMES);
+    let mut told: Option<Instant> = None;
     loop {
         tokio::select! {
             _ = terminate.recv() => return ExitCode::FAILURE,
             () = tokio::time::sleep(POLL) => {}
         }
+        let is_told = told.is_some_and(|told| told.elapsed() < WORD);
         match unfinished(volumes, restore) {
             Ok(None) => break,
+            _ if is_told => continue,
             Ok(Some(mark)) => println!("{} is not there yet", mark.display()),
             Err(error) => eprintln!("velero-restore-helper: cannot look for what is restored: {error}"),
         }
+        told = Some(Instant::now());
     }
     println!("all volumes are restored");
     if let Err(error) = clean(volumes) {

@@ -11,14 +11,14 @@ use tokio::sync::OnceCell;
 use velero_api::metadata;
 use velero_api::records::PodVolumeInfo;
 use velero_cluster::{Cluster, types};
-use velero_plugin::item::{describe, filled, namespace};
+use velero_plugin::item::{describe, elements, filled, namespace};
 use velero_plugin::{Error, ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
 use velero_rules::pod_volumes::{WaitContainer, copies_of_pod, remove_wait_containers};
 
 use super::lookup::PluginConfig;
 
 const NAME: &str = "velero.io/pod-volume-restore";
-/// The Deployment of the server.
+/// The Deployment of the server, and its container in it.
 const SERVER: &str = "velero";
 
 /// Adds the init container that waits for the volumes of a pod.
@@ -51,7 +51,7 @@ impl RestoreAction {
     async fn find_server_image(&self) -> Result<String> {
         let deployment = self.cluster.get(types::DEPLOYMENTS.item(Some(&self.namespace), SERVER)).await?;
         let deployment = deployment.unwrap_or_default();
-        let image = filled(&deployment, "/spec/template/spec/containers/0/image");
+        let image = server_container(&deployment).and_then(|container| filled(container, "/image"));
         image.map(str::to_owned).ok_or_else(|| {
             Error::Item(format!(
                 "the image of the init container that waits for volumes is not known: there is no Deployment {SERVER} in \
@@ -79,6 +79,12 @@ impl RestoreAction {
     }
 }
 
+/// The container of the server, beside which somebody may have put others.
+fn server_container(deployment: &Value) -> Option<&Value> {
+    let containers = || elements(deployment, "/spec/template/spec/containers");
+    containers().find(|container| container["name"] == SERVER).or_else(|| containers().next())
+}
+
 #[async_trait]
 impl RestoreItemAction for RestoreAction {
     fn name(&self) -> &str {
@@ -101,5 +107,28 @@ impl RestoreItemAction for RestoreAction {
             return Ok(RestoreItemOutcome::changed(input.item, |pod: &mut Value| remove_wait_containers(pod)));
         }
         self.add_container(input, wanted.into_keys().collect()).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_image_is_that_of_the_server_and_not_of_what_runs_beside_it() {
+        let (server, beside) = (json!({"name": "velero", "image": "s:1"}), json!({"name": "proxy", "image": "p:1"}));
+        for (containers, expected) in [
+            (json!([&server, &beside]), Some("s:1")),
+            (json!([&beside, &server]), Some("s:1")),
+            (json!([{"name": "other", "image": "o:1"}]), Some("o:1")),
+            (json!([{"name": "velero"}]), None),
+            (json!(null), None),
+        ] {
+            let deployment = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+            let image = server_container(&deployment).and_then(|container| filled(container, "/image"));
+            assert_eq!(image, expected, "{deployment}");
+        }
     }
 }

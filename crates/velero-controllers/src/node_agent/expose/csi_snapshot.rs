@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{NodeSelector, PersistentVolume, PersistentVolum
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment};
 use kube::Api;
 use kube::api::ListParams;
-use serde_json::{Map, json};
+use serde_json::json;
 use velero_api::labels;
 use velero_api::v2alpha1::{DataUpload, DataUploadSpec};
 use velero_cluster::types::PODS;
@@ -62,7 +62,6 @@ pub(crate) async fn expose(agent: &Agent, upload: &DataUpload) -> Result<Made> {
         resource_timeout: upload.spec.operation_timeout,
         placement: Placement::Scheduled {
             affinity: node_affinity(selector, topology.as_ref(), &not_on),
-            node_selector: Map::new(),
             group: labels::EXPOSER_POD_GROUP_SNAPSHOT,
         },
     };

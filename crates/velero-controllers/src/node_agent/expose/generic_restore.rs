@@ -11,7 +11,7 @@ use velero_cluster::types::PODS;
 use super::claims::{target_claim, title};
 use super::{claims, copies, rebind};
 use crate::node_agent::agent::Agent;
-use crate::node_agent::pod::affinity::node_affinity;
+use crate::node_agent::pod::affinity::{node_affinity, on_node};
 use crate::node_agent::pod::rights::Access;
 use crate::node_agent::pod::template::{Attachment, Mover, Placement};
 use crate::node_agent::resources;
@@ -166,14 +166,12 @@ fn placement(
     node: Option<&str>,
     selector: Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector>,
 ) -> Placement {
-    let mut node_selector = Map::new();
-    if let Some(node) = node {
-        node_selector.insert("kubernetes.io/hostname".to_owned(), json!(node));
-    }
     Placement::Scheduled {
-        // The node is known then; what the configuration prefers comes too late.
-        affinity: node_affinity(selector.filter(|_| node.is_none()), None, &[]),
-        node_selector,
+        affinity: match node {
+            // What the configuration prefers comes too late.
+            Some(node) => on_node(node),
+            None => node_affinity(selector, None, &[]),
+        },
         group: labels::EXPOSER_POD_GROUP_GENERIC_RESTORE,
     }
 }

@@ -4,28 +4,54 @@ use k8s_openapi::api::core::v1::NodeSelector;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 
+/// That node alone, by its name: its label `kubernetes.io/hostname` may be another.
+pub(crate) fn on_node(node: &str) -> Value {
+    required(&[with_fields(json!({ "matchExpressions": [not_windows()] }), &[by_name("In", node)])])
+}
+
 /// Nodes that a selector and the place of the volume allow, and never those with Windows.
 pub(crate) fn node_affinity(
     selector: Option<&LabelSelector>,
     topology: Option<&NodeSelector>,
     not_on: &[String],
 ) -> Value {
-    let mut expressions = vec![json!({ "key": "kubernetes.io/os", "operator": "NotIn", "values": ["windows"] })];
+    let mut expressions = vec![not_windows()];
     if let Some(selector) = selector {
         let labels = selector.match_labels.iter().flatten();
         expressions.extend(labels.map(|(key, value)| json!({ "key": key, "operator": "In", "values": [value] })));
         expressions.extend(selector.match_expressions.iter().flatten().map(|expression| json!(expression)));
     }
-    if !not_on.is_empty() {
-        expressions.push(json!({ "key": "kubernetes.io/hostname", "operator": "NotIn", "values": not_on }));
-    }
+    // A requirement by name takes one.
+    let fields: Vec<Value> = not_on.iter().map(|node| by_name("NotIn", node)).collect();
     let terms: Vec<Value> = match topology {
         None => vec![json!({ "matchExpressions": expressions })],
         Some(topology) => {
             topology.node_selector_terms.iter().map(|term| with_expressions(&json!(term), &expressions)).collect()
         }
     };
+    let terms: Vec<Value> = terms.into_iter().map(|term| with_fields(term, &fields)).collect();
+    required(&terms)
+}
+
+fn required(terms: &[Value]) -> Value {
     json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms } } })
+}
+
+fn not_windows() -> Value {
+    json!({ "key": "kubernetes.io/os", "operator": "NotIn", "values": ["windows"] })
+}
+
+fn by_name(operator: &str, node: &str) -> Value {
+    json!({ "key": "metadata.name", "operator": operator, "values": [node] })
+}
+
+fn with_fields(mut term: Value, further: &[Value]) -> Value {
+    let mut fields = term["matchFields"].as_array().cloned().unwrap_or_default();
+    fields.extend_from_slice(further);
+    if !fields.is_empty() {
+        term["matchFields"] = json!(fields);
+    }
+    term
 }
 
 fn with_expressions(term: &Value, further: &[Value]) -> Value {
@@ -46,8 +72,8 @@ mod tests {
         let expression =
             |value: &Value| format!("{} {} {}", word(&value["key"]), word(&value["operator"]), value["values"]);
         let term = |value: &Value| {
-            let expressions = value["matchExpressions"].as_array().unwrap();
-            expressions.iter().map(expression).collect::<Vec<_>>().join("; ")
+            let expressions = ["matchExpressions", "matchFields"].into_iter().filter_map(|part| value[part].as_array());
+            expressions.flatten().map(expression).collect::<Vec<_>>().join("; ")
         };
         terms.as_array().unwrap().iter().map(term).collect()
     }
@@ -69,9 +95,17 @@ mod tests {
         assert_eq!(
             terms(&node_affinity(Some(&selector), Some(&topology), &["n".to_owned()])),
             [
-                format!("rack In [\"1\"]; {selected}; kubernetes.io/hostname NotIn [\"n\"]"),
-                format!("{selected}; kubernetes.io/hostname NotIn [\"n\"]"),
+                format!("rack In [\"1\"]; {selected}; metadata.name NotIn [\"n\"]"),
+                format!("{selected}; metadata.name NotIn [\"n\"]"),
             ]
         );
+        let both = node_affinity(None, None, &["n".to_owned(), "m".to_owned()]);
+        assert_eq!(terms(&both), [format!("{windows}; metadata.name NotIn [\"n\"]; metadata.name NotIn [\"m\"]")]);
+    }
+
+    #[test]
+    fn a_node_is_meant_by_its_name() {
+        let expected = "kubernetes.io/os NotIn [\"windows\"]; metadata.name In [\"n1.example.com\"]";
+        assert_eq!(terms(&on_node("n1.example.com")), [expected]);
     }
 }

@@ -10,7 +10,7 @@ use crate::node_agent::settings::Settings;
 use crate::runtime::error::{Error, Result};
 use crate::runtime::objects::Objects;
 
-/// The DaemonSet of the agents.
+/// The DaemonSet of the agents, and the container of the agent in it.
 pub(crate) const DAEMON_SET: &str = "node-agent";
 /// The account that may do what movers need and nothing else, where an installation has it.
 const MOVER_ACCOUNT: &str = "velero-data-mover";
@@ -94,8 +94,14 @@ fn own_log_flags(settings: &Settings) -> Vec<String> {
     vec![format!("--log-level={}", log.log_level), format!("--log-format={}", log.log_format.as_str())]
 }
 
+/// The container of the agent, beside which somebody may have put others.
+fn agent_container(pod: &Value) -> &Value {
+    let mut containers = pod["containers"].as_array().into_iter().flatten();
+    containers.find(|container| container["name"] == DAEMON_SET).unwrap_or(&pod["containers"][0])
+}
+
 fn of_template(template: &Value) -> Inherited {
-    let (pod, container) = (&template["spec"], &template["spec"]["containers"][0]);
+    let (pod, container) = (&template["spec"], agent_container(&template["spec"]));
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let is_shared = |item: &&Value| !OF_THE_AGENT_ALONE.contains(&item["name"].as_str().unwrap_or_default());
@@ -111,7 +117,7 @@ fn of_template(template: &Value) -> Inherited {
         annotations: only(&template["metadata"]["annotations"], &[IDENTITY_ANNOTATION]),
         host_pods: host_pods.map(|volume| text(&volume["hostPath"]["path"])).unwrap_or_default(),
         volumes: volumes.iter().filter(is_shared).cloned().collect(),
-        pod: only(pod, &["dnsPolicy", "dnsConfig", "imagePullSecrets", "tolerations"]),
+        pod: only(pod, &["dnsPolicy", "dnsConfig", "hostAliases", "imagePullSecrets", "tolerations"]),
         container: only(container, &["envFrom"]),
     }
 }
@@ -155,6 +161,7 @@ mod tests {
             "metadata": { "labels": { "name": "node-agent", "azure.workload.identity/use": "true" } },
             "spec": {
                 "serviceAccountName": "velero", "dnsPolicy": "ClusterFirst", "hostNetwork": true,
+                "hostAliases": [{ "ip": "10.0.0.1", "hostnames": ["store.example.com"] }],
                 "tolerations": [{ "key": "CriticalAddonsOnly", "operator": "Exists" }],
                 "containers": [{
                     "image": "velero:1", "args": ["node-agent", "server", "--log-format", "json", "--log-level=debug"],
@@ -177,8 +184,19 @@ mod tests {
         assert_eq!(inherited.log_flags, ["--log-format=json", "--log-level=debug"]);
         assert_eq!(inherited.volumes.len(), 1);
         assert_eq!(inherited.mounts, [json!({ "name": "cloud-credentials", "mountPath": "/credentials" })]);
-        assert_eq!(inherited.pod.keys().collect::<Vec<_>>(), ["dnsPolicy", "tolerations"]);
+        assert_eq!(inherited.pod.keys().collect::<Vec<_>>(), ["dnsPolicy", "hostAliases", "tolerations"]);
         assert!(inherited.container.contains_key("envFrom") && inherited.annotations.is_empty());
         assert_eq!(inherited.labels.keys().collect::<Vec<_>>(), ["azure.workload.identity/use"]);
+    }
+
+    #[test]
+    fn the_container_of_the_agent_counts_wherever_it_stands() {
+        let (agent, beside) =
+            (json!({ "name": "node-agent", "image": "velero:1" }), json!({ "name": "proxy", "image": "p:1" }));
+        for containers in [json!([&agent, &beside]), json!([&beside, &agent]), json!([{ "image": "velero:1" }])] {
+            let image = of_template(&json!({ "spec": { "containers": containers } })).image;
+            assert_eq!(image, "velero:1", "{containers}");
+        }
+        assert_eq!(of_template(&json!({})).image, "");
     }
 }

@@ -65,8 +65,8 @@ impl Attachment {
 pub(crate) enum Placement {
     /// On that node, without asking the scheduler.
     Node(String),
-    /// Where the scheduler puts it: affinity, selector, and the group it is spread with.
-    Scheduled { affinity: Value, node_selector: Map<String, Value>, group: &'static str },
+    /// Where the scheduler puts it: affinity, and the group it is spread with.
+    Scheduled { affinity: Value, group: &'static str },
 }
 
 impl Mover<'_> {
@@ -141,9 +141,8 @@ impl Mover<'_> {
     fn placed(&self) -> Map<String, Value> {
         object(match &self.placement {
             Placement::Node(node) => json!({ "nodeName": node }),
-            Placement::Scheduled { affinity, node_selector, group } => json!({
+            Placement::Scheduled { affinity, group } => json!({
                 "affinity": affinity,
-                "nodeSelector": node_selector,
                 "topologySpreadConstraints": [{
                     "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
                     "labelSelector": { "matchLabels": { labels::EXPOSER_POD_GROUP: group } },

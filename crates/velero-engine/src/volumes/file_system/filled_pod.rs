@@ -23,6 +23,8 @@ use super::filler::{Filler, SeenPod};
 
 /// How long a pod may take to get a node before it is told.
 const SCHEDULING: Duration = Duration::from_secs(600);
+/// How long its init container may be started in vain: an image may be away for a while.
+const STARTING: Duration = Duration::from_secs(300);
 /// How long a pod may go on waiting when all its volumes are filled, before it is told.
 const GOING_ON: Duration = Duration::from_secs(60);
 
@@ -194,14 +196,30 @@ impl FilledPod {
         match seen {
             Ok(pod) if !pod.is_over => match self.filler.agents.check(&pod.node).await {
                 Err(missing) => missing.to_string(),
-                Ok(()) => match pods.until(place, self.filler.deadline, |pod| pod.is_over).await {
-                    Ok(_) | Err(NotSeen::Gone) => over(),
-                    Err(_) => std::future::pending().await,
-                },
+                Ok(()) => self.lost(place).await,
             },
             Ok(_) | Err(NotSeen::Gone) => over(),
             // The volumes themselves tell when their time is over.
             Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Ends when a pod that has its node is over, or never comes to wait for its volumes, and says why.
+    async fn lost(&self, place: (&str, &str)) -> String {
+        let Filler { pods, deadline, .. } = &*self.filler;
+        loop {
+            match pods.until(place, *deadline, |pod| pod.is_over || pod.stuck.is_some()).await {
+                Ok(pod) if !pod.is_over => {}
+                Ok(_) | Err(NotSeen::Gone) => return over(),
+                Err(_) => std::future::pending().await,
+            }
+            let soon = Instant::now() + STARTING;
+            let goes_on = |pod: &SeenPod| pod.is_over || pod.stuck.is_none();
+            if let Err(NotSeen::Late(Some(SeenPod { stuck: Some(problem), .. }))) =
+                pods.until(place, soon.min(*deadline), goes_on).await
+            {
+                return does_not_start(&problem);
+            }
         }
     }
 
@@ -257,6 +275,13 @@ impl FilledPod {
              container {waits}; delete the pod and restore it again once that is put right"
         ));
     }
+}
+
+fn does_not_start(problem: &str) -> String {
+    format!(
+        "the init container {} of the pod does not start, {problem}. What it is made of is said by the Deployment of the server          and the ConfigMap labelled velero.io/pod-volume-restore",
+        wait_containers()[0]
+    )
 }
 
 fn over() -> String {

@@ -35,20 +35,36 @@ pub(super) struct Filler {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SeenPod {
     pub node: String,
-    /// Whether it has ended, or is going away: then nobody can fill its volumes.
+    /// Whether it has ended, or is going away, and its volumes were not filled before: then nobody can fill them.
     pub is_over: bool,
     /// Whether its init container says that it waits for the volumes.
     pub waits: bool,
+    /// Why that container does not start, where it is tried in vain.
+    pub stuck: Option<String>,
 }
 
 impl SeenPod {
     fn read(pod: &Value) -> Self {
-        let is_over = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
+        let containers = || elements(pod, "/status/initContainerStatuses").filter(|it| is_wait_container(it));
+        // It goes on once all volumes are filled, and may have ended before the agents have said so.
+        let has_gone_on = containers().any(|it| it["state"]["terminated"]["exitCode"] == 0);
+        let has_ended = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
             || !text(pod, "/metadata/deletionTimestamp").is_empty();
-        let mut running =
-            elements(pod, "/status/initContainerStatuses").filter(|it| it["state"]["running"].is_object());
-        Self { node: text(pod, "/spec/nodeName").to_owned(), is_over, waits: running.any(is_wait_container) }
+        Self {
+            node: text(pod, "/spec/nodeName").to_owned(),
+            is_over: has_ended && !has_gone_on,
+            waits: containers().any(|it| it["state"]["running"].is_object()),
+            stuck: containers().find_map(why_it_does_not_start),
+        }
     }
+}
+
+/// What the kubelet says of a container that it has tried to start.
+fn why_it_does_not_start(container: &Value) -> Option<String> {
+    let waiting = &container["state"]["waiting"];
+    let (reason, message) = (text(waiting, "/reason"), text(waiting, "/message"));
+    let was_tried = !matches!(reason, "" | "PodInitializing" | "ContainerCreating");
+    was_tried.then(|| format!("{reason}: {message}").trim_end_matches([' ', ':']).to_owned())
 }
 
 impl Filler {
@@ -93,7 +109,37 @@ mod tests {
             (json!({"spec": {"nodeName": "n"}, "status": {"phase": "Failed"}}), "n", true),
             (json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {}}), "", true),
         ] {
-            assert_eq!(SeenPod::read(&pod), SeenPod { node: node.to_owned(), is_over, waits: false }, "{pod}");
+            let expected = SeenPod { node: node.to_owned(), is_over, ..SeenPod::default() };
+            assert_eq!(SeenPod::read(&pod), expected, "{pod}");
+        }
+    }
+
+    #[test]
+    fn a_pod_that_has_ended_after_it_went_on_was_filled() {
+        for (name, exit_code, phase, is_over) in [
+            ("restore-wait", 0, "Succeeded", false),
+            ("restore-wait", 0, "Failed", false),
+            ("restore-wait", 1, "Failed", true),
+            ("own", 0, "Failed", true),
+        ] {
+            let waited = json!({"name": name, "state": {"terminated": {"exitCode": exit_code}}});
+            let pod = json!({"status": {"phase": phase, "initContainerStatuses": [waited]}});
+            assert_eq!(SeenPod::read(&pod).is_over, is_over, "{pod}");
+        }
+    }
+
+    #[test]
+    fn an_init_container_that_is_started_in_vain_says_why() {
+        for (name, waiting, expected) in [
+            ("restore-wait", json!({"reason": "PodInitializing"}), None),
+            ("restore-wait", json!({"reason": "ContainerCreating"}), None),
+            ("restore-wait", json!(null), None),
+            ("own", json!({"reason": "ImagePullBackOff"}), None),
+            ("restore-wait", json!({"reason": "ErrImagePull", "message": "no tag"}), Some("ErrImagePull: no tag")),
+            ("restore-wait", json!({"reason": "CreateContainerConfigError"}), Some("CreateContainerConfigError")),
+        ] {
+            let pod = json!({"status": {"initContainerStatuses": [{"name": name, "state": {"waiting": waiting}}]}});
+            assert_eq!(SeenPod::read(&pod).stuck.as_deref(), expected, "{pod}");
         }
     }
 
