@@ -122,7 +122,7 @@ fn a_backup_that_had_ended_when_its_server_died_keeps_its_end() {
     });
 }
 
-/// Refuses every change of some backups of a test: of those whose names begin with `refused`, and with `forbidden` as if for
+/// Refuses every change of some backups and locations of a test: of those whose names begin with `refused`, and with `forbidden` as if for
 /// want of rights.
 struct Refusals {
     cluster: TestCluster,
@@ -137,7 +137,8 @@ impl Refusals {
         let begun = Self { cluster: cluster.clone(), policies, bindings };
         let unless = |beginning: &str| format!("!object.metadata.name.startsWith('{beginning}')");
         let rule = json!({
-            "apiGroups": ["velero.io"], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": ["backups"],
+            "apiGroups": ["velero.io"], "apiVersions": ["*"], "operations": ["UPDATE"],
+            "resources": ["backups", "backupstoragelocations"],
         });
         let policy = json!({
             "metadata": {"name": cluster.namespace},
@@ -216,6 +217,27 @@ fn a_backup_that_the_api_server_refuses_to_change_keeps_nobody_waiting() {
             assert_phase(&server.ended(name).await, &Failed);
         }
         workload.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_server_leads_although_the_default_location_cannot_be_made_one_and_tries_again() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster).await;
+        let directory = tempfile::tempdir().unwrap();
+        let mut spec = BackupStorageLocationSpec { provider: "fs".to_owned(), ..Default::default() };
+        spec.object_storage.bucket = directory.path().display().to_string();
+        let location = BackupStorageLocation::new(&cluster.namespace, "refused", spec);
+        api::<BackupStorageLocation>(&cluster).create(&PostParams::default(), &location).await.unwrap();
+        let mut backup = Backup::new(&cluster.namespace, "refused-backup", Default::default());
+        backup.status.phase = Some(BackupPhase::Failed);
+        api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
+        let refusals = Refusals::begin(&cluster, "refused-backup").await;
+        let settings = Settings { default_backup_storage_location: "refused".to_owned(), ..settings(&cluster) };
+        let server = Server::start_with(cluster.clone(), settings).await;
+        refusals.end("refused-backup").await;
+        server.until("refused", |location: &BackupStorageLocation| location.spec.default).await;
         server.stop().await;
     });
 }
