@@ -247,6 +247,29 @@ fn a_server_leads_although_the_default_location_cannot_be_made_one_and_tries_aga
 }
 
 #[test]
+fn a_location_that_cannot_be_changed_keeps_no_other_from_being_looked_at() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster).await;
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["refused", "young"] {
+            let mut spec = BackupStorageLocationSpec { provider: "fs".to_owned(), default: true, ..Default::default() };
+            spec.object_storage.bucket = directory.path().display().to_string();
+            let location = BackupStorageLocation::new(&cluster.namespace, name, spec);
+            api::<BackupStorageLocation>(&cluster).create(&PostParams::default(), &location).await.unwrap();
+        }
+        let mut backup = Backup::new(&cluster.namespace, "refused-backup", Default::default());
+        backup.status.phase = Some(BackupPhase::Failed);
+        api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
+        let refusals = Refusals::begin(&cluster, "refused-backup").await;
+        let server = Server::start(cluster.clone()).await;
+        server.until("young", BackupStorageLocation::is_available).await;
+        refusals.end("refused-backup").await;
+        server.until("refused", |location: &BackupStorageLocation| !location.spec.default).await;
+        server.stop().await;
+    });
+}
+
+#[test]
 fn a_restore_owes_the_end_of_data_movers_until_they_could_be_asked_for_it() {
     cluster_test(|cluster| async move {
         install_definitions(&cluster).await;
