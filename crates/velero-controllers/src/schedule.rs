@@ -34,11 +34,55 @@ pub(crate) struct ScheduleReconciler {
     context: SharedContext,
     /// The last moment, by schedule, of which was told that its backup is held up.
     held_up: Mutex<HashMap<String, Timestamp>>,
+    /// The backup, by schedule, that was asked for and is not noted yet.
+    begun: Mutex<HashMap<String, Begun>>,
+}
+
+/// A backup that was asked for.
+struct Begun {
+    /// The UID of its schedule.
+    schedule: String,
+    /// When it was due.
+    due: Option<Timestamp>,
+    /// The moment that it is named after.
+    moment: Timestamp,
 }
 
 impl ScheduleReconciler {
     pub(crate) fn new(context: SharedContext) -> Self {
-        Self { context, held_up: Mutex::default() }
+        Self { context, held_up: Mutex::default(), begun: Mutex::default() }
+    }
+
+    /// The moment after which the backup is named that was asked for already when this one was due.
+    fn begun(&self, schedule: &Schedule, due: Option<Timestamp>) -> Option<Timestamp> {
+        let begun = lock(&self.begun);
+        let known = begun.get(name(schedule))?;
+        (known.schedule == uid(schedule) && known.due == due).then_some(known.moment)
+    }
+
+    /// Makes a backup that is due, and notes that on the schedule.
+    async fn submit(&self, schedule: &Schedule, due: Option<Timestamp>, moment: Timestamp) -> Result<()> {
+        let objects = &self.context.objects;
+        let backup = backup_of(schedule, moment);
+        tracing::info!(schedule = name(schedule), backup = name(&backup), "Schedule is due, submitting a backup");
+        let begun = Begun { schedule: uid(schedule).to_owned(), due, moment };
+        lock(&self.begun).insert(name(schedule).to_owned(), begun);
+        match objects.create(&backup).await {
+            // It was made before, and its answer lost or not noted.
+            Err(Error::Cluster(error)) if error.is_already_exists() => {}
+            Err(Error::Cluster(error)) if !error.is_unanswered() => {
+                lock(&self.begun).remove(name(schedule));
+                return Err(error.into());
+            }
+            created => drop(created?),
+        }
+        let mut noted = schedule.clone();
+        noted.status.last_backup = Some(Time(moment));
+        objects.force(schedule, &noted).await?;
+        lock(&self.begun).remove(name(schedule));
+        let note = format!("backup {} was submitted", name(&backup));
+        events::tell(&self.context, schedule, Self::CONTROLLER, Told::normal("BackupSubmitted", note));
+        Ok(())
     }
 
     /// Tells once for each backup that is due that it has to wait for an earlier one.
@@ -61,6 +105,7 @@ impl Reconciler for ScheduleReconciler {
         let now = clock::now();
         if schedule.spec.paused {
             context.metrics.no_expected_interval(name(&schedule));
+            lock(&self.begun).remove(name(&schedule));
             let mut paused = schedule.clone();
             put_conditions(&mut paused, now);
             context.objects.patch(&schedule, &paused).await?;
@@ -82,18 +127,22 @@ impl Reconciler for ScheduleReconciler {
                 Next::After(clock::until(next, now) + std::time::Duration::from_secs(1))
             }));
         }
-        if is_blocked(context, &schedule).await? {
-            self.tell_held_up(&schedule, history.next_run(&cron, &TimeZone::UTC));
+        let due = history.next_run(&cron, &TimeZone::UTC);
+        let begun = self.begun(&schedule, due);
+        // One that was asked for without an answer is asked for again under its name: it must not be in its own way.
+        if begun.is_none() && is_blocked(context, &schedule).await? {
+            self.tell_held_up(&schedule, due);
             tracing::debug!(schedule = name(&schedule), "An earlier backup of the schedule is not done yet");
             return Ok(Next::After(WHILE_BLOCKED));
         }
-        submit(context, &schedule, now).await?;
+        self.submit(&schedule, due, begun.unwrap_or(now)).await?;
         // The change of lastBackup brings the schedule here again.
         Ok(Next::Change)
     }
 
     fn forget(&self, name: &str) {
         lock(&self.held_up).remove(name);
+        lock(&self.begun).remove(name);
         self.context.metrics.end_schedule(name);
     }
 
@@ -167,22 +216,6 @@ async fn is_blocked(context: &Context, schedule: &Schedule) -> Result<bool> {
     let visitor = |backup: Backup| blocked |= blocks_next_backup(backup.status.phase());
     context.objects.visit(&selector, visitor).await?;
     Ok(blocked)
-}
-
-async fn submit(context: &Context, schedule: &Schedule, now: Timestamp) -> Result<()> {
-    let backup = backup_of(schedule, now);
-    tracing::info!(schedule = name(schedule), backup = name(&backup), "Schedule is due, submitting a backup");
-    match context.objects.create(&backup).await {
-        // The last run was interrupted between creating the backup and noting it.
-        Err(Error::Cluster(error)) if error.is_already_exists() => {}
-        created => drop(created?),
-    }
-    let mut noted = schedule.clone();
-    noted.status.last_backup = Some(Time(now));
-    context.objects.force(schedule, &noted).await?;
-    let note = format!("backup {} was submitted", name(&backup));
-    events::tell(context, schedule, Controller::Schedule, Told::normal("BackupSubmitted", note));
-    Ok(())
 }
 
 /// The backup a schedule makes.

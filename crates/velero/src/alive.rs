@@ -8,7 +8,7 @@ use jiff::fmt::rfc2822::DateTimeParser;
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::time::{Instant, sleep, timeout};
 use velero_cluster::Error as ClusterError;
-use velero_rules::lease::{LEASE_NAME, Said, is_alive};
+use velero_rules::lease::{LEASE_NAME, SHORTEST, Said, is_alive};
 
 use crate::output::Heard;
 use crate::session::Session;
@@ -20,14 +20,14 @@ const POLL: Duration = Duration::from_millis(200);
 pub(crate) async fn last_heard_of(session: &Session, patience: Duration) -> Result<Option<Heard>> {
     let Some((lease, now)) = look(session, patience).await? else { return Ok(None) };
     let said = Said::from(&lease);
-    let Some(renewed) = lease.spec.and_then(|spec| spec.renew_time).map(|time| time.0) else { return Ok(None) };
+    let Some(renewed) = last_sign(&lease) else { return Ok(None) };
     let ago = now.duration_since(renewed);
     let heard = |is_alive: bool| Heard { leader: said.holder.clone(), last: renewed, ago, is_alive };
     if let Some(is_alive) = is_alive(&said, ago) {
         return Ok(Some(heard(is_alive)));
     }
     // It is renewed five times in its duration.
-    let deadline = Instant::now() + patience.min(said.duration.unwrap_or_default() / 3);
+    let deadline = Instant::now() + patience.min(said.duration.unwrap_or(SHORTEST) / 3);
     while Instant::now() < deadline {
         sleep(POLL).await;
         let Some((lease, _)) = look(session, patience).await? else { break };
@@ -36,6 +36,12 @@ pub(crate) async fn last_heard_of(session: &Session, patience: Duration) -> Resu
         }
     }
     Ok(Some(heard(false)))
+}
+
+/// When somebody wrote into a Lease. One without a renewal was written over, and no server that works leaves it so.
+fn last_sign(lease: &Lease) -> Option<Timestamp> {
+    let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);
+    renewed.or_else(|| lease.metadata.creation_timestamp.as_ref().map(|time| time.0))
 }
 
 /// Fails when the server is gone.
@@ -67,4 +73,28 @@ async fn look(session: &Session, patience: Duration) -> Result<Option<(Lease, Ti
         let date = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok());
         (lease, date.unwrap_or_else(Timestamp::now))
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_lease_that_was_written_over_is_no_sign_of_a_server() {
+        let (made, renewed) = ("2026-11-17T01:00:00Z", "2026-11-17T02:00:00.000000Z");
+        for (spec, expected) in [
+            (json!({"holderIdentity": "velero-1", "renewTime": renewed}), Some(renewed)),
+            (json!({"holderIdentity": "velero-1"}), Some(made)),
+            (json!({}), Some(made)),
+            (json!(null), Some(made)),
+        ] {
+            let lease = json!({"metadata": {"creationTimestamp": made}, "spec": spec});
+            let lease: Lease = serde_json::from_value(lease).unwrap();
+            let expected = expected.map(|moment| moment.parse::<Timestamp>().unwrap());
+            assert_eq!(last_sign(&lease), expected, "{spec}");
+        }
+        assert_eq!(last_sign(&Lease::default()), None);
+    }
 }

@@ -35,6 +35,10 @@ const ASKED: [&str; 2] = [ASKED_FIELDS, ASKED_SPEC];
 
 /// Notes on a backup that begins what its spec said before the server completed it, if it would be taken again.
 pub(super) fn keep_asked(begins: &mut Backup, asked: &BackupSpec) {
+    // Who writes one from the YAML of another brings the notes of that along.
+    if let Some(annotations) = &mut begins.metadata.annotations {
+        annotations.retain(|key, _| !ASKED.contains(&key.as_str()));
+    }
     if retry(begins).is_none() {
         return;
     }
@@ -184,6 +188,21 @@ mod tests {
         let again = replacement(&backup, &retry(&backup).unwrap());
         assert_eq!(again.spec, asked);
         assert_eq!(annotation(&again, ASKED_SPEC), "");
+    }
+
+    #[test]
+    fn what_was_asked_of_another_backup_is_not_asked_of_one_that_is_written_from_it() {
+        let mut copied = scheduled();
+        let notes = [(ASKED_FIELDS, r#"{"includedNamespaces":["old"]}"#), (ASKED_SPEC, "{}")];
+        let notes = notes.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        copied.metadata.annotations.as_mut().unwrap().extend(notes);
+        let asked = copied.spec.clone();
+        keep_asked(&mut copied, &asked);
+        assert_eq!((annotation(&copied, ASKED_FIELDS), annotation(&copied, ASKED_SPEC)), ("", ""));
+        assert_eq!(annotation(&copied, "team"), "a");
+        let mut failed = copied.clone();
+        owe_retry(&mut failed, &copied);
+        assert_eq!(replacement(&failed, &retry(&failed).unwrap()).spec, asked);
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub(crate) fn with_stored_end(backup: &Backup, stored: Backup) -> Backup {
 
 /// Cancels and removes what an interrupted backup left, unless it had ended. It can be done again at any point.
 async fn remove_remains(context: &Context, backup: &Backup) -> Result<Remains> {
-    movers::cancel_of_backup(context, backup, &backup.status.failure_reason).await;
+    movers::try_cancel_of_backup(context, backup, &backup.status.failure_reason).await?;
     // Only the store tells whether the snapshots are those of a whole backup.
     // Velero stores them before the end; those say nothing of one that was cancelled since.
     let is_end = |stored: &Backup| requested(backup).is_none() || stored.status.phase().is_terminal();

@@ -18,6 +18,8 @@ pub(super) struct Failure {
     pub(super) snapshots_left: Vec<Snapshot>,
     /// Whether the name may be reserved in a store that could not be asked.
     pub(super) may_be_reserved: bool,
+    /// Whether those who move data for it could not be told to stop.
+    pub(super) is_owed: bool,
 }
 
 /// What made a backup fail.
@@ -38,7 +40,8 @@ impl Failure {
 
     pub(super) fn before_start(reason: String) -> Self {
         let (cause, snapshots_left) = (Cause::Trouble, Vec::new());
-        Self { reason, cause, touched: None, is_of_store: true, snapshots_left, may_be_reserved: false }
+        let (touched, is_of_store) = (None, true);
+        Self { reason, cause, touched, is_of_store, snapshots_left, may_be_reserved: false, is_owed: false }
     }
 
     /// One that somebody asked for, in these words.

@@ -65,7 +65,13 @@ async fn pay_one(context: &Context, backup: &Backup) {
     let pods = owed.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect::<Vec<_>>().join(", ");
     tracing::info!(backup = name(backup), pods, "Running hooks that an earlier server owes");
     let hooks = &backup.spec.hooks;
-    let left = run_owed_hooks(context.objects.cluster(), hooks, &owed, &journal, PATIENCE).await;
+    let left = tokio::select! {
+        left = run_owed_hooks(context.objects.cluster(), hooks, &owed, &journal, PATIENCE) => left,
+        () = hurry(context) => {
+            tracing::warn!(backup = name(backup), "The server was stopped; hooks that are owed are left to the next one");
+            return;
+        }
+    };
     for problem in journal.results().errors.namespaces.into_values().flatten() {
         tracing::error!(backup = name(backup), problem, "Hooks that were owed failed");
     }

@@ -89,7 +89,7 @@ pub(super) async fn failed(context: &Context, backup: &Backup, journal: &Journal
     failed.put_counts(journal.counts());
     // Who has deleted or ended it says what there is to say.
     let is_wanted = context.still_has(backup).await.unwrap_or(true);
-    let mut is_left = failure.may_be_reserved;
+    let mut is_left = failure.may_be_reserved || failure.is_owed;
     if let Some(store) = &failure.touched {
         let words = async {
             if is_wanted {

@@ -189,7 +189,7 @@ async fn attempt(
     };
     if let Err(failure) = &mut ended {
         tokio::join!(owed_hooks::pay(context, &owed, journal), settle(context, &recorder, journal));
-        movers::cancel_of_backup(context, backup, &failure.reason).await;
+        failure.is_owed = movers::try_cancel_of_backup(context, backup, &failure.reason).await.is_err();
         cancel_unfinished(&recorder.operations.all(), &tools.actions, backup).await;
         let taken = recorder.snapshots.all();
         failure.snapshots_left = report::discard_volumes(context, backup, journal, taken, &tools.actions).await;

@@ -97,6 +97,7 @@ impl BackupSyncReconciler {
         let looks = stream::iter(news).map(|backup| self.look_at(location, &store, backup).boxed());
         let unfinished: Vec<Option<String>> = looks.buffer_unordered(AT_ONCE).try_collect().await?;
         self.orphans.report(context, location, unfinished.into_iter().flatten().collect()).await;
+        let mut removed = Ok(());
         for orphan in lost {
             // It may have been stored since the bucket was listed.
             if store.backup_exists(name(&orphan)).await? {
@@ -107,9 +108,10 @@ impl BackupSyncReconciler {
                 backup = name(&orphan),
                 "Deleting a backup whose location no longer has it"
             );
-            context.objects.delete(&orphan).await?;
+            // One that must stay keeps no other.
+            removed = removed.and(context.objects.delete(&orphan).await);
         }
-        Ok(())
+        removed
     }
 
     /// Looks at a folder of the bucket that this cluster knows nothing of; gives its name if nobody will ever finish it.

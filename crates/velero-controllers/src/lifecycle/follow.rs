@@ -92,12 +92,15 @@ async fn step<K: Follow>(context: &Context, owner: &K) -> Result<Next> {
     let failures = poll(&mut operations, &questions.actions, owner, timeout).await;
     let stands = tally(&operations);
     let ended = stands != tally(&before);
-    trace::tell_operations(owner, &operations);
     if ended {
         owner.files(&store).put_operations(&operations).await?;
     }
     let counts = tell(context, owner, &store, &operations, &failures).await?;
     let moved = moved(owner, stands, counts)?;
+    if ended {
+        // Who comes here again finds them as they are kept now: so it is told once, whatever fails after this.
+        trace::tell_operations(owner, &operations);
+    }
     let kept = &K::in_hand(context).operations;
     let is_stored = ended || operations == before && kept.unstored(name(owner)).is_none();
     kept.keep(name(owner), uid(owner), operations, is_stored, pause(context));

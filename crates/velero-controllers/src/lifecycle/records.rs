@@ -63,8 +63,12 @@ async fn look(context: &Context) -> Result<()> {
                 });
                 known.insert(owner.uid.clone(), ended);
             }
-            if known[&owner.uid] {
-                remove(&api, &record.name_any(), record.meta().uid.clone()).await?;
+            if !known[&owner.uid] {
+                continue;
+            }
+            let name = record.name_any();
+            if let Err(error) = remove(&api, &name, record.meta().uid.clone()).await {
+                tracing::warn!(name, error = describe(&error), "A record of an operation could not be removed");
             }
         }
         match page.metadata.continue_.filter(|token| !token.is_empty()) {

@@ -47,19 +47,8 @@ impl BackupStorageLocationReconciler {
         validated.insert(name(location).to_owned(), spec.clone()) != Some(spec)
     }
 
-    fn due(&self, location: &BackupStorageLocation, now: Timestamp) -> Due {
-        let last = location.status.last_validation_time.as_ref().map(|time| time.0);
-        due(location.spec.validation_frequency, self.context.settings.store_validation_frequency, last, now)
-    }
-}
-
-impl Reconciler for BackupStorageLocationReconciler {
-    type Kind = BackupStorageLocation;
-    const CONTROLLER: Controller = Controller::BackupStorageLocation;
-    const CONCURRENCY: u16 = 4;
-
-    async fn reconcile(&self, location: BackupStorageLocation) -> Result<Next> {
-        keep_one_default(&self.context).await?;
+    /// Looks at a location if it is time; gives when it is next.
+    async fn look(&self, location: BackupStorageLocation) -> Result<Next> {
         let now = clock::now();
         let changed = self.has_new_spec(&location);
         let location = match self.due(&location, now) {
@@ -75,6 +64,24 @@ impl Reconciler for BackupStorageLocationReconciler {
             Due::At(moment) => Next::After(clock::until(moment, now)),
             Due::Now | Due::Never => Next::Change,
         })
+    }
+
+    fn due(&self, location: &BackupStorageLocation, now: Timestamp) -> Due {
+        let last = location.status.last_validation_time.as_ref().map(|time| time.0);
+        due(location.spec.validation_frequency, self.context.settings.store_validation_frequency, last, now)
+    }
+}
+
+impl Reconciler for BackupStorageLocationReconciler {
+    type Kind = BackupStorageLocation;
+    const CONTROLLER: Controller = Controller::BackupStorageLocation;
+    const CONCURRENCY: u16 = 4;
+
+    async fn reconcile(&self, location: BackupStorageLocation) -> Result<Next> {
+        // That another location cannot be changed keeps nobody from looking at this one.
+        let kept = keep_one_default(&self.context).await;
+        let next = self.look(location).await?;
+        kept.map(|()| next)
     }
 
     fn forget(&self, name: &str) {

@@ -1,13 +1,40 @@
 //! Which location is the default.
 
+use std::time::Duration;
+
 use velero_api::metadata::name;
 use velero_api::v1::BackupStorageLocation;
 
-use crate::runtime::context::Context;
-use crate::runtime::error::Result;
+use crate::runtime::context::{Context, SharedContext};
+use crate::runtime::error::{Result, describe};
 
-/// Makes the location named by the flag the default, unless there is one.
-pub(crate) async fn ensure_default_location(context: &Context) -> Result<()> {
+/// How soon is tried again what the API server has refused.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Makes the location named by the flag the default, unless there is one; gives whether that is known to be so.
+pub(crate) async fn is_default_ensured(context: &Context) -> bool {
+    let ensured = ensure_default_location(context).await;
+    if let Err(error) = &ensured {
+        let location = &context.settings.default_backup_storage_location;
+        tracing::error!(location, error = describe(error), "The location is not made the default yet; trying again");
+    }
+    ensured.is_ok()
+}
+
+/// The same until it is so, or the server ends.
+pub(crate) async fn ensure_later(context: SharedContext) {
+    loop {
+        tokio::select! {
+            () = context.stop.cancelled() => return,
+            () = tokio::time::sleep(PAUSE) => {}
+        }
+        if is_default_ensured(&context).await {
+            return;
+        }
+    }
+}
+
+async fn ensure_default_location(context: &Context) -> Result<()> {
     let wanted = &context.settings.default_backup_storage_location;
     let locations = context.objects.list::<BackupStorageLocation>("").await?;
     if locations.iter().any(|location| location.spec.default) {

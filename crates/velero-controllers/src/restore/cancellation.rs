@@ -43,8 +43,11 @@ pub(super) async fn never_begin(context: &Context, restore: &Restore, reason: &s
 /// Ends a restore that waits for operations. Where its store does not say which, cancelling them is a debt, which the
 /// next server pays too.
 pub(super) async fn end(context: &Context, restore: &Restore, reason: &str) -> Result<()> {
-    movers::cancel_of_restore(context, restore, reason).await;
+    let told = movers::try_cancel_of_restore(context, restore, reason).await;
     let mut ended = partially_failed(restore, reason.to_owned())?;
+    if told.is_err() {
+        owe(&mut ended, LEFT_BEHIND);
+    }
     Awaited::default().note(&mut ended);
     match tokio::time::timeout(STORE_PATIENCE, cancel_operations(context, restore, reason)).await {
         Ok(Ok((counts, tally))) => {

@@ -17,7 +17,7 @@ pub(crate) const LEFT_BEHIND: &str = "operations of the interrupted run";
 /// Pays what a failed restore owes.
 pub(crate) async fn pay(context: &Context, restore: &Restore) -> Result<Next> {
     let Some(_hold) = context.restores.busy.enter(name(restore)) else { return Ok(Next::After(WHILE_HELD)) };
-    movers::cancel_of_restore(context, restore, &restore.status.failure_reason).await;
+    movers::try_cancel_of_restore(context, restore, &restore.status.failure_reason).await?;
     cancel_operations(context, restore).await?;
     let mut paid = restore.clone();
     settle(&mut paid);

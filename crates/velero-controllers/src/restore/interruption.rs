@@ -17,6 +17,8 @@ use crate::runtime::context::Context;
 
 /// How long items that are at hand may take when no further ones are begun.
 const AT_HAND: Duration = Duration::from_secs(30);
+/// The same once the server is told to end.
+const LAST_ITEMS: Duration = Duration::from_secs(10);
 
 /// Why a restore came to no end of its own, and what it had done until then, where that is known.
 pub(super) struct Cut {
@@ -41,24 +43,37 @@ pub(super) async fn interruption(context: &Context, restore: &Restore, hold: &Ho
     }
 }
 
-/// Waits for items to be restored. A restore that is cancelled finishes those at hand, so that it can be told what was
-/// restored and what was not.
+/// Ends when items at hand are not waited for any longer.
+pub(super) async fn patience(context: &Context) {
+    let hurry = async {
+        context.stop.cancelled().await;
+        tokio::time::sleep(LAST_ITEMS).await;
+    };
+    tokio::select! {
+        () = tokio::time::sleep(AT_HAND) => {}
+        () = hurry => {}
+    }
+}
+
+/// Waits for items to be restored. Whatever ends the restore before, those at hand are finished until `patience` ends: only the
+/// answer to a call tells what an action has begun, and a volume that was made is lost without its object. So it can be told, too,
+/// what was restored and what was not.
 pub(super) async fn items(
     mut work: Pin<&mut impl Future<Output = Result<Restored, RunError>>>,
     interruption: Pin<&mut impl Future<Output = RunError>>,
     halt: &CancellationToken,
+    patience: impl Future<Output = ()>,
 ) -> Result<Restored, Cut> {
     let error = tokio::select! {
         restored = &mut work => return restored.map_err(Cut::from),
         error = interruption => error,
     };
-    if !matches!(error, RunError::Cancelled(_)) {
-        return Err(error.into());
-    }
     halt.cancel();
-    let finished = tokio::time::timeout(AT_HAND, work).await;
-    let outcome = finished.ok().and_then(Result::ok).map(|restored| restored.outcome);
-    Err(Cut { error, outcome })
+    let finished = tokio::select! {
+        finished = work => finished.ok(),
+        () = patience => None,
+    };
+    Err(Cut { error, outcome: finished.map(|restored| restored.outcome) })
 }
 
 /// Waits for volumes that are filled from copies.
@@ -74,12 +89,53 @@ pub(super) async fn fillings(
         }
         error = interruption => error,
     };
-    if !matches!(error, RunError::Cancelled(_)) {
-        return Err(error.into());
+    if matches!(error, RunError::Cancelled(_)) {
+        journal.error().message(
+            "The restore was cancelled before all volumes of pods were filled; pods that wait for one do not start: delete \
+             them and their claims, and restore them again",
+        );
     }
-    journal.error().message(
-        "The restore was cancelled before all volumes of pods were filled; pods that wait for one do not start: delete them \
-         and their claims, and restore them again",
-    );
     Err(Cut { error, outcome: Some(restored.outcome) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+    use std::pin::pin;
+
+    use super::*;
+
+    /// What ends a restore before it is done.
+    fn reasons() -> [RunError; 2] {
+        [RunError::Interrupted("the server was stopped"), RunError::Cancelled("cancelled by request".to_owned())]
+    }
+
+    #[tokio::test]
+    async fn whatever_ends_a_restore_its_items_at_hand_are_finished() {
+        for reason in reasons() {
+            let (halt, is_finished) = (CancellationToken::new(), CancellationToken::new());
+            let work = pin!(async {
+                halt.cancelled().await;
+                // The answer of an action takes a moment.
+                tokio::task::yield_now().await;
+                is_finished.cancel();
+                Err(RunError::GivenUp)
+            });
+            let told = reason.to_string();
+            let Err(cut) = items(work, pin!(ready(reason)), &halt, pending()).await else { panic!("it was ended") };
+            assert!(is_finished.is_cancelled(), "{told}");
+            assert_eq!(cut.error.to_string(), told);
+        }
+    }
+
+    #[tokio::test]
+    async fn items_that_take_too_long_are_not_waited_for() {
+        for reason in reasons() {
+            let (halt, told) = (CancellationToken::new(), reason.to_string());
+            let interruption = pin!(ready(reason));
+            let Err(cut) = items(pin!(pending()), interruption, &halt, ready(())).await else { panic!("it was ended") };
+            assert!(halt.is_cancelled() && cut.outcome.is_none());
+            assert_eq!(cut.error.to_string(), told);
+        }
+    }
 }

@@ -10,11 +10,13 @@ use velero_rules::operations::Tally;
 use velero_rules::phases::restore_phase_after_run;
 use velero_store::BackupStore;
 
+use crate::lifecycle::debts::owe;
 use crate::lifecycle::ending;
 use crate::lifecycle::kind::Kind;
 use crate::lifecycle::operation::{give_up, tally};
 use crate::lifecycle::phase::move_to;
 use crate::restore::awaited::Awaited;
+use crate::restore::debts::LEFT_BEHIND;
 use crate::restore::transfer;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
@@ -31,11 +33,13 @@ pub(super) struct Failure {
     pub(super) is_cancelled: bool,
     /// What was restored until then, where that is known.
     pub(super) outcome: Option<RestoreOutcome>,
+    /// Whether those who move data for it could not be told to stop.
+    pub(super) is_owed: bool,
 }
 
 impl Failure {
     pub(super) fn new(reason: String, store: Option<BackupStore>) -> Self {
-        Self { reason, store, is_cancelled: false, outcome: None }
+        Self { reason, store, is_cancelled: false, outcome: None, is_owed: false }
     }
 
     /// What the status says.
@@ -88,6 +92,9 @@ pub(super) async fn failed(
         failed.status.progress = written.status.progress;
     }
     failed.put_counts(journal.counts());
+    if failure.is_owed {
+        owe(&mut failed, LEFT_BEHIND);
+    }
     let Some(store) = &failure.store else { return Ok(failed) };
     let stored = async {
         match &failure.outcome {

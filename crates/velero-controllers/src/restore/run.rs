@@ -134,7 +134,7 @@ async fn attempt(
     // In a block of its own: what is given up has ended before it is cleaned up.
     let mut restored = {
         let work = pin!(transfer::contents(context, prepared, journal, &store, means));
-        interruption::items(work, interrupted.as_mut(), &halt).await
+        interruption::items(work, interrupted.as_mut(), &halt, interruption::patience(context)).await
     };
     // Others may run while volumes are filled.
     drop(place);
@@ -142,7 +142,7 @@ async fn attempt(
         let filling = interruption::fillings(items, interrupted, journal);
         restored = try_within(stage!("volumes"), filling).await;
     }
-    let ended = match restored {
+    let mut ended = match restored {
         Err(Cut { error, outcome }) => {
             let is_cancelled = matches!(error, RunError::Cancelled(_));
             Err(Failure { is_cancelled, outcome, ..failed(error.to_string()) })
@@ -154,8 +154,8 @@ async fn attempt(
             settled.map_err(|error| failed(describe(&error)))
         }
     };
-    if let Err(failure) = &ended {
-        movers::cancel_of_restore(context, &restore, &failure.reason).await;
+    if let Err(failure) = &mut ended {
+        failure.is_owed = movers::try_cancel_of_restore(context, &restore, &failure.reason).await.is_err();
         cancel_unfinished(&started.all(), &tools.actions, &restore).await;
     }
     tools.close().await;

@@ -19,7 +19,7 @@ use crate::download::DownloadRequestReconciler;
 use crate::lifecycle::policies::global_policies;
 use crate::lifecycle::records;
 use crate::location::availability::BackupStorageLocationReconciler;
-use crate::location::default::ensure_default_location;
+use crate::location::default::{ensure_later, is_default_ensured};
 use crate::repository::location_changes::RepositoryLocationReconciler;
 use crate::repository::reconciler::BackupRepositoryReconciler;
 use crate::repository::settings::check_config_maps;
@@ -151,11 +151,14 @@ async fn lead(context: &SharedContext, tasks: &mut JoinSet<()>, ready: &AtomicBo
     context.metrics.leads();
     owed_hooks::pay_all(context).await?;
     interrupted::fail_interrupted(context).await?;
-    ensure_default_location(context).await?;
+    // That one object is refused ends nobody who leads.
+    if !is_default_ensured(context).await {
+        tasks.spawn(ensure_later(context.clone()));
+    }
     census::count_once(context).await?;
     if context.settings.is_enabled(ServerStatusRequestReconciler::CONTROLLER) {
-        kept::refresh(context).await?;
-        tasks.spawn(kept::keep(context.clone()));
+        let is_true = kept::is_refreshed(context).await;
+        tasks.spawn(kept::keep(context.clone(), is_true));
     }
     tasks.spawn(records::remove_ended(context.clone()));
     if let Some(cron) = context.settings.report_cron()? {

@@ -25,15 +25,20 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(250);
 /// The pause after a failure.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// Keeps the status true until the server ends.
-pub(crate) async fn keep(context: SharedContext) {
+/// Keeps the status true until the server ends; `is_true` says whether it is now.
+pub(crate) async fn keep(context: SharedContext, is_true: bool) {
     tokio::select! {
         () = context.stop.cancelled() => {}
-        () = follow(&context) => {}
+        () = follow(&context, is_true) => {}
     }
 }
 
-async fn follow(context: &Context) {
+async fn follow(context: &Context, is_true: bool) {
+    // What does not exist yet has no changes to tell of.
+    if !is_true {
+        tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
+        refresh_until_true(context).await;
+    }
     let all = watcher::Config::default().timeout(WATCH_SECONDS);
     let kept = all.clone().fields(&format!("metadata.name={SERVER_STATUS_NAME}"));
     let mut changes = pin!(stream::select(
@@ -43,12 +48,24 @@ async fn follow(context: &Context) {
     while changes.next().await.is_some() {
         // One look is enough for all that changed since the last.
         while changes.next().now_or_never().flatten().is_some() {}
-        while let Err(error) = refresh(context).await {
-            tracing::warn!(error = describe(&error), "The status of the server could not be written");
-            tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
-        }
+        refresh_until_true(context).await;
         tokio::time::sleep(SHORTEST_PAUSE).await;
     }
+}
+
+async fn refresh_until_true(context: &Context) {
+    while !is_refreshed(context).await {
+        tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
+    }
+}
+
+/// Makes the status true; gives whether it is. What hinders that is told in the log.
+pub(crate) async fn is_refreshed(context: &Context) -> bool {
+    let refreshed = refresh(context).await;
+    if let Err(error) = &refreshed {
+        tracing::warn!(error = describe(error), "The status of the server could not be written; trying again");
+    }
+    refreshed.is_ok()
 }
 
 /// Says when an object of a kind is added, changed or deleted.
@@ -62,7 +79,7 @@ fn changes<K: VeleroResource>(context: &Context, config: watcher::Config) -> imp
 }
 
 /// Makes the kept request where it is missing, and writes what is no longer true in it.
-pub(crate) async fn refresh(context: &Context) -> Result<()> {
+async fn refresh(context: &Context) -> Result<()> {
     let objects = &context.objects;
     let kept = match objects.get(SERVER_STATUS_NAME).await? {
         Some(kept) => kept,

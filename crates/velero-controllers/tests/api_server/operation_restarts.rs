@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 use velero_api::annotations::CLEAN_UP_OWED;
 use velero_api::metadata::annotation;
-use velero_api::records::{BackupOperation, OperationPhase, ResultsFile};
+use velero_api::records::{BackupOperation, OperationPhase, RestoreOperation, ResultsFile};
 use velero_api::v1::{Backup, BackupPhase, DeleteBackupRequest, DeleteBackupRequestSpec, Restore, RestorePhase};
 use velero_archive::gzjson;
 use velero_testkit::cluster_test;
@@ -127,6 +127,33 @@ fn a_server_that_is_stopped_cancels_the_operations_of_what_it_fails() {
         assert_phase(&backup, &BackupPhase::Failed);
         assert_says(&[&backup.status.failure_reason], "the server was stopped");
         assert_eq!(steering.cancelled("cut"), steering.started("cut"), "also what was told only after the stop");
+        courses.delete().await;
+    });
+}
+
+#[test]
+fn a_server_that_is_stopped_cancels_the_operations_of_a_restore_that_it_fails() {
+    cluster_test(|cluster| async move {
+        let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
+        let server = steering.server(&cluster).await;
+        server.directory_location("default", directory.path()).await;
+        let (courses, copy) = (Courses::new(&cluster, RESTORE_ACTION, &["never"]).await, unique_name("copy"));
+        courses.add_slowly_restored("slow", "never", 4).await;
+        assert_phase(&server.backup("good", courses.spec()).await, &BackupPhase::Completed);
+        let spec = into_copy("good", &courses.namespace, &copy);
+        server.create(Restore::new(&cluster.namespace, "cut", spec)).await;
+        while steering.started("cut").len() < 2 {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        server.stop().await;
+        let restore = api::<Restore>(&cluster).get("cut").await.unwrap();
+        assert_restore_phase(&restore, &RestorePhase::Failed);
+        assert_says(&[&restore.status.failure_reason], "the server was stopped");
+        assert_eq!(steering.cancelled("cut"), steering.started("cut"), "also what was told only after the stop");
+        let stored: Vec<RestoreOperation> =
+            read(&directory.path().join("restores/cut/restore-cut-itemoperations.json.gz"));
+        assert!(stored.len() == 2 && stored.iter().all(|one| one.status.error.contains("was stopped")), "{stored:?}");
+        delete_namespace(&cluster, &copy).await;
         courses.delete().await;
     });
 }

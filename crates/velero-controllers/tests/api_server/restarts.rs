@@ -8,8 +8,12 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use velero_api::annotations::{ASKED_FIELDS, CLEAN_UP_OWED, HOLDER_IDENTITY};
+use velero_api::labels;
 use velero_api::metadata::annotation;
-use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationSpec};
+use velero_api::v1::{
+    Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationSpec, Restore, RestorePhase, RestoreSpec,
+};
+use velero_api::v2alpha1::DataDownload;
 use velero_controllers::server::{Controller, Settings};
 use velero_testkit::{TestCluster, cluster_test};
 
@@ -122,7 +126,7 @@ fn a_backup_that_had_ended_when_its_server_died_keeps_its_end() {
     });
 }
 
-/// Refuses every change of some backups of a test: of those whose names begin with `refused`, and with `forbidden` as if for
+/// Refuses every change of some backups, locations and data movers of a test: of those whose names begin with `refused`, and with `forbidden` as if for
 /// want of rights.
 struct Refusals {
     cluster: TestCluster,
@@ -137,7 +141,8 @@ impl Refusals {
         let begun = Self { cluster: cluster.clone(), policies, bindings };
         let unless = |beginning: &str| format!("!object.metadata.name.startsWith('{beginning}')");
         let rule = json!({
-            "apiGroups": ["velero.io"], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": ["backups"],
+            "apiGroups": ["velero.io"], "apiVersions": ["*"], "operations": ["UPDATE"],
+            "resources": ["backups", "backupstoragelocations", "datadownloads"],
         });
         let policy = json!({
             "metadata": {"name": cluster.namespace},
@@ -216,6 +221,78 @@ fn a_backup_that_the_api_server_refuses_to_change_keeps_nobody_waiting() {
             assert_phase(&server.ended(name).await, &Failed);
         }
         workload.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_server_leads_although_the_default_location_cannot_be_made_one_and_tries_again() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster).await;
+        let directory = tempfile::tempdir().unwrap();
+        let mut spec = BackupStorageLocationSpec { provider: "fs".to_owned(), ..Default::default() };
+        spec.object_storage.bucket = directory.path().display().to_string();
+        let location = BackupStorageLocation::new(&cluster.namespace, "refused", spec);
+        api::<BackupStorageLocation>(&cluster).create(&PostParams::default(), &location).await.unwrap();
+        let mut backup = Backup::new(&cluster.namespace, "refused-backup", Default::default());
+        backup.status.phase = Some(BackupPhase::Failed);
+        api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
+        let refusals = Refusals::begin(&cluster, "refused-backup").await;
+        let settings = Settings { default_backup_storage_location: "refused".to_owned(), ..settings(&cluster) };
+        let server = Server::start_with(cluster.clone(), settings).await;
+        refusals.end("refused-backup").await;
+        server.until("refused", |location: &BackupStorageLocation| location.spec.default).await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_location_that_cannot_be_changed_keeps_no_other_from_being_looked_at() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster).await;
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["refused", "young"] {
+            let mut spec = BackupStorageLocationSpec { provider: "fs".to_owned(), default: true, ..Default::default() };
+            spec.object_storage.bucket = directory.path().display().to_string();
+            let location = BackupStorageLocation::new(&cluster.namespace, name, spec);
+            api::<BackupStorageLocation>(&cluster).create(&PostParams::default(), &location).await.unwrap();
+        }
+        let mut backup = Backup::new(&cluster.namespace, "refused-backup", Default::default());
+        backup.status.phase = Some(BackupPhase::Failed);
+        api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
+        let refusals = Refusals::begin(&cluster, "refused-backup").await;
+        let server = Server::start(cluster.clone()).await;
+        server.until("young", BackupStorageLocation::is_available).await;
+        refusals.end("refused-backup").await;
+        server.until("refused", |location: &BackupStorageLocation| !location.spec.default).await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_restore_owes_the_end_of_data_movers_until_they_could_be_asked_for_it() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster).await;
+        let mut backup = Backup::new(&cluster.namespace, "refused-backup", Default::default());
+        backup.status.phase = Some(BackupPhase::Failed);
+        api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
+        let spec = RestoreSpec { backup_name: "gone".to_owned(), ..RestoreSpec::default() };
+        let mut restore = Restore::new(&cluster.namespace, "killed", spec);
+        restore.metadata.annotations = Some([(CLEAN_UP_OWED.to_owned(), "operations".to_owned())].into());
+        restore.status.phase = Some(RestorePhase::Failed);
+        let restore = api::<Restore>(&cluster).create(&PostParams::default(), &restore).await.unwrap();
+        let mut mover = DataDownload::new(&cluster.namespace, "refused-mover", Default::default());
+        mover.metadata.labels = Some([(labels::RESTORE_UID.to_owned(), restore.metadata.uid.unwrap())].into());
+        api::<DataDownload>(&cluster).create(&PostParams::default(), &mover).await.unwrap();
+        let refusals = Refusals::begin(&cluster, "refused-backup").await;
+        let server = Server::start(cluster.clone()).await;
+        // Until the debt has been looked at a few times.
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let owing = api::<Restore>(&cluster).get("killed").await.unwrap();
+        assert!(!annotation(&owing, CLEAN_UP_OWED).is_empty(), "the mover goes on");
+        refusals.end("refused-backup").await;
+        server.until("killed", |restore: &Restore| annotation(restore, CLEAN_UP_OWED).is_empty()).await;
+        assert!(api::<DataDownload>(&cluster).get("refused-mover").await.unwrap().spec.cancel);
         server.stop().await;
     });
 }

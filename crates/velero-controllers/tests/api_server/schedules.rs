@@ -1,12 +1,19 @@
 //! Backups made by schedules.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::Method;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{DeleteParams, ListParams};
 use velero_api::labels;
 use velero_api::metadata::annotation;
 use velero_api::v1::{Backup, BackupPhase, Schedule, SchedulePhase, ScheduleSpec};
+use velero_controllers::server::Settings;
 use velero_testkit::cluster_test;
 
-use crate::support::{Server, Workload, assert_phase, assert_says};
+use crate::lossy_proxy::{Fate, open_for};
+use crate::support::{Server, Workload, assert_phase, assert_says, settings};
 
 #[test]
 fn a_schedule_makes_backups_when_due() {
@@ -54,6 +61,43 @@ fn a_schedule_makes_backups_when_due() {
         server.api::<Schedule>().delete("often", &DeleteParams::default()).await.unwrap();
         // Its backups still carry its name.
         server.until_no_metrics("schedule=\"often\"").await;
+        workload.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_schedule_makes_one_backup_when_due_whichever_answers_are_lost() {
+    cluster_test(|cluster| async move {
+        let (directory, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (created, noted) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let rule = move |path: &str, body: &str| {
+            let is_backup = path.contains("/backups") && body.contains("\"velero.io/schedule-name\":\"yearly\"");
+            let is_note = path.contains("/schedules/") && body.contains("lastBackup");
+            match (is_backup, is_note) {
+                (true, _) if created.fetch_add(1, Ordering::SeqCst) == 0 => Fate::Swallowed,
+                (_, true) if noted.fetch_add(1, Ordering::SeqCst) == 0 => Fate::Lost,
+                _ => Fate::Answered,
+            }
+        };
+        let kubeconfig = Some(open_for(&cluster, folder.path(), &[Method::POST, Method::PATCH], rule).await);
+        let server = Server::start_with(cluster.clone(), Settings { kubeconfig, ..settings(&cluster) }).await;
+        server.directory_location("default", directory.path()).await;
+        let workload = Workload::new(&cluster, 1).await;
+        let spec = ScheduleSpec { schedule: "@yearly".to_owned(), template: workload.spec(), ..Default::default() };
+        let mut yearly = Schedule::new(&cluster.namespace, "yearly", spec);
+        let long_ago = Timestamp::now() - SignedDuration::from_hours(24 * 400);
+        yearly.status.last_backup = Some(Time(long_ago));
+        server.create(yearly).await;
+        let is_noted = |schedule: &Schedule| schedule.status.last_backup.as_ref().is_some_and(|last| last.0 > long_ago);
+        let schedule = server.until("yearly", is_noted).await;
+        let selector = ListParams::default().labels(&format!("{}=yearly", labels::SCHEDULE_NAME));
+        let made = server.api::<Backup>().list(&selector).await.unwrap().items;
+        let [backup] = &made[..] else { panic!("one backup was due: {made:#?}") };
+        let backup_name = backup.metadata.name.as_deref().unwrap();
+        let moment = schedule.status.last_backup.unwrap().0.strftime("%Y%m%d%H%M%S").to_string();
+        assert_eq!(backup_name, format!("yearly-{moment}"), "it is noted as it was made");
+        assert_phase(&server.ended(backup_name).await, &BackupPhase::Completed);
         workload.delete().await;
         server.stop().await;
     });

@@ -218,6 +218,9 @@ impl RestoreItemAction for Steered {
         let Some(course) = annotation(input.item, RESTORE_ACTION) else { return Ok(RestoreItemOutcome::default()) };
         let owner = input.restore.metadata.name.as_deref().unwrap();
         let operation_id = Some(self.steering.begin(owner, input.item, course)?);
+        if let Some(seconds) = annotation(input.item, SLOWLY) {
+            tokio::time::sleep(Duration::from_secs(seconds.parse().unwrap())).await;
+        }
         Ok(RestoreItemOutcome { operation_id, ..RestoreItemOutcome::default() })
     }
 
@@ -265,6 +268,11 @@ impl Courses {
     /// Adds a ConfigMap whose backup lasts after its operation has started.
     pub(crate) async fn add_slow(&self, name: &str, course: &str, seconds: u32) {
         self.add(name, json!({BACKUP_ACTION: course, SLOWLY: seconds.to_string()})).await;
+    }
+
+    /// Adds a ConfigMap whose restore lasts after its operation has started.
+    pub(crate) async fn add_slowly_restored(&self, name: &str, course: &str, seconds: u32) {
+        self.add(name, json!({RESTORE_ACTION: course, SLOWLY: seconds.to_string()})).await;
     }
 
     pub(crate) fn config_maps(&self) -> Api<ConfigMap> {
