@@ -40,7 +40,11 @@ enum Task {
     #[command(subcommand)]
     Bench(bench::Work),
     /// Gets everything that boxes and tests run from, so that a test alone can be run afterwards
-    Install,
+    Install {
+        /// Also what only `cargo xtask test --thorough` asks for: it takes ten minutes more
+        #[arg(long)]
+        thorough: bool,
+    },
     /// A real Kubernetes in a box: up, down, status, env, run
     #[command(subcommand)]
     Cluster(cluster::Action),
@@ -66,7 +70,7 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options),
         Task::Torture(options) => torture::run(&options),
         Task::Bench(work) => bench::run(&work),
-        Task::Install => install::check_machine().and_then(|()| server::install_all()),
+        Task::Install { thorough } => install::check_machine().and_then(|()| server::install_all(thorough)),
         Task::Cluster(action) => cluster::run(&action),
         Task::Peer(action) => peer::run(&action),
         Task::Image(options) => image::run(&options),

@@ -70,9 +70,10 @@ impl Edition {
     }
 }
 
-/// Gets everything a whole box, both editions and the tests run from. Tests get nothing by themselves.
-pub fn install_all() -> Result<()> {
-    install_tools(true)?;
+/// Gets everything a whole box, both editions and the tests run from, also that of a thorough run, or not. Tests get nothing by
+/// themselves.
+pub fn install_all(thorough: bool) -> Result<()> {
+    install_tools(thorough)?;
     TestBox::install(BoxKind::OpenShift)
 }
 
