@@ -284,6 +284,22 @@ fn a_role_that_is_not_handed_out_is_no_right_to_the_bucket() {
 }
 
 #[test]
+fn keys_that_are_to_take_a_role_are_judged_by_themselves() {
+    for (code, message, cause) in [
+        ("ExpiredToken", "The security token included in the request is expired", Cause::CredentialsExpired),
+        ("InvalidClientTokenId", "The security token included in the request is invalid.", Cause::CredentialsUnknown),
+        ("SignatureDoesNotMatch", "The request signature does not match.", Cause::CredentialsWrong),
+        ("AccessDenied", "", Cause::RoleRefused),
+    ] {
+        let mut step = refused(Right::List, 403, code, message);
+        if let Outcome::Failed(Failure { exchange: Some(exchange), .. }) = &mut step.outcome {
+            exchange.address = "https://sts.eu-central-1.amazonaws.com/".to_owned();
+        }
+        assert_first(&seen(vec![step]), cause, &[]);
+    }
+}
+
+#[test]
 fn what_a_bucket_does_by_itself_is_told_while_all_works() {
     let mut observation = seen(RIGHTS.map(done).to_vec());
     observation.settings = Some(BucketSettings::default());
