@@ -1,5 +1,7 @@
 //! The flags of an installed server or node agent: which are known here.
 
+use std::slice;
+
 use clap::{CommandFactory, FromArgMatches};
 
 use super::{Line, Verdict};
@@ -82,11 +84,18 @@ fn judged(command: &[String], written: &[String]) -> Flag {
         flag.line = Some((Verdict::Missing, "restic is not known here: volumes are copied by kopia".to_owned()));
         return flag;
     }
-    if let Some(words) = &flag.usable
-        && let Err(problem) = parse(command, words)
+    if let Some(words) = flag.usable.clone()
+        && let Err(problem) = parse(command, &words)
     {
-        flag.usable = None;
-        flag.line = Some((Verdict::Missing, format!("{problem}; it is left out")));
+        (flag.usable, flag.line) = match words.as_slice() {
+            // A flag that is given or not takes a value behind = alone; Velero passes over what follows it.
+            [first, rest @ ..] if !rest.is_empty() && parse(command, slice::from_ref(first)).is_ok() => {
+                let detail =
+                    format!("it counts as given: {:?} behind it is no value of it, here as there", rest.join(" "));
+                (Some(vec![first.clone()]), Some((Verdict::Differs, detail)))
+            }
+            _ => (None, Some((Verdict::Missing, format!("{problem}; it is left out")))),
+        };
     }
     flag
 }
@@ -182,6 +191,16 @@ mod tests {
             let missing = judge("Deployment/velero", &given).iter().any(|line| line.verdict == Verdict::Missing);
             assert_eq!(missing, given.concat() != kept.replace(' ', ""), "{given:?}");
         }
+    }
+
+    #[test]
+    fn a_flag_without_a_value_counts_whatever_follows_it() {
+        let given = words("server --restore-only true --log-level=debug");
+        assert_eq!(usable(&given), words("server --restore-only --log-level=debug"));
+        let lines = judge("Deployment/velero", &given);
+        let line = lines.iter().find(|line| line.object.ends_with("--restore-only true")).unwrap();
+        assert!(line.verdict == Verdict::Differs && line.detail.contains("\"true\""), "{line:?}");
+        assert_eq!(usable(&words("server --restore-only=false")), words("server --restore-only=false"));
     }
 
     #[test]
