@@ -307,6 +307,43 @@ fn a_value_that_is_misspelt_or_cannot_work_is_refused_with_the_reason() {
 }
 
 #[test]
+fn numbers_and_booleans_become_the_texts_that_kubernetes_wants() {
+    let config = json!({"blockSizeInBytes": 104857600, "useAAD": true});
+    let location = json!({"provider": "azure", "bucket": "b", "prefix": 20250101, "config": config});
+    let values = json!({
+        "labels": {"tier": 1}, "podAnnotations": {"prometheus.io/port": 8085, "own": true},
+        "configuration": {"backupStorageLocation": [location], "extraEnvVars": {"LIMIT": 1048576}},
+        "configMaps": {"own": {"data": {"count": 2000000}}}, "nodeSelector": {"backup": true},
+    });
+    let rendered = Helm::alone().template(NAMESPACE, &values).unwrap();
+    for text in [
+        "tier: \"1\"\n",
+        "prometheus.io/port: \"8085\"\n",
+        "own: \"true\"\n",
+        "prefix: \"20250101\"\n",
+        "blockSizeInBytes: \"104857600\"\n",
+        "useAAD: \"true\"\n",
+        "value: \"1048576\"\n",
+        "count: \"2000000\"\n",
+        "backup: \"true\"\n",
+    ] {
+        assert!(rendered.contains(text), "{text:?} is missing in: {rendered}");
+    }
+}
+
+#[test]
+fn a_value_that_is_nothing_or_zero_is_taken_as_it_is_meant() {
+    let budget = json!({"enabled": true, "minAvailable": 0});
+    let values = json!({"terminationGracePeriodSeconds": null, "deployNodeAgent": true, "podDisruptionBudget": budget});
+    let rendered = Helm::alone().template(NAMESPACE, &values).unwrap();
+    assert!(!rendered.contains("terminationGracePeriodSeconds"), "pods would be killed at once: {rendered}");
+    assert!(rendered.contains("  minAvailable: 0\n"), "{rendered}");
+    let budget = json!({"enabled": true, "maxUnavailable": 0});
+    let rendered = Helm::alone().template(NAMESPACE, &json!({ "podDisruptionBudget": budget })).unwrap();
+    assert!(rendered.contains("  maxUnavailable: 0\n"), "{rendered}");
+}
+
+#[test]
 fn a_place_for_temporary_files_of_the_values_takes_the_place_of_ours() {
     let own = json!({
         "extraVolumes": [{"name": "own", "emptyDir": {}}],

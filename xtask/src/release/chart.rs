@@ -1,11 +1,12 @@
 //! The package for Helm.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Archive, Release, VERSION, read};
+use super::{Archive, Release, VERSION, commit, read};
 
 const CHART: &str = "deploy/chart/velero";
 
@@ -21,11 +22,11 @@ pub(super) fn write(release: &Release) -> Result<()> {
     }
     let ignored = Ignored::read(&fs::read_to_string(folder.join(".helmignore")).unwrap_or_default());
     let mut archive = release.archive("velero");
-    add(&mut archive, &folder, "", &ignored)?;
+    add(&mut archive, &folder, "", &ignored, &commit::files(&release.root)?)?;
     archive.write(&release.path(&format!("velero-{VERSION}.tgz")))
 }
 
-fn add(archive: &mut Archive, folder: &Path, before: &str, ignored: &Ignored) -> Result<()> {
+fn add(archive: &mut Archive, folder: &Path, before: &str, ignored: &Ignored, known: &BTreeSet<PathBuf>) -> Result<()> {
     let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     for entry in entries {
         let entry = entry?;
@@ -41,7 +42,9 @@ fn add(archive: &mut Archive, folder: &Path, before: &str, ignored: &Ignored) ->
         }
         let path = format!("{before}{name}");
         match is_folder {
-            true => add(archive, &entry.path(), &format!("{path}/"), ignored)?,
+            true => add(archive, &entry.path(), &format!("{path}/"), ignored, known)?,
+            // What lies there beside would be in this package alone.
+            false if !known.contains(&entry.path().canonicalize()?) => {}
             false => archive.file(&path, read(&entry.path())?),
         }
     }

@@ -1,6 +1,7 @@
 //! The commit that is released.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -18,10 +19,10 @@ impl Commit {
     /// The commit that is checked out. It must be the whole truth, and its tag, if it has one of a version, that version.
     pub(super) fn of(root: &Path, version: &str, allow_dirty: bool) -> Result<Self> {
         let name = git(root, &["rev-parse", "HEAD"]).context("a release is made from a checkout with git")?;
-        let time = git(root, &["log", "-1", "--format=%ct"])?;
+        let time = git(root, &["-c", "log.showSignature=false", "log", "-1", "--format=%ct"])?;
         let time = time.parse().with_context(|| format!("git says {time:?} of when the commit was made"))?;
         check_tag(&git(root, &["tag", "--points-at", "HEAD"])?, version)?;
-        let changes = git(root, &["status", "--porcelain"])?;
+        let changes = git(root, &["status", "--porcelain", "--untracked-files=normal"])?;
         if changes.is_empty() {
             return Ok(Self { name, time });
         }
@@ -31,6 +32,14 @@ impl Commit {
         );
         Ok(Self { name: format!("{name}-dirty"), time })
     }
+}
+
+/// The files that belong to a checkout, and no others that lie in it: what git is told to ignore is on one machine alone. Of a clean
+/// checkout they are those of its commit.
+pub(super) fn files(root: &Path) -> Result<BTreeSet<PathBuf>> {
+    let names = git(root, &["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
+    let root = root.canonicalize()?;
+    Ok(names.split('\0').filter(|name| !name.is_empty()).map(|name| root.join(name)).collect())
 }
 
 /// Refuses a version that is tagged as another.
@@ -57,7 +66,22 @@ fn git(root: &Path, arguments: &[&str]) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    #[test]
+    fn what_git_is_told_to_ignore_is_no_file_of_the_checkout() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        git(&root, &["init", "--quiet"]).unwrap();
+        for (name, content) in [(".gitignore", "*.orig\n"), ("a b.yaml", ""), ("new.yaml", ""), ("a.yaml.orig", "")] {
+            fs::write(root.join(name), content).unwrap();
+        }
+        git(&root, &["add", ".gitignore", "a b.yaml"]).unwrap();
+        let expected = [".gitignore", "a b.yaml", "new.yaml"].map(|name| root.join(name));
+        assert_eq!(files(&root).unwrap(), BTreeSet::from(expected));
+    }
 
     #[test]
     fn a_tag_of_another_version_is_refused() {

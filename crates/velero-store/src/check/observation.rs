@@ -123,13 +123,15 @@ impl Failure {
     }
 
     /// Whether AWS does not hand out the role that was to ask the store. The store itself was not asked then. Where no answer was
-    /// seen the client tells it.
+    /// seen the client tells it. Whoever is not known or has expired is refused there too, by other codes.
     pub fn is_refused_role(&self) -> bool {
         const NAME: &str = "sts:AssumeRole";
+        const CODES: [&str; 2] = ["", "AccessDenied"];
         let address = self.exchange.as_ref().map(|exchange| exchange.address.as_str()).unwrap_or_default();
         match self.response() {
             Some(response) => {
-                response.message.contains(NAME) || (response.status == 403 && address.contains("://sts."))
+                let by_sts = response.status == 403 && address.contains("://sts.");
+                response.message.contains(NAME) || (by_sts && CODES.contains(&response.code.as_str()))
             }
             None => self.text.contains(NAME),
         }

@@ -108,6 +108,22 @@ async fn a_wrong_secret_and_an_unknown_key_are_told_apart() {
 }
 
 #[tokio::test]
+async fn keys_that_are_refused_where_they_take_their_role_are_told() {
+    for (code, cause, words) in [
+        ("ExpiredToken", Cause::CredentialsExpired, "expired (ExpiredToken)"),
+        ("InvalidClientTokenId", Cause::CredentialsUnknown, "does not know the access key"),
+    ] {
+        let error = format!("<Code>{code}</Code><Message>The security token is refused.</Message>");
+        let refusal = answer("403 Forbidden", "", &error);
+        let url = faulty_proxy::start(&endpoint(), move |_| faulty_proxy::reply(refusal)).await.unwrap();
+        let keys = credentials_file().replace("[default]", "[keys]");
+        let role = "[default]\nrole_arn = arn:aws:iam::1:role/r\nsource_profile = keys";
+        let profiles = format!("{keys}\n{role}\nregion = us-east-1\nendpoint_url = {url}\n");
+        assert_is(&location(&endpoint(), BUCKET, &profiles), cause, &[words]).await;
+    }
+}
+
+#[tokio::test]
 async fn what_spoils_credentials_is_named() {
     let quoted =
         credentials_file().replace("aws_secret_access_key=", "aws_secret_access_key=\"").trim_end().to_owned() + "\"\n";

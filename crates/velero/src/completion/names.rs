@@ -19,8 +19,10 @@ use crate::settings::Settings;
 
 /// How long somebody waits who has pressed a key.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// How many objects are asked for at once.
+const PAGE: u32 = 500;
 /// More names than this help nobody.
-const MOST: u32 = 500;
+const MOST: usize = 500;
 
 /// The names of objects of a kind that go on from what was typed. Whatever goes wrong, there are none: a shell that completes
 /// has no place for errors.
@@ -32,7 +34,7 @@ pub(super) fn of(kind: Named, begun: &OsStr) -> Vec<CompletionCandidate> {
     };
     let words = typed(std::env::args_os());
     // A timeout can only be made where a runtime runs.
-    let found = runtime.block_on(async { tokio::time::timeout(PATIENCE, list(kind, settings(&words))).await });
+    let found = runtime.block_on(async { tokio::time::timeout(PATIENCE, list(kind, settings(&words), begun)).await });
     let found = found.ok().flatten();
     let fitting = offered(found.unwrap_or_default(), begun, &words);
     fitting.into_iter().map(CompletionCandidate::new).collect()
@@ -58,22 +60,32 @@ fn lenient(command: Command) -> Command {
     command.ignore_errors(true).mut_subcommands(lenient)
 }
 
-async fn list(kind: Named, settings: Settings) -> Option<Vec<String>> {
+async fn list(kind: Named, settings: Settings, begun: &str) -> Option<Vec<String>> {
     velero_cluster::install_crypto_provider();
     let session = Session::connect(&settings, Printer { style: Style { colorized: false } }).await.ok()?;
     match kind {
-        Named::Backup => names(session.api::<Backup>()).await,
-        Named::Restore => names(session.api::<Restore>()).await,
-        Named::Schedule => names(session.api::<Schedule>()).await,
-        Named::BackupLocation => names(session.api::<BackupStorageLocation>()).await,
-        Named::SnapshotLocation => names(session.api::<VolumeSnapshotLocation>()).await,
-        Named::Repository => names(session.api::<BackupRepository>()).await,
+        Named::Backup => names(session.api::<Backup>(), begun).await,
+        Named::Restore => names(session.api::<Restore>(), begun).await,
+        Named::Schedule => names(session.api::<Schedule>(), begun).await,
+        Named::BackupLocation => names(session.api::<BackupStorageLocation>(), begun).await,
+        Named::SnapshotLocation => names(session.api::<VolumeSnapshotLocation>(), begun).await,
+        Named::Repository => names(session.api::<BackupRepository>(), begun).await,
     }
 }
 
-async fn names<K: VeleroResource>(api: Api<K>) -> Option<Vec<String>> {
-    let page = api.list_metadata(&ListParams::default().limit(MOST)).await.ok()?;
-    Some(page.items.into_iter().filter_map(|object| object.metadata.name).collect())
+/// The names that go on from what was typed: those of many objects come in pages, and may lie on a later one.
+async fn names<K: VeleroResource>(api: Api<K>, begun: &str) -> Option<Vec<String>> {
+    let mut parameters = ListParams::default().limit(PAGE);
+    let mut found = Vec::new();
+    loop {
+        let page = api.list_metadata(&parameters).await.ok()?;
+        let names = page.items.into_iter().filter_map(|object| object.metadata.name);
+        found.extend(names.filter(|name| name.starts_with(begun)));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) if found.len() < MOST => parameters = parameters.continue_token(&token),
+            _ => return Some(found),
+        }
+    }
 }
 
 /// Those names that go on from what was typed and are not on the line already.

@@ -3,25 +3,30 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use velero_api::labels::POD_VOLUME_RESTORE;
 use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase, Schedule};
 use velero_rules::node_agent_config::NodeAgentConfig;
 use velero_rules::resource_modifiers::ResourceModifiers;
 use velero_rules::resource_policies::ResourcePolicies;
 
-use super::exchange::is_ours;
+use super::exchange::{is_ours, is_replaced};
 use super::keeper::{keepers, owner};
 use super::plugins::Needed;
 use super::{
-    Installed, Line, Located, Verdict, account, arguments, containers, flag_values, flags, helm, name, plugins,
-    server_container, text, version,
+    Installed, Line, Located, RESTIC_AGENTS, Verdict, WINDOWS_AGENTS, account, agent_container, arguments, containers,
+    flag_values, flags, foreign_program, helm, name, plugins, server_container, text, version,
 };
 
 /// The features that have an effect.
 const FEATURES: [&str; 2] = ["EnableCSI", "EnableAPIGroupVersions"];
-/// The DaemonSet of node agents on Windows.
-const WINDOWS_AGENTS: &str = "node-agent-windows";
-/// The DaemonSet of agents before 1.10.
-const RESTIC_AGENTS: &str = "restic";
+/// The flag that names the settings of node agents.
+const AGENT_CONFIG_FLAG: &str = "node-agent-configmap";
+/// The ConfigMap with the settings of node agents before 1.15, which read it by this name.
+const OLD_AGENT_CONFIG: &str = "node-agent-config";
+/// From which version on a flag names it.
+const AGENT_CONFIG_BY_FLAG: (u32, u32) = (1, 15);
+/// A label of plugin settings, as it was called before 1.10.
+const OLD_RESTORE_LABEL: &str = "velero.io/restic";
 
 /// What becomes of an installed Velero.
 pub(crate) fn assess(installed: &Installed) -> Vec<Line> {
@@ -66,6 +71,10 @@ fn server_lines(server: &Value, installed: &Installed) -> Vec<Line> {
     let Some(container) = server_container(server) else { return Vec::new() };
     let mut lines = vec![version::judge(&object, text(container, "/image"))];
     lines.extend(owner(&object, server));
+    if let Some(line) = wrapped(&object, container) {
+        lines.push(line);
+        return lines;
+    }
     let given = arguments(container);
     lines.extend(flags::judge(&object, &given));
     let features = flag_values(&given, "features").into_iter().flat_map(|list| list.split(','));
@@ -81,6 +90,16 @@ fn server_lines(server: &Value, installed: &Installed) -> Vec<Line> {
     let needed = Needed::of(installed);
     lines.extend(containers(server, "initContainers").map(|container| plugins::judge(container, &needed)));
     lines
+}
+
+/// A container that does not run Velero's program itself: what its own would do is not known.
+fn wrapped(object: &str, container: &Value) -> Option<Line> {
+    let program = foreign_program(container)?;
+    let detail = format!(
+        "container {:?} runs {program}, which our image does not have: give it the command /velero, with flags as its arguments",
+        text(container, "/name")
+    );
+    Some(Line::new(object, Verdict::Refused, detail))
 }
 
 /// The images of the plugins of all servers.
@@ -105,9 +124,13 @@ fn agent_lines(agents: &Value) -> Vec<Line> {
             return vec![Line::new(object, Verdict::Missing, detail)];
         }
         _ if is_ours(agents) => return vec![Line::new(object, Verdict::Works, "they are ours already")],
+        _ if !is_replaced(agents) => {
+            let detail = "no container of it has the command velero node-agent, for Linux: it stays as it is";
+            return vec![Line::new(object, Verdict::Missing, detail)];
+        }
         _ => {}
     }
-    let Some(container) = containers(agents, "containers").next() else { return Vec::new() };
+    let Some(container) = agent_container(agents) else { return Vec::new() };
     let mut lines = vec![version::judge(&object, text(container, "/image"))];
     lines.extend(owner(&object, agents));
     lines.extend(flags::judge(&object, &arguments(container)));
@@ -133,10 +156,38 @@ fn config_map_lines(installed: &Installed) -> Vec<Line> {
     let of_plugins = installed.config_maps.iter().filter(|map| {
         map["metadata"]["labels"].as_object().is_some_and(|labels| labels.contains_key("velero.io/plugin-config"))
     });
-    lines.extend(
-        of_plugins.map(|map| Line::new(format!("ConfigMap/{}", name(map)), Verdict::Works, "settings of a plugin")),
-    );
+    lines.extend(of_plugins.map(plugin_settings));
+    lines.extend(old_agent_config(installed, &found));
     lines
+}
+
+fn plugin_settings(map: &Value) -> Line {
+    let object = format!("ConfigMap/{}", name(map));
+    if map["metadata"]["labels"][OLD_RESTORE_LABEL].is_null() {
+        return Line::new(object, Verdict::Works, "settings of a plugin");
+    }
+    let detail = format!("its label {OLD_RESTORE_LABEL} is called {POD_VOLUME_RESTORE} since Velero 1.10: rename it");
+    Line::new(object, Verdict::Missing, detail)
+}
+
+/// Settings of node agents that no flag names, and that were read all the same.
+fn old_agent_config(installed: &Installed, found: &BTreeMap<&str, &Value>) -> Option<Line> {
+    found.get(OLD_AGENT_CONFIG)?;
+    let mut agents = installed.agents.iter().filter(|agents| !is_ours(agents)).filter_map(agent_container);
+    let reads_it = |container: &Value| {
+        version::of_image(text(container, "/image")).is_some_and(|version| version < AGENT_CONFIG_BY_FLAG)
+            && flag_values(&arguments(container), AGENT_CONFIG_FLAG).is_empty()
+    };
+    agents.any(reads_it).then(|| {
+        Line::new(
+            format!("ConfigMap/{OLD_AGENT_CONFIG}"),
+            Verdict::Missing,
+            format!(
+                "settings of node agents, read by its name until Velero 1.14: here a flag names it, so add \
+                 --{AGENT_CONFIG_FLAG}={OLD_AGENT_CONFIG} to the arguments of the node agents"
+            ),
+        )
+    })
 }
 
 type Reader = fn(&BTreeMap<String, String>) -> Result<(), String>;
@@ -148,7 +199,7 @@ fn wanted_config_maps(installed: &Installed) -> BTreeSet<(String, &'static str, 
         .flat_map(|workload| containers(workload, "containers").flat_map(arguments).collect::<Vec<_>>())
         .collect();
     for (flag, what, read) in [
-        ("node-agent-configmap", "settings of node agents", read_agent_config as Reader),
+        (AGENT_CONFIG_FLAG, "settings of node agents", read_agent_config as Reader),
         ("backup-repository-configmap", "settings of repositories", read_json),
         ("repo-maintenance-job-configmap", "settings of maintenance", read_json),
     ] {
@@ -365,6 +416,64 @@ mod tests {
         let located = Located { object, refusal: None };
         let lines = assess(&Installed { locations: vec![located], ..installed() });
         assert_eq!(verdict_of(&lines, "BackupStorageLocation/far"), Verdict::Missing);
+    }
+
+    #[test]
+    fn a_program_around_velero_is_refused_before_anything_is_changed() {
+        let mut wrapping = installed();
+        let container = &mut wrapping.servers[0]["spec"]["template"]["spec"]["containers"][0];
+        container["command"] = json!(["/bin/sh", "-c"]);
+        container["args"] = json!(["exec /velero server --log-level=debug"]);
+        let lines = assess(&wrapping);
+        let line = lines.iter().find(|line| line.verdict == Verdict::Refused).unwrap();
+        assert!(line.object == "Deployment/velero" && line.detail.contains("/bin/sh"), "{line:?}");
+    }
+
+    #[test]
+    fn a_container_beside_node_agents_is_not_taken_for_them() {
+        let agents = json!({"metadata": {"name": "node-agent"}, "spec": {"template": {"spec": {"containers": [
+            {"name": "proxy", "image": "example.com/proxy:2.1.0"},
+            {"name": "node-agent", "image": "velero/velero:v1.18.3", "args": ["node-agent", "server"]},
+        ]}}}});
+        let mut other = agents.clone();
+        other["metadata"]["name"] = json!("other");
+        other["spec"]["template"]["spec"]["containers"][1]["command"] = json!(["/bin/sh"]);
+        let lines = assess(&Installed { agents: vec![agents, other], ..installed() });
+        assert_eq!(verdict_of(&lines, "DaemonSet/node-agent"), Verdict::Works);
+        assert_eq!(verdict_of(&lines, "DaemonSet/other"), Verdict::Missing);
+    }
+
+    #[test]
+    fn settings_that_were_read_by_another_name_are_told() {
+        let agents = |version: &str, flag: &str| {
+            let image = format!("velero/velero:{version}");
+            json!({"metadata": {"name": "node-agent"}, "spec": {"template": {"spec": {"containers": [
+                {"name": "node-agent", "image": image, "args": ["node-agent", "server", flag]},
+            ]}}}})
+        };
+        let config = json!({"metadata": {"name": "node-agent-config"}, "data": {"c": "{}"}});
+        for (version, flag, verdict) in [
+            ("v1.14.1", "--log-level=info", Some(Verdict::Missing)),
+            ("v1.14.1", "--node-agent-configmap=node-agent-config", Some(Verdict::Works)),
+            ("v1.15.0", "--log-level=info", None),
+        ] {
+            let (agents, config_maps) = (vec![agents(version, flag)], vec![config.clone()]);
+            let lines = assess(&Installed { agents, config_maps, ..installed() });
+            let found: Vec<Verdict> = lines
+                .iter()
+                .filter(|line| line.object == "ConfigMap/node-agent-config")
+                .map(|line| line.verdict)
+                .collect();
+            assert_eq!(found, verdict.into_iter().collect::<Vec<_>>(), "{version} {flag}");
+        }
+        let labelled =
+            |label: &str| json!({"metadata": {"name": "helper", "labels": {"velero.io/plugin-config": "", label: ""}}});
+        for (label, verdict) in
+            [("velero.io/restic", Verdict::Missing), ("velero.io/pod-volume-restore", Verdict::Works)]
+        {
+            let lines = assess(&Installed { config_maps: vec![labelled(label)], ..installed() });
+            assert_eq!(verdict_of(&lines, "ConfigMap/helper"), verdict, "{label}");
+        }
     }
 
     #[test]

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use super::plugins::{Needed, is_superfluous};
 use super::version::is_of_the_original;
-use super::{arguments, containers, flag_values, flags, server_container, text};
+use super::{
+    RESTIC_AGENTS, WINDOWS_AGENTS, arguments, containers, flag_values, flags, is_agent, name, server_container, text,
+};
 use crate::install::INSTALLED_BY;
 
 /// The user that a restricted container of ours runs as is that of the image; this is where it may write.
@@ -81,11 +83,18 @@ pub(crate) fn exchanged_agents(daemon_set: &Value, image: &str) -> Value {
     let mut exchanged = marked(daemon_set);
     let pod = &mut exchanged["spec"]["template"]["spec"];
     for container in pod["containers"].as_array_mut().into_iter().flatten() {
-        if arguments(container).first().is_some_and(|word| word == "node-agent") {
+        if is_agent(container) {
             put_image(container, image);
         }
     }
     exchanged
+}
+
+/// Whether a DaemonSet is replaced by ours, whatever it is called: there are none for Windows, and restic is not known.
+pub(crate) fn is_replaced(daemon_set: &Value) -> bool {
+    let system = &daemon_set["spec"]["template"]["spec"]["nodeSelector"]["kubernetes.io/os"];
+    let stays = [WINDOWS_AGENTS, RESTIC_AGENTS].contains(&name(daemon_set)) || *system == "windows";
+    !stays && containers(daemon_set, "containers").any(is_agent)
 }
 
 fn marked(workload: &Value) -> Value {
@@ -220,6 +229,39 @@ mod tests {
         let kept = cleaned(&deployment());
         assert_eq!(kept["metadata"], json!({"name": "velero", "labels": {"component": "velero"}}));
         assert!(kept["status"].is_null() && kept["spec"] == deployment()["spec"]);
+    }
+
+    #[test]
+    fn a_server_whose_command_holds_its_flags_keeps_them() {
+        let mut given = deployment();
+        let container = &mut given["spec"]["template"]["spec"]["containers"][1];
+        container["command"] = json!(["/velero", "server", "--metrics-address", ":9000"]);
+        container["args"] = json!(["--log-level=debug", "--gone=1"]);
+        let exchanged = exchanged_server(&given, "ours:v1", &Needed::default());
+        let server = &exchanged["spec"]["template"]["spec"]["containers"][1];
+        assert_eq!(server["command"], json!(["/velero"]));
+        assert_eq!(server["args"], json!(["server", "--metrics-address", ":9000", "--log-level=debug"]));
+        assert_eq!(server["readinessProbe"]["httpGet"]["port"], 9000);
+    }
+
+    #[test]
+    fn node_agents_are_replaced_whatever_they_are_called() {
+        let agents = |name: &str, words: Value, system: &str| {
+            json!({"metadata": {"name": name}, "spec": {"template": {"spec": {
+                "nodeSelector": {"kubernetes.io/os": system}, "containers": [{"name": "other"}, {"name": "agent", "args": words}],
+            }}}})
+        };
+        let words = json!(["node-agent", "server"]);
+        for (name, words, system, expected) in [
+            ("node-agent", words.clone(), "linux", true),
+            ("backup-agents", words.clone(), "linux", true),
+            ("backup-agents", words.clone(), "windows", false),
+            ("node-agent-windows", words, "linux", false),
+            ("restic", json!(["restic", "server"]), "linux", false),
+            ("node-agent", json!(["other"]), "linux", false),
+        ] {
+            assert_eq!(is_replaced(&agents(name, words, system)), expected, "{name} {system}");
+        }
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! The flags of an installed server or node agent: which are known here.
 
+use std::slice;
+
 use clap::{CommandFactory, FromArgMatches};
 
 use super::{Line, Verdict};
-use crate::arguments::{Cli, Command, with_go_flags};
+use crate::arguments::{Cli, Command, NodeAgentCommand, with_go_flags};
 
 /// Flags that older versions called otherwise.
 const RENAMED: [(&str, &str); 3] = [
@@ -77,16 +79,23 @@ fn judged(command: &[String], written: &[String]) -> Flag {
         flag.line = Some((Verdict::Works, format!("it is called --{new} now")));
         flag.usable = Some(words);
     }
-    if written.concat().contains("uploader-type=restic") {
+    if written.join("=").contains("uploader-type=restic") {
         flag.usable = None;
         flag.line = Some((Verdict::Missing, "restic is not known here: volumes are copied by kopia".to_owned()));
         return flag;
     }
-    if let Some(words) = &flag.usable
-        && let Err(problem) = parse(command, words)
+    if let Some(words) = flag.usable.clone()
+        && let Err(problem) = parse(command, &words)
     {
-        flag.usable = None;
-        flag.line = Some((Verdict::Missing, format!("{problem}; it is left out")));
+        (flag.usable, flag.line) = match words.as_slice() {
+            // A flag that is given or not takes a value behind = alone; Velero passes over what follows it.
+            [first, rest @ ..] if !rest.is_empty() && parse(command, slice::from_ref(first)).is_ok() => {
+                let detail =
+                    format!("it counts as given: {:?} behind it is no value of it, here as there", rest.join(" "));
+                (Some(vec![first.clone()]), Some((Verdict::Differs, detail)))
+            }
+            _ => (None, Some((Verdict::Missing, format!("{problem}; it is left out")))),
+        };
     }
     flag
 }
@@ -97,11 +106,36 @@ fn parse(command: &[String], flag: &[String]) -> Result<Cli, String> {
     let mut parser = with_go_flags(Cli::command());
     let matches = parser.try_get_matches_from_mut(words);
     let parsed = matches.and_then(|matches| Cli::from_arg_matches(&matches));
-    parsed.map_err(|error| {
+    let cli = parsed.map_err(|error| {
         let text = error.to_string();
         let line = text.lines().next().unwrap_or_default();
         line.trim_start_matches("error: ").to_owned()
-    })
+    })?;
+    // What the kubelet puts in the place of a variable is not known.
+    if !flag.iter().any(|word| word.contains("$(")) {
+        check_start(&cli.command)?;
+    }
+    Ok(cli)
+}
+
+/// Whether a server or node agent would start with it.
+fn check_start(command: &Command) -> Result<(), String> {
+    let checked = match command {
+        Command::Server(arguments) => {
+            let mut settings = arguments.settings.clone();
+            // It may come from a variable of this machine, and is no flag of Velero's.
+            settings.trace_endpoint.clear();
+            settings.validate()
+        }
+        Command::NodeAgent(NodeAgentCommand::Server(arguments)) => {
+            let mut settings = arguments.settings.clone();
+            // It comes from a variable of the pod.
+            settings.node_name = "any".to_owned();
+            settings.validate()
+        }
+        _ => Ok(()),
+    };
+    checked.map_err(|error| error.to_string())
 }
 
 fn without_effect(command: &[String], flags: &[Vec<String>]) -> Vec<&'static str> {
@@ -143,10 +177,38 @@ mod tests {
     }
 
     #[test]
+    fn what_a_server_would_not_start_with_is_left_out_and_told() {
+        for (given, kept) in [
+            ("server --uploader-type=other --log-level=debug", "server --log-level=debug"),
+            ("server --client-burst 0", "server"),
+            ("server --log-level loud", "server"),
+            ("server --log-level=$(LEVEL)", "server --log-level=$(LEVEL)"),
+            ("node-agent server --log-level=loud --resource-timeout=0s", "node-agent server"),
+            ("node-agent server --resource-timeout=5m", "node-agent server --resource-timeout=5m"),
+        ] {
+            let given = words(given);
+            assert_eq!(usable(&given), words(kept));
+            let missing = judge("Deployment/velero", &given).iter().any(|line| line.verdict == Verdict::Missing);
+            assert_eq!(missing, given.concat() != kept.replace(' ', ""), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn a_flag_without_a_value_counts_whatever_follows_it() {
+        let given = words("server --restore-only true --log-level=debug");
+        assert_eq!(usable(&given), words("server --restore-only --log-level=debug"));
+        let lines = judge("Deployment/velero", &given);
+        let line = lines.iter().find(|line| line.object.ends_with("--restore-only true")).unwrap();
+        assert!(line.verdict == Verdict::Differs && line.detail.contains("\"true\""), "{line:?}");
+        assert_eq!(usable(&words("server --restore-only=false")), words("server --restore-only=false"));
+    }
+
+    #[test]
     fn restic_is_told_and_node_agents_have_flags_of_their_own() {
         let lines = judge("Deployment/velero", &words("server --uploader-type=restic"));
         assert!(lines[0].verdict == Verdict::Missing && lines[0].detail.contains("restic"), "{lines:?}");
         assert_eq!(usable(&words("server --uploader-type=restic")), ["server"]);
+        assert_eq!(usable(&words("server --uploader-type restic")), ["server"]);
         let agent = words("node-agent server --features=EnableCSI --node-agent-configmap=c --no-such=1");
         assert_eq!(usable(&agent), words("node-agent server --features=EnableCSI --node-agent-configmap=c"));
     }

@@ -169,6 +169,7 @@ fn impossible_values(values: &Value, namespace: &str) -> Vec<(String, &'static s
     if !["", namespace].contains(&text(configuration, "/namespace")) {
         found.push(("configuration.namespace".to_owned(), "the objects of the release are in another; leave it out"));
     }
+    found.extend(of_restore_helper(&values["configMaps"]));
     let budget = &values["podDisruptionBudget"];
     if ["minAvailable", "maxUnavailable"].iter().all(|field| is_set(&budget[field])) {
         found.push(("podDisruptionBudget".to_owned(), "Kubernetes takes one of minAvailable and maxUnavailable"));
@@ -186,6 +187,30 @@ fn impossible_values(values: &Value, namespace: &str) -> Vec<(String, &'static s
         }
     }
     found
+}
+
+/// What Velero's chart had once in the settings of the restore helper.
+fn of_restore_helper(maps: &Value) -> Vec<(String, &'static str)> {
+    let helper = &maps["fs-restore-action-config"];
+    let refused = [
+        (
+            !maps["restic-restore-action-config"].is_null(),
+            "restic-restore-action-config",
+            "it is called fs-restore-action-config since chart 3",
+        ),
+        (
+            !helper["labels"]["velero.io/restic"].is_null(),
+            "fs-restore-action-config.labels",
+            "velero.io/restic is called velero.io/pod-volume-restore since chart 3",
+        ),
+        (
+            text(helper, "/data/image").contains("velero-restic-restore-helper"),
+            "fs-restore-action-config.data.image",
+            "it knows restic alone; leave it out",
+        ),
+    ];
+    let refused = refused.into_iter().filter(|(is_there, ..)| *is_there);
+    refused.map(|(_, path, reason)| (format!("configMaps.{path}"), reason)).collect()
 }
 
 /// Whether a value says something.
@@ -276,6 +301,17 @@ mod tests {
             "podDisruptionBudget",
             "lifecycle.preStop.exec",
             "nodeAgent.podLabels.role",
+        ];
+        assert_eq!(paths, expected);
+        let helper =
+            json!({"labels": {"velero.io/restic": "x"}, "data": {"image": "velero/velero-restic-restore-helper:v1"}});
+        let maps = json!({"restic-restore-action-config": {}, "fs-restore-action-config": helper});
+        let impossible = impossible_values(&json!({ "configMaps": maps }), "velero");
+        let paths: Vec<&str> = impossible.iter().map(|(path, _)| path.as_str()).collect();
+        let expected = [
+            "configMaps.restic-restore-action-config",
+            "configMaps.fs-restore-action-config.labels",
+            "configMaps.fs-restore-action-config.data.image",
         ];
         assert_eq!(paths, expected);
         let twice = json!([{}, {"name": "default", "credential": {"name": "cloud"}}]);

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 pub(crate) use account::annotations_for_movers;
 pub(crate) use assess::assess;
-pub(crate) use exchange::{cleaned, exchanged_agents, exchanged_server, is_ours};
+pub(crate) use exchange::{cleaned, exchanged_agents, exchanged_server, is_ours, is_replaced};
 pub(crate) use helm::Release;
 pub(crate) use keeper::keepers;
 pub(crate) use plugins::Needed;
@@ -96,10 +96,17 @@ fn containers<'a>(workload: &'a Value, list: &str) -> impl Iterator<Item = &'a V
     pod[list].as_array().into_iter().flatten()
 }
 
-/// The arguments of a container.
+/// The arguments of a container, wherever they stand: some write them behind the program.
 fn arguments(container: &Value) -> Vec<String> {
-    let given = container["args"].as_array().into_iter().flatten();
-    given.filter_map(Value::as_str).map(str::to_owned).collect()
+    let words = |field: &str| container[field].as_array().into_iter().flatten().filter_map(Value::as_str);
+    words("command").skip(1).chain(words("args")).map(str::to_owned).collect()
+}
+
+/// What a container runs that is not Velero's program, such as a shell around it. Without a command the image decides.
+fn foreign_program(container: &Value) -> Option<&str> {
+    let program = text(container, "/command/0");
+    let name = program.rsplit('/').next().unwrap_or(program);
+    (!name.is_empty() && name != PROGRAM).then_some(program)
 }
 
 /// The values that arguments give a flag, in both ways to write one.
@@ -118,7 +125,47 @@ fn flag_values<'a>(arguments: &'a [String], flag: &str) -> Vec<&'a str> {
 
 /// The container of a server.
 const SERVER: &str = "velero";
+/// Velero's program, in servers and node agents.
+const PROGRAM: &str = "velero";
+/// Its command for node agents.
+const AGENT: &str = "node-agent";
+/// The DaemonSet of node agents on Windows.
+const WINDOWS_AGENTS: &str = "node-agent-windows";
+/// The DaemonSet of agents before 1.10.
+const RESTIC_AGENTS: &str = "restic";
 
 fn server_container(deployment: &Value) -> Option<&Value> {
     containers(deployment, "containers").find(|container| container["name"] == SERVER)
+}
+
+/// The container of node agents, which others may stand beside.
+fn agent_container(daemon_set: &Value) -> Option<&Value> {
+    containers(daemon_set, "containers").find(|container| is_agent(container))
+}
+
+/// Whether a container is that of a node agent.
+fn is_agent(container: &Value) -> bool {
+    foreign_program(container).is_none() && arguments(container).first().is_some_and(|word| word == AGENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_are_found_behind_the_program_too() {
+        for (container, words, foreign) in [
+            (json!({"args": ["server", "--a"]}), &["server", "--a"][..], None),
+            (json!({"command": ["/velero"], "args": ["server"]}), &["server"], None),
+            (json!({"command": ["velero", "server"], "args": ["--a"]}), &["server", "--a"], None),
+            (json!({"command": ["/velero", "server", "--a"]}), &["server", "--a"], None),
+            (json!({"command": ["/bin/sh", "-c", "/velero server"]}), &["-c", "/velero server"], Some("/bin/sh")),
+            (json!({}), &[], None),
+        ] {
+            assert_eq!(arguments(&container), words, "{container}");
+            assert_eq!(foreign_program(&container), foreign, "{container}");
+        }
+    }
 }

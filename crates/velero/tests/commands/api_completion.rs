@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use futures::{StreamExt, TryStreamExt, stream};
 use kube::Api;
 use kube::api::PostParams;
 use velero_api::v1::{Backup, Schedule};
@@ -54,5 +55,13 @@ fn a_shell_completes_the_names_of_objects_that_are_there() {
         ] {
             assert_eq!(offered(&cluster, line), expected, "{line:?}");
         }
+        let before = (0..500).map(|number| {
+            let schedule = Schedule::new(&cluster.namespace, &format!("a-{number:03}"), Default::default());
+            let schedules = schedules.clone();
+            async move { schedules.create(&PostParams::default(), &schedule).await }
+        });
+        let made: Vec<Schedule> = stream::iter(before).buffer_unordered(20).try_collect().await.unwrap();
+        assert_eq!(made.len(), 500);
+        assert_eq!(offered(&cluster, &["schedule", "pause", "da"]), ["daily"], "it is on the second page");
     });
 }

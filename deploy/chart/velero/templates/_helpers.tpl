@@ -12,6 +12,25 @@
 {{- end -}}
 {{- end -}}
 
+{{/* A value as a text: a big number must not become 1e+06, and nothing is an empty one. */}}
+{{- define "velero.text" -}}
+{{- if kindIs "invalid" . -}}
+{{- else if and (kindIs "float64" .) (eq (float64 (int64 .)) .) -}}
+{{ int64 . }}
+{{- else -}}
+{{ toString . }}
+{{- end -}}
+{{- end -}}
+
+{{/* A map whose values Kubernetes wants as texts: labels, annotations, data. */}}
+{{- define "velero.strings" -}}
+{{- $strings := dict -}}
+{{- range $key, $value := . -}}
+{{- $_ := set $strings $key (include "velero.text" $value) -}}
+{{- end -}}
+{{- toYaml $strings -}}
+{{- end -}}
+
 {{- define "velero.selector" -}}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/name: {{ include "velero.name" . }}
@@ -32,14 +51,14 @@ component: velero
 {{- define "velero.labelsWith" -}}
 {{- $labels := dict -}}
 {{- range rest . }}{{ $labels = merge $labels (deepCopy (. | default dict)) }}{{ end -}}
-{{- toYaml (merge $labels (include "velero.labels" (first .) | fromYaml)) -}}
+{{- include "velero.strings" (merge $labels (include "velero.labels" (first .) | fromYaml)) -}}
 {{- end -}}
 
 {{- define "velero.image" -}}
 {{- if .Values.image.digest -}}
 {{ .Values.image.repository }}@{{ .Values.image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ .Values.image.repository }}:{{ include "velero.text" (.Values.image.tag | default .Chart.AppVersion) }}
 {{- end -}}
 {{- end -}}
 
@@ -48,7 +67,7 @@ component: velero
 {{- if $image.digest -}}
 {{ $image.repository }}@{{ $image.digest }}
 {{- else -}}
-{{ $image.repository }}:{{ $image.tag | default (.Capabilities.KubeVersion.Version | regexFind "v[0-9]+\\.[0-9]+\\.[0-9]+") }}
+{{ $image.repository }}:{{ include "velero.text" ($image.tag | default (.Capabilities.KubeVersion.Version | regexFind "v[0-9]+\\.[0-9]+\\.[0-9]+")) }}
 {{- end -}}
 {{- end -}}
 
@@ -120,7 +139,7 @@ that one: where that of the server says so, they run as the agents do. */}}
 {{- define "velero.secretData" -}}
 {{- $context := . -}}
 {{- range $key, $value := merge (dict) (.Values.credentials.secretContents | default dict) (.Values.credentials.extraEnvVars | default dict) }}
-{{ $key }}: {{ tpl (toString $value) $context | b64enc | quote }}
+{{ $key }}: {{ tpl (include "velero.text" $value) $context | b64enc | quote }}
 {{- end }}
 {{- end -}}
 
@@ -195,7 +214,7 @@ that one: where that of the server says so, they run as the agents do. */}}
 {{- if kindIs "map" . -}}
 {{- range $name, $value := . }}
 - name: {{ $name }}
-  value: {{ $value | quote }}
+  value: {{ include "velero.text" $value | quote }}
 {{- end }}
 {{- else if . -}}
 {{ toYaml . }}
@@ -229,7 +248,7 @@ that one: where that of the server says so, they run as the agents do. */}}
 {{- $annotations := deepCopy ($root.Values.podAnnotations | default dict) -}}
 {{- if and $root.Values.metrics.enabled (not (include "velero.hasMonitor" .)) }}{{ $annotations = merge $annotations ($root.Values.metrics.podAnnotations | default dict) }}{{ end -}}
 {{- with include "velero.secretData" $root }}{{ $_ := set $annotations "checksum/secret" (sha256sum .) }}{{ end -}}
-{{- toYaml $annotations -}}
+{{- include "velero.strings" $annotations -}}
 {{- end -}}
 
 {{/* The flags of the server that have a value. */}}

@@ -10,7 +10,7 @@ metadata:
     {{- include "velero.labelsWith" (list .context $values.serviceAccount.server.labels) | nindent 4 }}
   annotations:
     {{- with $values.serviceAccount.server.annotations }}
-    {{- toYaml . | nindent 4 }}
+    {{- include "velero.strings" . | nindent 4 }}
     {{- end }}
     {{- include "velero.hook" (dict "events" .events "weight" "-5") | nindent 4 }}
 automountServiceAccountToken: {{ .mounted }}
@@ -71,10 +71,10 @@ spec:
     metadata:
       labels:
         {{- /* Not those that the Deployment selects its pods by. */}}
-        {{- toYaml (merge (deepCopy ($values.kubectl.labels | default dict)) (include "velero.chartLabels" .context | fromYaml)) | nindent 8 }}
+        {{- include "velero.strings" (merge (deepCopy ($values.kubectl.labels | default dict)) (include "velero.chartLabels" .context | fromYaml)) | nindent 8 }}
       {{- with $values.kubectl.annotations }}
       annotations:
-        {{- toYaml . | nindent 8 }}
+        {{- include "velero.strings" . | nindent 8 }}
       {{- end }}
     spec:
       restartPolicy: OnFailure

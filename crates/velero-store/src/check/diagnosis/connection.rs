@@ -1,7 +1,7 @@
 //! Nobody answers, or somebody else does.
 
 use super::{Cause, Finding};
-use crate::check::observation::{Failure, Observation};
+use crate::check::observation::{Failure, Observation, Place};
 
 /// Where machines of clouds ask who they are.
 const METADATA: [&str; 3] = ["169.254.169.254", "169.254.170.", "metadata.google"];
@@ -47,7 +47,7 @@ pub(super) fn cause(seen: &Observation, failure: &Failure) -> Option<Finding> {
             format!("the certificate of {host} is not accepted: {}", last_words(text)),
             "give the store a certificate that is made for servers, and its CA to spec.objectStorage.caCert",
         ),
-        () => unreachable(host, text),
+        () => unreachable(seen, host, text),
     })
 }
 
@@ -69,14 +69,12 @@ fn untrusted(seen: &Observation, host: &str) -> Finding {
     )
 }
 
-fn unreachable(host: &str, text: &str) -> Finding {
+fn unreachable(seen: &Observation, host: &str, text: &str) -> Finding {
     let says = |pieces: &[&str]| pieces.iter().any(|piece| text.contains(piece));
     let (problem, remedy) = match () {
-        () if says(&["dns error", "failed to lookup", "Name or service not known"]) => (
-            format!("the name {host} is not known here"),
-            "correct the URL of the location; a name of the cluster is known in the cluster alone: check from the pod of the \
-             server",
-        ),
+        () if says(&["dns error", "failed to lookup", "Name or service not known"]) => {
+            (format!("the name {host} is not known here"), unknown_name(&seen.place, host))
+        }
         () if says(&["Connection refused", "connection refused"]) => (
             format!("nothing listens at {host}"),
             "correct host and port in the URL of the location, or start the store",
@@ -91,6 +89,22 @@ fn unreachable(host: &str, text: &str) -> Finding {
         ),
     };
     Finding::error(Cause::Unreachable, problem, remedy)
+}
+
+/// What to do about a name that nobody knows. Where the location has no URL it is made from other keys.
+fn unknown_name(place: &Place, host: &str) -> &'static str {
+    match place.provider.as_str() {
+        "aws" if place.address.is_empty() && host.contains(".amazonaws.com") => {
+            "correct config region, which the name is made from; for a store that is not AWS's write its URL into config s3Url"
+        }
+        "azure" if place.address.is_empty() && host.contains(".blob.core.") => {
+            "correct config storageAccount, which the name is made from, or AZURE_CLOUD_NAME of the credentials"
+        }
+        _ => {
+            "correct the URL of the location; a name of the cluster is known in the cluster alone: check from the pod of the \
+             server"
+        }
+    }
 }
 
 /// Somebody answers who is no object store.

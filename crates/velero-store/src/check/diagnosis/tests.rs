@@ -181,6 +181,23 @@ fn a_connection_that_fails_is_taken_for_its_cause() {
 }
 
 #[test]
+fn a_name_that_nobody_knows_is_put_down_to_what_it_is_made_from() {
+    for (provider, location, host, words) in [
+        ("aws", "", "https://backups.s3.minio.amazonaws.com", &["config region", "config s3Url"][..]),
+        ("aws", "http://minio:9000", "http://minio:9000", &["URL of the location", "pod of the server"]),
+        ("azure", "", "https://misspelt.blob.core.windows.net", &["config storageAccount", "AZURE_CLOUD_NAME"]),
+        ("azure", "", "https://login.microsoftonline.com", &["URL of the location"]),
+    ] {
+        let mut step = broken("dns error: failed to lookup address information: Name or service not known");
+        if let Outcome::Failed(Failure { exchange: Some(exchange), .. }) = &mut step.outcome {
+            exchange.address = format!("{host}/backups");
+        }
+        let place = Place { provider: provider.to_owned(), address: location.to_owned(), ..place() };
+        assert_first(&Observation { place, ..seen(vec![step]) }, Cause::Unreachable, words);
+    }
+}
+
+#[test]
 fn another_server_is_not_taken_for_a_store() {
     let answer = |status, content_type: &str, server: &str, message: &str| Response {
         content_type: content_type.to_owned(),
@@ -281,6 +298,22 @@ fn a_role_that_is_not_handed_out_is_no_right_to_the_bucket() {
     let observation = seen(vec![Step { right: Right::List, outcome }]);
     assert_first(&observation, role, &words);
     assert_eq!(diagnose(&observation).len(), 1);
+}
+
+#[test]
+fn keys_that_are_to_take_a_role_are_judged_by_themselves() {
+    for (code, message, cause) in [
+        ("ExpiredToken", "The security token included in the request is expired", Cause::CredentialsExpired),
+        ("InvalidClientTokenId", "The security token included in the request is invalid.", Cause::CredentialsUnknown),
+        ("SignatureDoesNotMatch", "The request signature does not match.", Cause::CredentialsWrong),
+        ("AccessDenied", "", Cause::RoleRefused),
+    ] {
+        let mut step = refused(Right::List, 403, code, message);
+        if let Outcome::Failed(Failure { exchange: Some(exchange), .. }) = &mut step.outcome {
+            exchange.address = "https://sts.eu-central-1.amazonaws.com/".to_owned();
+        }
+        assert_first(&seen(vec![step]), cause, &[]);
+    }
 }
 
 #[test]

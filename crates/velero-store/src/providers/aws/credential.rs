@@ -11,7 +11,7 @@ use super::session::{Role, Source, Temporary};
 use crate::flaws;
 use crate::location::invalid;
 use crate::providers::rejected;
-use crate::{Error, Result, StoreConfig};
+use crate::{Error, Recorder, Result, StoreConfig};
 
 /// Who makes the requests.
 pub(super) enum Identity {
@@ -48,11 +48,11 @@ impl Identity {
         }
     }
 
-    /// A client builder that acts as this identity.
-    pub(super) fn builder(&self) -> Result<AmazonS3Builder> {
+    /// A client builder that acts as this identity. The recorder writes down what those say who hand out roles.
+    pub(super) fn builder(&self, recorder: Option<&Recorder>) -> Result<AmazonS3Builder> {
         match self {
             Self::Environment => Ok(AmazonS3Builder::from_env()),
-            Self::Profile(profile) => profile.builder(),
+            Self::Profile(profile) => profile.builder(recorder),
         }
     }
 }
@@ -132,8 +132,8 @@ impl Profile {
         Ok(Self { region, account })
     }
 
-    fn builder(&self) -> Result<AmazonS3Builder> {
-        self.account.builder()
+    fn builder(&self, recorder: Option<&Recorder>) -> Result<AmazonS3Builder> {
+        self.account.builder(recorder)
     }
 }
 
@@ -232,7 +232,7 @@ impl Account {
         }
     }
 
-    fn builder(&self) -> Result<AmazonS3Builder> {
+    fn builder(&self, recorder: Option<&Recorder>) -> Result<AmazonS3Builder> {
         let builder = AmazonS3Builder::new();
         Ok(match self {
             Self::Keys { id, secret, token } => {
@@ -256,12 +256,17 @@ impl Account {
             }
             Self::Role { role, by } => {
                 let by = match by {
-                    Some(by) => by.builder()?,
+                    Some(by) => by.builder(recorder)?,
                     None => AmazonS3Builder::from_env(),
+                };
+                let by = match recorder {
+                    Some(recorder) => by.with_http_connector(recorder.clone()),
+                    None => by,
                 };
                 // The client is never used, and cannot be built without a bucket.
                 let by = by.with_bucket_name("unused").with_region(&role.region).build().map_err(rejected(PROVIDER))?;
-                let source = Source::Role { role: role.clone(), by: by.credentials().clone() };
+                let (by, recorder) = (by.credentials().clone(), recorder.cloned());
+                let source = Source::Role { role: role.clone(), by, recorder };
                 builder.with_credentials(Arc::new(Temporary::new(source)))
             }
         })

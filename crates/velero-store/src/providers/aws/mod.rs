@@ -41,7 +41,7 @@ pub(crate) async fn open(config: &StoreConfig) -> Result<Backend> {
 /// for services of AWS besides S3.
 pub async fn credentials(config: &BTreeMap<String, String>, region: &str) -> Result<AwsCredentialProvider> {
     let config = StoreConfig { config: config.clone(), ..StoreConfig::new(PROVIDER, "") };
-    let builder = credential::Identity::of(&config).await?.builder()?;
+    let builder = credential::Identity::of(&config).await?.builder(config.recorder.as_ref())?;
     // The client is never used, and cannot be built without a bucket.
     let client = builder.with_bucket_name("unused").with_region(region).build().map_err(rejected(PROVIDER))?;
     Ok(Arc::clone(client.credentials()))

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use tokio::sync::Mutex;
 use velero_api::with_causes;
 
+use crate::Recorder;
 use crate::providers::plain_request;
 
 /// How long before their end credentials are fetched anew.
@@ -28,7 +29,12 @@ pub(super) enum Source {
     /// A program that prints them.
     Process(String),
     /// A role that somebody else may take.
-    Role { role: Role, by: AwsCredentialProvider },
+    Role {
+        role: Role,
+        by: AwsCredentialProvider,
+        /// What writes down why AWS does not hand it out.
+        recorder: Option<Recorder>,
+    },
 }
 
 /// A role, and how it is asked for.
@@ -58,9 +64,9 @@ impl Temporary {
         let fetched = async {
             match &self.source {
                 Source::Process(command) => run(command).await,
-                Source::Role { role, by } => {
+                Source::Role { role, by, recorder } => {
                     let who = by.get_credential().await.map_err(|error| with_causes(&error))?;
-                    assume(role, &who).await
+                    assume(role, &who, recorder.as_ref()).await
                 }
             }
         };
@@ -156,7 +162,7 @@ struct AssumeRoleResult {
     credentials: Issued,
 }
 
-async fn assume(role: &Role, who: &AwsCredential) -> Result<Issued, String> {
+async fn assume(role: &Role, who: &AwsCredential, recorder: Option<&Recorder>) -> Result<Issued, String> {
     let address =
         role.address.clone().unwrap_or_else(|| format!("https://sts.{}.{}", role.region, domain(&role.region)));
     let mut form = format!(
@@ -175,7 +181,7 @@ async fn assume(role: &Role, who: &AwsCredential) -> Result<Issued, String> {
     let signer = AwsAuthorizer::new(who, "sts", &role.region);
     signer.try_authorize(&mut request, None).map_err(|error| failed(&error))?;
     let options = ClientOptions::new().with_allow_http(address.starts_with("http://"));
-    let (status, text) = plain_request::send(&options, None, request).await.map_err(|error| error.to_string())?;
+    let (status, text) = plain_request::send(&options, recorder, request).await.map_err(|error| error.to_string())?;
     if status != 200 {
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         return Err(format!("{status}: {}", words.chars().take(500).collect::<String>()));

@@ -30,7 +30,7 @@ pub(super) async fn wait_for_server(session: &Session, name: &str) -> Result<()>
         if Instant::now() > deadline {
             let namespace = session.namespace();
             bail!(
-                "the server is not ready after {READY_WITHIN:?}: {}; see `kubectl logs deploy/velero -n {namespace}` and \
+                "the server is not ready after {READY_WITHIN:?}: {}; see `kubectl logs deploy/{name} -n {namespace}` and \
                  `kubectl describe pods -n {namespace}`",
                 state_of_pods(session).await?
             );
@@ -42,8 +42,10 @@ pub(super) async fn wait_for_server(session: &Session, name: &str) -> Result<()>
 fn is_ready(deployment: &Deployment) -> bool {
     let Some(status) = &deployment.status else { return false };
     let is_seen = status.observed_generation >= deployment.metadata.generation;
-    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas);
-    is_seen && status.available_replicas == wanted && status.updated_replicas == wanted && status.replicas == wanted
+    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    // A count of none is left out.
+    let counts = [status.available_replicas, status.updated_replicas, status.replicas];
+    is_seen && counts.iter().all(|count| count.unwrap_or(0) == wanted)
 }
 
 /// What keeps the pods from being ready.
@@ -106,5 +108,12 @@ mod tests {
         ] {
             assert_eq!(is_ready(&deployment(&status)), expected, "{status}");
         }
+        let switched_off = |status: &Value| {
+            let mut deployment = deployment(status);
+            deployment.spec.as_mut().unwrap().replicas = Some(0);
+            is_ready(&deployment)
+        };
+        assert!(switched_off(&json!({"observedGeneration": 2})), "one that is switched off is waited for by nobody");
+        assert!(!switched_off(&full(2, 1)), "its pod is still there");
     }
 }

@@ -20,7 +20,7 @@ use crate::commands::install::{send_objects, wait_for_server};
 use crate::install::{self, Existing, Files, Installation, MOVER, Resource};
 use crate::migration::{
     Installed, Line, Needed, Verdict, annotations_for_movers, assess, exchanged_agents, exchanged_server, is_ours,
-    keepers,
+    is_replaced, keepers,
 };
 use crate::output::{Format, print_rows, print_value};
 use crate::session::{Session, api_error};
@@ -110,7 +110,7 @@ async fn run(session: &Session, arguments: &MigrateRunArguments) -> Result<()> {
     let needed = Needed::of(&installed);
     let server = |workload: &Value| exchanged_server(workload, &arguments.image, &needed);
     let servers: Vec<(&Value, Value)> = foreign(&installed.servers).map(|found| (found, server(found))).collect();
-    let agents = foreign(&installed.agents).filter(|agents| agents["metadata"]["name"] == "node-agent");
+    let agents = foreign(&installed.agents).filter(|agents| is_replaced(agents));
     let agents: Vec<(&Value, Value)> = agents.map(|found| (found, exchanged_agents(found, &arguments.image))).collect();
     if arguments.dry_run {
         let items: Vec<&Value> = servers.iter().chain(&agents).map(|(_, exchanged)| exchanged).collect();

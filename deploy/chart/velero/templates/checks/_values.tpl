@@ -58,7 +58,7 @@
 {{- if regexMatch "^((index\\.|registry-1\\.)?docker\\.io/)?velero/velero$" $repository -}}
 {{- fail (printf "image.repository is %s, the image of the original Velero: %s" $repository $remedy) -}}
 {{- end -}}
-{{- $tag := toString (.Values.image.tag | default "") -}}
+{{- $tag := include "velero.text" .Values.image.tag -}}
 {{- $own := regexFind "^v?[0-9]+\\." .Chart.AppVersion | trimPrefix "v" -}}
 {{- $named := regexFind "^v?[0-9]+\\." $tag | trimPrefix "v" -}}
 {{- if and $named (ne $own $named) -}}
