@@ -4,6 +4,7 @@
 //! the cluster holds and what time it is. The crate stands between `velero-api`, which describes the data, and the
 //! engine and controllers, which act on the decisions.
 
+pub mod agent_pods;
 pub mod api_versions;
 pub mod asked;
 pub mod backup_sync;

@@ -26,15 +26,20 @@ mod objects;
 mod removal;
 pub mod restore;
 
+use std::sync::Arc;
+
 use velero_cluster::{Cluster, Discovery};
 use velero_plugin::{ActionSource, Actions, Result};
 
-/// The actions for one backup, restore or deletion; what they look up in the cluster is kept as long as they live.
-pub fn builtin(cluster: &Cluster, discovery: &Discovery) -> Result<Actions> {
+pub use movement::NodeAgents;
+
+/// The actions for one backup, restore or deletion; what they look up in the cluster is kept as long as they live, what they
+/// see of node agents as long as whoever asks for them.
+pub fn builtin(cluster: &Cluster, discovery: &Discovery, agents: &Arc<NodeAgents>) -> Result<Actions> {
     Actions::from_source(ActionSource {
-        backup_item: backup::actions(cluster, discovery),
-        restore_item: restore::actions(cluster, discovery),
-        delete_item: vec![std::sync::Arc::new(delete::DeleteAction::new(cluster))],
+        backup_item: backup::actions(cluster, discovery, agents),
+        restore_item: restore::actions(cluster, discovery, agents),
+        delete_item: vec![Arc::new(delete::DeleteAction::new(cluster))],
         ..ActionSource::default()
     })
 }

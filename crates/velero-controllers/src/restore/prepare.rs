@@ -142,7 +142,7 @@ impl PreparedRestore {
         volumes: Vec<BackupVolumeInfo>,
     ) -> Result<RestoreRequest> {
         let discovery = Arc::new(cluster.discover().await?);
-        let actions = built_in(cluster, &discovery, settings, true)?;
+        let actions = built_in(cluster, &discovery, settings, &Arc::default(), true)?;
         self.request_with(cluster, settings, volumes, actions, discovery).await
     }
 

@@ -7,6 +7,7 @@ use velero_cluster::{Cluster, Discovery};
 use velero_engine::Journal;
 use velero_plugin::host::{Deadlines, HostSettings, LogSink, PluginDirectory, PluginLogLine, PluginManager};
 use velero_plugin::{Actions, PluginKind};
+use velero_plugin_csi::NodeAgents;
 use velero_plugin_openshift::Switch as OpenShift;
 
 use crate::runtime::error::Result;
@@ -31,6 +32,8 @@ pub(crate) struct Plugins {
     asking: PluginManager,
     /// Held by whoever asks just now.
     askers: Arc<()>,
+    /// Since when no node agent runs that could move data.
+    agents: Arc<NodeAgents>,
     listed: Vec<PluginInfo>,
 }
 
@@ -65,6 +68,7 @@ impl Plugins {
         let mut plugins = Self {
             asking: directory.manager(),
             askers: Arc::default(),
+            agents: Arc::default(),
             directory,
             further,
             discovery,
@@ -128,7 +132,7 @@ impl Plugins {
 
     fn in_process(&self, discovery: &Discovery, is_preview: bool) -> Result<Actions> {
         let settings = Settings { openshift: self.openshift(), ..self.settings.clone() };
-        let mut actions = built_in(&self.cluster, discovery, &settings, is_preview)?;
+        let mut actions = built_in(&self.cluster, discovery, &settings, &self.agents, is_preview)?;
         actions.append(self.further.clone())?;
         Ok(actions)
     }
@@ -184,11 +188,12 @@ pub(crate) fn built_in(
     cluster: &Cluster,
     discovery: &Discovery,
     settings: &Settings,
+    agents: &Arc<NodeAgents>,
     is_preview: bool,
 ) -> Result<Actions> {
     let Settings { features, namespace, openshift, .. } = settings;
     let mut actions = velero_plugin_core::builtin(cluster, discovery, features, namespace)?;
-    actions.merge(velero_plugin_csi::builtin(cluster, discovery)?)?;
+    actions.merge(velero_plugin_csi::builtin(cluster, discovery, agents)?)?;
     actions.append(velero_plugin_openshift::builtin(cluster, discovery, namespace, *openshift, is_preview)?)?;
     Ok(actions)
 }

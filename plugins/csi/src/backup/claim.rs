@@ -3,6 +3,7 @@
 //! The action returns when the driver has named the snapshot: from then on its data is fixed, and hooks may let the
 //! pods go on. Until it can be used more time may pass, which is the business of the action on the snapshot.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -24,7 +25,7 @@ use super::group::Groups;
 use super::mover::Mover;
 use crate::classes::Classes;
 use crate::keeper::Keeper;
-use crate::movement::moves_data;
+use crate::movement::{NodeAgents, moves_data};
 use crate::objects::{CLASSES, CONTENTS, SNAPSHOTS, bound_content, failure, handle, identity, is_finalizing};
 use crate::removal::discard;
 
@@ -41,13 +42,13 @@ pub(super) struct BackupAction {
 }
 
 impl BackupAction {
-    pub(super) fn new(cluster: &Cluster, discovery: &Discovery) -> Self {
+    pub(super) fn new(cluster: &Cluster, discovery: &Discovery, agents: &Arc<NodeAgents>) -> Self {
         Self {
             cluster: cluster.clone(),
             classes: Classes::new(cluster, CLASSES.clone()),
             groups: Groups::new(cluster, discovery),
             keeper: Keeper { cluster: cluster.clone() },
-            mover: Mover::new(cluster),
+            mover: Mover::new(cluster, agents),
         }
     }
 

@@ -19,12 +19,16 @@ use velero_cluster::{Cluster, Discovery};
 use velero_plugin::item::{label, set_annotation};
 use velero_plugin::{BackupItemAction, BackupItemOutcome};
 
-use crate::movement::moves_data;
+use crate::movement::{NodeAgents, moves_data};
 
 /// All of them, for one backup.
-pub(crate) fn actions(cluster: &Cluster, discovery: &Discovery) -> Vec<Arc<dyn BackupItemAction>> {
+pub(crate) fn actions(
+    cluster: &Cluster,
+    discovery: &Discovery,
+    agents: &Arc<NodeAgents>,
+) -> Vec<Arc<dyn BackupItemAction>> {
     vec![
-        Arc::new(claim::BackupAction::new(cluster, discovery)),
+        Arc::new(claim::BackupAction::new(cluster, discovery, agents)),
         Arc::new(snapshot::BackupAction::new(cluster)),
         Arc::new(content::BackupAction::new(cluster)),
         Arc::new(class::BackupAction),

@@ -1,5 +1,7 @@
 //! Lets the data of a snapshot be moved: begins the upload, follows it and ends it.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use velero_api::annotations;
 use velero_api::metadata;
@@ -9,7 +11,7 @@ use velero_plugin::item::{filled, set_annotation};
 use velero_plugin::{BackupItemOutcome, Error, OperationProgress, Result};
 
 use super::claim::{NAME, naming_snapshot};
-use crate::movement::{Transfers, UPLOADS, new_upload, upload_operation};
+use crate::movement::{NodeAgents, Transfers, UPLOADS, new_upload, upload_operation};
 use crate::objects::identity;
 use crate::removal::discard;
 
@@ -20,8 +22,8 @@ pub(super) struct Mover {
 }
 
 impl Mover {
-    pub(super) fn new(cluster: &Cluster) -> Self {
-        Self { cluster: cluster.clone(), uploads: Transfers::uploads(cluster) }
+    pub(super) fn new(cluster: &Cluster, agents: &Arc<NodeAgents>) -> Self {
+        Self { cluster: cluster.clone(), uploads: Transfers::uploads(cluster, agents) }
     }
 
     /// An error where the data of a claim cannot be moved, before a snapshot is taken for nothing.

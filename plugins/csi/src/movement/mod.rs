@@ -10,11 +10,13 @@
 //! - the DataUpload in the cluster, for backups that have not ended, by the label `velero.io/backup-uid`,
 //! - ConfigMaps `<DataUpload>-info` with the label `velero.io/data-upload-snapshot-info`, which Velero's own deletion writes.
 
+mod agents;
 mod download;
 mod result;
 mod transfers;
 mod upload;
 
+pub use agents::NodeAgents;
 pub(crate) use download::{new_download, waiting_for_download};
 pub(crate) use result::{Source, Uploads};
 pub(crate) use transfers::Transfers;

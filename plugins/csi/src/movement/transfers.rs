@@ -1,6 +1,9 @@
 //! Transfers of one kind, DataUploads or DataDownloads: made once, asked about and cancelled by the operation that is their
 //! label.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use velero_api::{DataMovePhase, labels};
@@ -8,6 +11,7 @@ use velero_cluster::{Cluster, ResourceType, types};
 use velero_plugin::item::{filled, name, text};
 use velero_plugin::{Error, OperationProgress, Result};
 
+use super::agents::{Missing, NodeAgents};
 use super::is_built_in;
 use crate::objects::list;
 
@@ -17,16 +21,20 @@ pub(crate) struct Transfers {
     resource_type: ResourceType,
     /// What the operations of such transfers begin with.
     prefix: &'static str,
+    agents: Arc<NodeAgents>,
 }
 
 impl Transfers {
-    pub(crate) fn uploads(cluster: &Cluster) -> Self {
-        Self { cluster: cluster.clone(), resource_type: super::upload::UPLOADS.clone(), prefix: super::upload::PREFIX }
+    pub(crate) fn uploads(cluster: &Cluster, agents: &Arc<NodeAgents>) -> Self {
+        Self::of(cluster, agents, super::upload::UPLOADS.clone(), super::upload::PREFIX)
     }
 
-    pub(crate) fn downloads(cluster: &Cluster) -> Self {
-        let resource_type = types::DATA_DOWNLOADS.clone();
-        Self { cluster: cluster.clone(), resource_type, prefix: super::download::PREFIX }
+    pub(crate) fn downloads(cluster: &Cluster, agents: &Arc<NodeAgents>) -> Self {
+        Self::of(cluster, agents, types::DATA_DOWNLOADS.clone(), super::download::PREFIX)
+    }
+
+    fn of(cluster: &Cluster, agents: &Arc<NodeAgents>, resource_type: ResourceType, prefix: &'static str) -> Self {
+        Self { cluster: cluster.clone(), resource_type, prefix, agents: Arc::clone(agents) }
     }
 
     /// Whether an operation is one of such a transfer.
@@ -46,7 +54,8 @@ impl Transfers {
         }
     }
 
-    /// How far the transfer of an operation is. One that is gone has failed.
+    /// How far the transfer of an operation is. One that is gone has failed, and so has one that nobody is going to take: its
+    /// error lets whoever asks cancel it.
     pub(crate) async fn progress(&self, namespace: &str, operation_id: &str) -> Result<OperationProgress> {
         let kind = &self.resource_type.kind;
         match self.find(namespace, operation_id).await?.as_slice() {
@@ -54,7 +63,18 @@ impl Transfers {
                 let error = format!("the {kind} of operation {operation_id} was deleted before its data was moved");
                 Ok(OperationProgress { completed: true, error, ..OperationProgress::default() })
             }
-            [transfer] => Ok(progress_of(kind, transfer)),
+            [transfer] => {
+                let mut progress = progress_of(kind, transfer);
+                if waits_for_agent(transfer)
+                    && let Some(missing) = self.agents.missing(&self.cluster, namespace).await
+                {
+                    if missing.is_for_good(made(transfer), (Instant::now(), Timestamp::now())) {
+                        return Err(Error::Item(not_taken(kind, transfer, &missing)));
+                    }
+                    progress.description = format!("{}: {}", progress.description, missing.why);
+                }
+                Ok(progress)
+            }
             several => {
                 let names: Vec<&str> = several.iter().map(name).collect();
                 Err(Error::Item(format!(
@@ -112,6 +132,27 @@ fn progress_of(kind: &str, transfer: &Value) -> OperationProgress {
         started: time("/status/startTimestamp"),
         updated: time("/status/completionTimestamp"),
     }
+}
+
+/// Whether it is up to a node agent to take it. One that was cancelled has nobody left who waits for it.
+fn waits_for_agent(transfer: &Value) -> bool {
+    let is_cancelled = transfer.pointer("/spec/cancel") == Some(&json!(true));
+    phase_of(transfer) == DataMovePhase::New && is_built_in(text(transfer, "/spec/datamover")) && !is_cancelled
+}
+
+fn made(transfer: &Value) -> Option<Timestamp> {
+    text(transfer, "/metadata/creationTimestamp").parse().ok()
+}
+
+/// What is said of one that nobody is going to take.
+fn not_taken(kind: &str, transfer: &Value, missing: &Missing) -> String {
+    let claim = match filled(transfer, "/spec/sourcePVC") {
+        Some(claim) => format!("{}/{claim}", text(transfer, "/spec/sourceNamespace")),
+        None => {
+            format!("{}/{}", text(transfer, "/spec/targetVolume/namespace"), text(transfer, "/spec/targetVolume/pvc"))
+        }
+    };
+    format!("the data of claim {claim} is not moved: nobody takes {kind} {}, {}", name(transfer), missing.why)
 }
 
 /// Nobody has taken it yet; who should is worth a word.
@@ -187,6 +228,21 @@ mod tests {
         );
         assert_eq!((progress.n_completed, progress.n_total, progress.operation_units.as_str()), (3, 9, "Bytes"));
         assert_eq!((progress.started, progress.updated), (started.parse().ok(), None));
+    }
+
+    #[test]
+    fn only_what_is_new_and_wanted_waits_for_a_node_agent() {
+        for (spec, phase, expected) in [
+            (json!({}), "", true),
+            (json!({"datamover": "velero"}), "New", true),
+            (json!({"datamover": "fast"}), "New", false),
+            (json!({"cancel": true}), "New", false),
+            (json!({}), "Accepted", false),
+            (json!({}), "Canceled", false),
+        ] {
+            let transfer = json!({"spec": spec, "status": {"phase": phase}});
+            assert_eq!(waits_for_agent(&transfer), expected, "{transfer}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use velero_plugin::{
 };
 
 use super::{backup_of, new_name, target, wants_data};
-use crate::movement::{Source, Transfers, Uploads, moves_data, new_download, waiting_for_download};
+use crate::movement::{NodeAgents, Source, Transfers, Uploads, moves_data, new_download, waiting_for_download};
 use crate::objects::{GROUP, SNAPSHOTS, identity};
 
 const NAME: &str = "velero.io/csi-pvc-restorer";
@@ -28,8 +28,8 @@ pub(super) struct RestoreAction {
 }
 
 impl RestoreAction {
-    pub(super) fn new(cluster: &Cluster, uploads: Arc<Uploads>) -> Self {
-        Self { cluster: cluster.clone(), uploads, downloads: Transfers::downloads(cluster) }
+    pub(super) fn new(cluster: &Cluster, uploads: Arc<Uploads>, agents: &Arc<NodeAgents>) -> Self {
+        Self { cluster: cluster.clone(), uploads, downloads: Transfers::downloads(cluster, agents) }
     }
 
     /// Whether a claim is there already. It keeps its data; what the backup has of it would be of no use.

@@ -22,16 +22,20 @@ use velero_cluster::{Cluster, Discovery};
 use velero_plugin::{Error, RestoreItemAction, Result};
 
 use crate::classes::Classes;
-use crate::movement::Uploads;
+use crate::movement::{NodeAgents, Uploads};
 use crate::objects::{BACKUPS, CLASSES};
 
 /// All of them, for one restore.
-pub(crate) fn actions(cluster: &Cluster, discovery: &Discovery) -> Vec<Arc<dyn RestoreItemAction>> {
+pub(crate) fn actions(
+    cluster: &Cluster,
+    discovery: &Discovery,
+    agents: &Arc<NodeAgents>,
+) -> Vec<Arc<dyn RestoreItemAction>> {
     let classes = Arc::new(Classes::new(cluster, CLASSES.clone()));
     let uploads = Arc::new(Uploads::new(cluster));
     vec![
         Arc::new(upload::RestoreAction::new(cluster, Arc::clone(&uploads))),
-        Arc::new(claim::RestoreAction::new(cluster, uploads)),
+        Arc::new(claim::RestoreAction::new(cluster, uploads, agents)),
         Arc::new(snapshot::RestoreAction::new(cluster, discovery, Arc::clone(&classes))),
         Arc::new(content::RestoreAction::new(classes)),
         Arc::new(class::RestoreAction),

@@ -1,16 +1,14 @@
 //! On which nodes node agents run: nobody else can reach the volumes of the pods there.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt};
-use serde::Deserialize;
 use tokio::sync::Mutex;
 use velero_api::with_causes;
 use velero_cluster::{Cluster, types};
+use velero_rules::agent_pods::{IdleAgent, Nodes, SELECTORS};
 
-/// The labels of the pods of node agents: those of today, and those of older installations.
-const SELECTORS: [&str; 2] = ["role=node-agent", "name=node-agent"];
 /// How long what was seen is believed.
 const MEMORY: Duration = Duration::from_secs(30);
 /// How long an agent is waited for that is being started again.
@@ -21,8 +19,6 @@ pub(super) const FIRST_START: Duration = Duration::from_secs(300);
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// How many looks in a row must find an agent running that was seen not to: one that ends again and again runs in between.
 const STEADY: u32 = 5;
-/// The container of an agent, beside which a pod may have others.
-const CONTAINER: &str = "node-agent";
 const PAGE_SIZE: u32 = 500;
 
 /// Why nobody can reach the volumes of a pod.
@@ -60,6 +56,16 @@ pub(super) enum NoAgent {
     Unknown { namespace: String, problem: String },
 }
 
+impl NoAgent {
+    /// What is said of an agent that was waited for in vain.
+    fn of(IdleAgent { pod, problem, is_new, .. }: IdleAgent, node: String, namespace: String) -> Self {
+        match is_new {
+            true => Self::NotStarted { pod, node, namespace, problem },
+            false => Self::Broken { pod, node, namespace, problem },
+        }
+    }
+}
+
 /// The node agents of a cluster.
 pub(super) struct Agents {
     cluster: Cluster,
@@ -69,26 +75,6 @@ pub(super) struct Agents {
     seen: Mutex<Option<(Instant, Nodes)>>,
     /// Nodes whose agents were waited for in vain.
     given_up: Mutex<HashSet<String>>,
-}
-
-/// Where agents run.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Nodes {
-    /// Nodes with an agent that runs.
-    running: HashSet<String>,
-    /// Nodes with an agent that does not run, or not yet.
-    idle: HashMap<String, IdleAgent>,
-    /// Whether there is any agent, whatever its state.
-    any: bool,
-}
-
-/// An agent whose container does not run, and why.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct IdleAgent {
-    pod: String,
-    problem: String,
-    /// Whether it has not run yet.
-    is_new: bool,
 }
 
 impl Agents {
@@ -126,7 +112,7 @@ impl Agents {
             let mut given_up = self.given_up.lock().await;
             if given_up.contains(node) || begun.elapsed() >= patience {
                 given_up.insert(own.clone());
-                return Err(idle.clone().given_up(own, namespace));
+                return Err(NoAgent::of(idle.clone(), own, namespace));
             }
             drop(given_up);
             looks_left = STEADY;
@@ -169,166 +155,17 @@ impl Agents {
     }
 }
 
-impl Nodes {
-    fn add(&mut self, pod: AgentPod) {
-        self.any = true;
-        let (node, phase) = (pod.spec.node_name, pod.status.phase);
-        let is_new = phase == "Pending";
-        if !is_new && phase != "Running" || pod.metadata.deletion_timestamp.is_some() || node.is_empty() {
-            return;
-        }
-        // A pod is Running too while its container ends again and again.
-        let own = pod.status.container_statuses.into_iter().filter(|container| container.name == CONTAINER);
-        let stopped = own.map(|container| container.state).find_map(|state| state.waiting.or(state.terminated));
-        let problem = match stopped {
-            None if is_new => phase,
-            None => {
-                self.running.insert(node);
-                return;
-            }
-            Some(AgentWaits { reason, message }) if message.is_empty() => reason,
-            Some(AgentWaits { reason, message }) => format!("{reason}: {message}"),
-        };
-        self.idle.insert(node, IdleAgent { pod: pod.metadata.name, problem, is_new });
-    }
-}
-
-impl IdleAgent {
-    /// What is said when it was waited for in vain.
-    fn given_up(self, node: String, namespace: String) -> NoAgent {
-        let Self { pod, problem, is_new } = self;
-        match is_new {
-            true => NoAgent::NotStarted { pod, node, namespace, problem },
-            false => NoAgent::Broken { pod, node, namespace, problem },
-        }
-    }
-}
-
-/// The part of a pod that tells where an agent runs.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct AgentPod {
-    metadata: AgentMetadata,
-    spec: AgentSpec,
-    status: AgentStatus,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default, rename_all = "camelCase")]
-struct AgentMetadata {
-    name: String,
-    deletion_timestamp: Option<String>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default, rename_all = "camelCase")]
-struct AgentSpec {
-    node_name: String,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default, rename_all = "camelCase")]
-struct AgentStatus {
-    phase: String,
-    container_statuses: Vec<AgentContainer>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct AgentContainer {
-    name: String,
-    state: AgentState,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct AgentState {
-    waiting: Option<AgentWaits>,
-    terminated: Option<AgentWaits>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct AgentWaits {
-    reason: String,
-    message: String,
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
-    fn an_agent_counts_on_the_node_on_which_it_runs() {
-        let mut nodes = Nodes::default();
-        let pod = |node: &str, phase: &str, going: Option<&str>| -> AgentPod {
-            let pod = json!({"metadata": {"deletionTimestamp": going}, "spec": {"nodeName": node}, "status": {"phase": phase}});
-            serde_json::from_value(pod).unwrap()
-        };
-        for (node, phase, going) in [
-            ("a", "Running", None),
-            ("b", "Failed", None),
-            ("c", "Running", Some("2026-01-01T00:00:00Z")),
-            ("d", "Pending", Some("2026-01-01T00:00:00Z")),
-            ("", "Running", None),
-            ("", "Pending", None),
-        ] {
-            nodes.add(pod(node, phase, going));
+    fn what_keeps_an_agent_is_found_in_its_log_or_before_it_has_one_in_its_events() {
+        for (is_new, remedy) in [(true, "kubectl -n velero describe pod agent-a"), (false, "logs agent-a --previous")] {
+            let (pod, problem) = ("agent-a".to_owned(), "ContainerCreating".to_owned());
+            let idle = IdleAgent { pod, problem, is_new, ..IdleAgent::default() };
+            let said = NoAgent::of(idle, "a".to_owned(), "velero".to_owned()).to_string();
+            assert!(said.contains(remedy) && said.contains("ContainerCreating"), "{said}");
         }
-        assert_eq!((nodes.running, nodes.any), (HashSet::from(["a".to_owned()]), true));
-        assert!(nodes.idle.is_empty());
-        let none: AgentPod = serde_json::from_value(json!({})).unwrap();
-        let mut only_broken = Nodes::default();
-        only_broken.add(none);
-        assert!(only_broken.any && only_broken.running.is_empty());
-    }
-
-    #[test]
-    fn an_agent_that_ends_again_and_again_does_not_run_though_its_pod_is_running() {
-        let mut nodes = Nodes::default();
-        let mut add = |node: &str, state: serde_json::Value| {
-            let pod = json!({"metadata": {"name": format!("agent-{node}")}, "spec": {"nodeName": node},
-                "status": {"phase": "Running", "containerStatuses": [{"name": "node-agent", "state": state}]}});
-            nodes.add(serde_json::from_value(pod).unwrap());
-        };
-        add("good", json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}}));
-        add("bad", json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}));
-        add("ended", json!({"terminated": {"reason": "Error", "exitCode": 1}}));
-        assert_eq!(nodes.running, HashSet::from(["good".to_owned()]));
-        let broken = |node: &str, problem: &str| {
-            (node.to_owned(), IdleAgent { pod: format!("agent-{node}"), problem: problem.to_owned(), is_new: false })
-        };
-        let expected = [broken("bad", "CrashLoopBackOff: back-off 10s"), broken("ended", "Error")];
-        assert_eq!(nodes.idle, HashMap::from(expected));
-    }
-
-    #[test]
-    fn an_agent_that_is_pending_on_its_node_is_being_started() {
-        let mut nodes = Nodes::default();
-        let pulling = json!([{"name": "node-agent", "state": {"waiting": {"reason": "ContainerCreating"}}}]);
-        for (node, statuses) in [("fresh", json!([])), ("pulls", pulling)] {
-            let pod = json!({"metadata": {"name": format!("agent-{node}")}, "spec": {"nodeName": node},
-                "status": {"phase": "Pending", "containerStatuses": statuses}});
-            nodes.add(serde_json::from_value(pod).unwrap());
-        }
-        let new = |node: &str, problem: &str| {
-            (node.to_owned(), IdleAgent { pod: format!("agent-{node}"), problem: problem.to_owned(), is_new: true })
-        };
-        assert!(nodes.running.is_empty());
-        assert_eq!(nodes.idle, HashMap::from([new("fresh", "Pending"), new("pulls", "ContainerCreating")]));
-        let said = nodes.idle["pulls"].clone().given_up("pulls".to_owned(), "velero".to_owned()).to_string();
-        assert!(said.contains("kubectl -n velero describe pod agent-pulls"), "{said}");
-    }
-
-    #[test]
-    fn another_container_of_the_pod_of_an_agent_may_wait() {
-        let pod = json!({"spec": {"nodeName": "a"}, "status": {"phase": "Running", "containerStatuses": [
-            {"name": "sidecar", "state": {"waiting": {"reason": "ImagePullBackOff"}}},
-            {"name": "node-agent", "state": {"running": {}}}]}});
-        let mut nodes = Nodes::default();
-        nodes.add(serde_json::from_value(pod).unwrap());
-        assert_eq!((nodes.running.len(), nodes.idle.len()), (1, 0));
     }
 }
