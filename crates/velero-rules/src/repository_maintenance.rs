@@ -10,6 +10,8 @@ pub const KEPT_RESULTS: usize = 3;
 pub const KEPT_JOBS: u32 = 3;
 /// How far two maintenances are apart at least, whatever the frequency and whatever came of the first.
 const SHORTEST_PAUSE: SignedDuration = SignedDuration::from_mins(5);
+/// How long the pod of a Job may take to start: an image to be fetched, a node to be added.
+pub const STARTS_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 /// The longest name a Job may have.
 const LONGEST_NAME: usize = 63;
 
@@ -72,8 +74,18 @@ pub fn due(
     }
 }
 
-/// The latest Jobs that have ended and that the results do not tell of, the oldest first. Results are known by when they
-/// began, as in Velero; what is older than all of a full list was told of once.
+/// The Jobs that go on though their pods should have started by now; whether these have is to be looked up.
+pub fn overdue(jobs: &[MaintenanceJob], now: Timestamp) -> impl Iterator<Item = &MaintenanceJob> {
+    jobs.iter().filter(move |job| job.state == JobState::Running && now.duration_since(job.created) >= STARTS_WITHIN)
+}
+
+/// Whether the results tell of a Job. They are known by when they began, as in Velero.
+pub fn is_recorded(job: &MaintenanceJob, recent: &[BackupRepositoryMaintenanceStatus]) -> bool {
+    recent.iter().filter_map(start).any(|start| start.as_second() == job.created.as_second())
+}
+
+/// The latest Jobs that have ended and that the results do not tell of, the oldest first. What is older than all of a full
+/// list was told of once.
 pub fn unrecorded<'a>(
     jobs: &'a [MaintenanceJob],
     recent: &[BackupRepositoryMaintenanceStatus],
@@ -82,10 +94,7 @@ pub fn unrecorded<'a>(
     let mut ended: Vec<&MaintenanceJob> = jobs.iter().filter(|job| job.state != JobState::Running).collect();
     ended.sort_by_key(|job| job.created);
     let latest = ended.split_off(ended.len().saturating_sub(KEPT_RESULTS));
-    let is_new = |job: &&MaintenanceJob| {
-        let is_told = recent.iter().filter_map(start).any(|start| start.as_second() == job.created.as_second());
-        !is_told && oldest.is_none_or(|oldest| job.created > oldest)
-    };
+    let is_new = |job: &&MaintenanceJob| !is_recorded(job, recent) && oldest.is_none_or(|oldest| job.created > oldest);
     latest.into_iter().filter(is_new).collect()
 }
 
@@ -166,6 +175,17 @@ mod tests {
             let now = if expected == Due::At(at(3600)) { at(100) } else { at(10_000) };
             assert_eq!(due(&jobs, &recent, last.map(at), hour, now), expected, "{jobs:?} {recent:?} {last:?}");
         }
+    }
+
+    #[test]
+    fn a_job_that_goes_on_is_looked_at_when_its_pod_should_have_started_and_is_told_of_once() {
+        let jobs =
+            [job("a", 0, JobState::Failed(None)), job("b", 10, JobState::Running), job("c", 20, JobState::Running)];
+        let names = |second| overdue(&jobs, at(second)).map(|job| job.name.clone()).collect::<String>();
+        assert_eq!((names(609), names(610), names(620)), (String::new(), "b".to_owned(), "bc".to_owned()));
+        assert!(is_recorded(&jobs[1], &[run(Failed, 10)]) && !is_recorded(&jobs[2], &[run(Failed, 10)]));
+        let ended = [job("b", 10, JobState::Failed(None))];
+        assert!(unrecorded(&ended, &[run(Failed, 10)]).is_empty());
     }
 
     #[test]

@@ -15,7 +15,9 @@ use velero_rules::repository_maintenance::job_name;
 
 /// The container of the server.
 const SERVER: &str = "velero";
-/// A Job that takes longer has failed: nothing else would ever say so of a pod that cannot start.
+/// The container of the pod of a Job, as Velero has it too.
+pub(super) const CONTAINER: &str = "velero-repo-maintenance-container";
+/// A Job that takes longer has failed: nothing else would ever say so of one that hangs.
 const LONGEST: i64 = 24 * 3600;
 /// Labels and annotations of the server's pods that others go by.
 const INHERITED_LABELS: [&str; 1] = ["azure.workload.identity/use"];
@@ -113,7 +115,7 @@ fn container(
         format!("--log-format={}", log.format),
     ];
     Ok(Container {
-        name: "velero-repo-maintenance-container".to_owned(),
+        name: CONTAINER.to_owned(),
         image: server.image.clone(),
         image_pull_policy: Some("IfNotPresent".to_owned()),
         command: server.command.clone().or_else(|| Some(vec!["/velero".to_owned()])),

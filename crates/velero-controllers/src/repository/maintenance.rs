@@ -42,6 +42,7 @@ pub(super) async fn maintain_if_due(
         return Ok(Next::After(PERIOD));
     }
     let found = jobs::list(context, repository).await?;
+    let repository = &end_stuck(context, repository, &found).await?;
     let repository = &record_ended(context, repository, &found).await?;
     let config = job_config(context, repository).await;
     let keep = config.keep_latest_maintenance_jobs.unwrap_or(rules::KEPT_JOBS);
@@ -61,6 +62,29 @@ pub(super) async fn maintain_if_due(
             None => maintain_here(context, repository, &location, in_process).await,
         },
     }
+}
+
+/// Writes down the Jobs whose pods do not come to start, each once, and ends them: the next may be luckier. Their pods go with
+/// them, and what these said: so it is written first.
+async fn end_stuck(
+    context: &Context,
+    repository: &BackupRepository,
+    found: &[MaintenanceJob],
+) -> Result<BackupRepository> {
+    let (mut recorded, now) = (repository.clone(), clock::now());
+    for job in rules::overdue(found, now) {
+        let Some(obstacle) = jobs::obstacle(context, &job.name).await else { continue };
+        if !rules::is_recorded(job, &recorded.status.recent_maintenance) {
+            let message = format!(
+                "Failed to start maintenance job, err: Job {} has not started within {} minutes and is ended, {obstacle}",
+                job.name,
+                rules::STARTS_WITHIN.as_mins()
+            );
+            recorded = record(context, &recorded, vec![ended_run(false, job.created, Some(now), message)]).await?;
+        }
+        jobs::end(context, &job.name).await;
+    }
+    Ok(recorded)
 }
 
 /// Writes down the Jobs that have ended since; each once.
