@@ -4,8 +4,11 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use velero_api::records::CANCELED_ENDING;
 
 /// Why a container waits that will never start.
-const NEVER_STARTS: [&str; 4] =
-    ["ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError"];
+const NEVER_STARTS: [&str; 4] = ["ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", CONFIG_ERROR];
+/// What the kubelet says of a container whose Secrets, ConfigMaps or security context it cannot use.
+const CONFIG_ERROR: &str = "CreateContainerConfigError";
+/// What it says there of a Secret or ConfigMap that has not reached it yet: it tries again.
+const NOT_YET: &str = "timed out waiting for the condition";
 
 /// How far a pod that moves data is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,5 +74,10 @@ fn stuck(mover: Option<&ContainerStatus>) -> Option<String> {
     let reason = waiting.reason.as_deref().filter(|reason| NEVER_STARTS.contains(reason))?;
     let image = mover.map(|mover| mover.image.as_str()).unwrap_or_default();
     let message = waiting.message.as_deref().unwrap_or_default();
-    Some(format!("its image {image:?} cannot be used, {reason}: {message}").trim_end_matches([' ', ':']).to_owned())
+    let what = match reason {
+        CONFIG_ERROR if message.contains(NOT_YET) => return None,
+        CONFIG_ERROR => "its container cannot be made".to_owned(),
+        _ => format!("its image {image:?} cannot be used"),
+    };
+    Some(format!("{what}, {reason}: {message}").trim_end_matches([' ', ':']).to_owned())
 }

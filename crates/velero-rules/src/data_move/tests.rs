@@ -271,7 +271,14 @@ fn a_pod_is_read_as_the_table_says() {
     let waiting = |reason: &str| state(json!({ "waiting": { "reason": reason } }));
     let stuck = |reason: &str| MoverPod::Stuck(format!("its image \"i\" cannot be used, {reason}"));
     let failed = |reason: &str| MoverPod::Failed(reason.to_owned());
+    let refused = |message: &str| {
+        let waiting = json!({ "waiting": { "reason": "CreateContainerConfigError", "message": message } });
+        json!({ "phase": "Pending", "containerStatuses": state(waiting) })
+    };
+    let unusable = "its container cannot be made, CreateContainerConfigError: secret \"s\" not found";
     let table = [
+        (refused("secret \"s\" not found"), MoverPod::Stuck(unusable.to_owned())),
+        (refused("failed to sync secret cache: timed out waiting for the condition"), MoverPod::Waiting),
         (json!({}), MoverPod::Waiting),
         (json!({ "phase": "Pending" }), MoverPod::Waiting),
         (json!({ "phase": "Pending", "containerStatuses": waiting("ContainerCreating") }), MoverPod::Waiting),
