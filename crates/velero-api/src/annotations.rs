@@ -36,6 +36,9 @@ pub const RETRIED_AS: &str = "velero.io/retried-as";
 pub const RETRY_OF: &str = "velero.io/retry-of";
 /// On such a Backup: which try it is, 1 for the first.
 pub const RETRY_NUMBER: &str = "velero.io/retry-number";
+/// On a Backup that a schedule made because one was due: the UID of the schedule. One that somebody made from the schedule has
+/// none.
+pub const SCHEDULED_BY: &str = "velero.io/scheduled-by";
 /// On a Restore: the name of the Restore it goes on with, which was interrupted or ended with errors.
 pub const RESUME_OF: &str = "velero.io/resume-of";
 /// On a Restore that is not Completed, and on a Backup that runs and would be taken again: the fields of its spec that the
@@ -51,7 +54,8 @@ pub const DRY_RUN: &str = "velero.io/dry-run";
 pub const DRY_RUN_SERVER: &str = "velero.io/dry-run-server";
 
 /// What a server notes on a Backup for itself or the next one. On a Backup that comes out of a bucket it means nothing.
-pub const OF_THE_SERVER: [&str; 5] = [HOLDER_IDENTITY, OWED_HOOKS, CLEAN_UP_OWED, RETRY_OWED, CANCEL_REQUESTED];
+pub const OF_THE_SERVER: [&str; 6] =
+    [HOLDER_IDENTITY, OWED_HOOKS, CLEAN_UP_OWED, RETRY_OWED, CANCEL_REQUESTED, SCHEDULED_BY];
 
 /// On a pod: volumes to back up through the file system, comma separated.
 pub const VOLUMES_TO_BACKUP: &str = "backup.velero.io/backup-volumes";

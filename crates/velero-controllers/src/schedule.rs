@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use velero_api::annotations::SCHEDULED_BY;
 use velero_api::labels;
 use velero_api::metadata::{self, name, uid};
 use velero_api::resource::VeleroResource;
@@ -14,7 +15,8 @@ use velero_rules::conditions;
 use velero_rules::cron::CronSchedule;
 use velero_rules::events::Told;
 use velero_rules::schedule::{
-    ScheduleHistory, backup_annotations, backup_labels, backup_name, blocks_next_backup, skips_now, validate,
+    ScheduleHistory, backup_annotations, backup_labels, backup_name, blocks_next_backup, made_when_due, skips_now,
+    validate,
 };
 
 use crate::lifecycle::refusal::write_refusal;
@@ -76,11 +78,17 @@ impl ScheduleReconciler {
             }
             created => drop(created?),
         }
+        self.note(schedule, moment).await
+    }
+
+    /// Notes on a schedule that the backup of a moment was made.
+    async fn note(&self, schedule: &Schedule, moment: Timestamp) -> Result<()> {
         let mut noted = schedule.clone();
         noted.status.last_backup = Some(Time(moment));
-        objects.force(schedule, &noted).await?;
+        self.context.objects.force(schedule, &noted).await?;
         lock(&self.begun).remove(name(schedule));
-        let note = format!("backup {} was submitted", name(&backup));
+        let backup = backup_name(name(schedule), &moment.to_zoned(TimeZone::UTC));
+        let note = format!("backup {backup} was submitted");
         events::tell(&self.context, schedule, Self::CONTROLLER, Told::normal("BackupSubmitted", note));
         Ok(())
     }
@@ -130,7 +138,13 @@ impl Reconciler for ScheduleReconciler {
         let due = history.next_run(&cron, &TimeZone::UTC);
         let begun = self.begun(&schedule, due);
         // One that was asked for without an answer is asked for again under its name: it must not be in its own way.
-        if begun.is_none() && is_blocked(context, &schedule).await? {
+        let earlier = if begun.is_none() { earlier(context, &schedule, due, now).await? } else { Earlier::default() };
+        if let Some(made) = earlier.made {
+            tracing::info!(schedule = name(&schedule), %made, "The backup that is due was made before, and is noted now");
+            self.note(&schedule, made).await?;
+            return Ok(Next::Change);
+        }
+        if earlier.is_blocking {
             self.tell_held_up(&schedule, due);
             tracing::debug!(schedule = name(&schedule), "An earlier backup of the schedule is not done yet");
             return Ok(Next::After(WHILE_BLOCKED));
@@ -210,12 +224,25 @@ fn report_interval(context: &Context, schedule: &Schedule, cron: &CronSchedule, 
     }
 }
 
-async fn is_blocked(context: &Context, schedule: &Schedule) -> Result<bool> {
+/// What the backups of a schedule mean for one that is due.
+#[derive(Default)]
+struct Earlier {
+    /// One of them is not done yet.
+    is_blocking: bool,
+    /// When the one that is due was made already.
+    made: Option<Timestamp>,
+}
+
+async fn earlier(context: &Context, schedule: &Schedule, due: Option<Timestamp>, now: Timestamp) -> Result<Earlier> {
     let selector = format!("{}={}", labels::SCHEDULE_NAME, name(schedule));
-    let mut blocked = false;
-    let visitor = |backup: Backup| blocked |= blocks_next_backup(backup.status.phase());
+    let mut earlier = Earlier::default();
+    let visitor = |backup: Backup| {
+        let made = due.and_then(|due| made_when_due(&backup, schedule, due, now));
+        earlier.made = earlier.made.max(made);
+        earlier.is_blocking |= blocks_next_backup(backup.status.phase());
+    };
     context.objects.visit(&selector, visitor).await?;
-    Ok(blocked)
+    Ok(earlier)
 }
 
 /// The backup a schedule makes.
@@ -224,7 +251,9 @@ fn backup_of(schedule: &Schedule, now: Timestamp) -> Backup {
     let namespace = metadata::namespace(schedule);
     let mut backup = Backup::new(namespace, &backup_name, schedule.spec.template.clone());
     backup.metadata.labels = Some(backup_labels(schedule));
-    backup.metadata.annotations = backup_annotations(schedule);
+    let mut annotations = backup_annotations(schedule).unwrap_or_default();
+    annotations.insert(SCHEDULED_BY.to_owned(), uid(schedule).to_owned());
+    backup.metadata.annotations = Some(annotations);
     if schedule.spec.use_owner_references_in_backup == Some(true) {
         backup.metadata.owner_references = Some(vec![OwnerReference {
             api_version: Schedule::api_version_text(),
@@ -262,6 +291,8 @@ mod tests {
         assert_eq!(name(&backup), "daily-20260304050607");
         assert_eq!(metadata::label(&backup, "team"), "a");
         assert_eq!(metadata::label(&backup, labels::SCHEDULE_NAME), "daily");
+        assert_eq!(metadata::annotation(&backup, SCHEDULED_BY), "u");
+        assert_eq!(made_when_due(&backup, &schedule, now, now), Some(now), "who looks for it finds it");
         assert!(backup.metadata.owner_references.is_none());
         schedule.spec.template.metadata.labels = [("team".to_owned(), "b".to_owned())].into();
         schedule.spec.use_owner_references_in_backup = Some(true);

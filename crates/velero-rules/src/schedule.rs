@@ -2,13 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
+use jiff::{SignedDuration, Timestamp, Zoned};
+use velero_api::annotations::SCHEDULED_BY;
 use velero_api::labels;
 use velero_api::metadata;
-use velero_api::v1::{BackupPhase, Schedule};
+use velero_api::v1::{Backup, BackupPhase, Schedule};
 
 use crate::cron::{CronError, CronSchedule};
+
+/// How the name of a backup tells its moment.
+const MOMENT: &str = "%Y%m%d%H%M%S";
+/// How far the clocks of two servers may be apart.
+const CLOCKS_APART: SignedDuration = SignedDuration::from_mins(5);
 
 /// The moments a schedule looks back to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +79,26 @@ pub fn blocks_next_backup(phase: &BackupPhase) -> bool {
 
 /// Gives the name of a backup made by a schedule: `<schedule>-<YYYYMMDDhhmmss>`.
 pub fn backup_name(schedule: &str, now: &Zoned) -> String {
-    format!("{schedule}-{}", now.strftime("%Y%m%d%H%M%S"))
+    format!("{schedule}-{}", now.strftime(MOMENT))
+}
+
+/// Gives the moment after which the schedule named a backup; nothing for a backup with another name.
+fn moment_of(schedule: &str, backup: &str) -> Option<Timestamp> {
+    let digits = backup.strip_prefix(schedule)?.strip_prefix('-')?;
+    let moment = DateTime::strptime(MOMENT, digits).ok()?.to_zoned(TimeZone::UTC).ok()?;
+    (backup_name(schedule, &moment) == backup).then(|| moment.timestamp())
+}
+
+/// Gives the moment at which a schedule made a backup because one was due: the server may have been killed before it could note
+/// that. Nothing for a backup that somebody made from the schedule, that a schedule of the same name made, or that was made before.
+pub fn made_when_due(backup: &Backup, schedule: &Schedule, due: Timestamp, now: Timestamp) -> Option<Timestamp> {
+    let (name, uid) = (metadata::name(schedule), metadata::uid(schedule));
+    if uid.is_empty() || metadata::annotation(backup, SCHEDULED_BY) != uid {
+        return None;
+    }
+    // It may be the clock of another server that it is named after.
+    let latest = now.saturating_add(CLOCKS_APART).unwrap_or(now);
+    moment_of(name, metadata::name(backup)).filter(|moment| (due..=latest).contains(moment))
 }
 
 /// Gives the labels of a backup made from a schedule: those of the template or, where it has none, of the schedule; and of
@@ -198,6 +224,36 @@ mod tests {
         let blocking: Vec<_> = BackupPhase::ALL.iter().filter(|phase| blocks_next_backup(phase)).collect();
         use BackupPhase::*;
         assert_eq!(blocking, [&New, &Queued, &ReadyToStart, &InProgress]);
+    }
+
+    #[test]
+    fn the_backup_that_was_made_when_it_was_due_is_known_from_all_others() {
+        let mut schedule = Schedule::new("velero", "daily", Default::default());
+        schedule.metadata.uid = Some("u".to_owned());
+        let made = |name: &str, by: &str| {
+            let mut backup = Backup::new("velero", name, Default::default());
+            backup.metadata.annotations = Some([(SCHEDULED_BY.to_owned(), by.to_owned())].into());
+            made_when_due(&backup, &schedule, at("2026-03-04T01:00:00Z"), at("2026-03-04T09:00:00Z"))
+        };
+        for (name, by, expected) in [
+            ("daily-20260304010000", "u", Some("2026-03-04T01:00:00Z")),
+            ("daily-20260304010203", "u", Some("2026-03-04T01:02:03Z")),
+            // The clock of the server that made it was a little ahead.
+            ("daily-20260304090001", "u", Some("2026-03-04T09:00:01Z")),
+            ("daily-20270304090001", "u", None),
+            ("daily-20260304005959", "u", None),
+            ("daily-20260304010203", "", None),
+            ("daily-20260304010203", "another", None),
+            ("daily-20260304010203-retry-1", "u", None),
+            ("daily-2026030401020", "u", None),
+            ("weekly-20260304010203", "u", None),
+            ("mine", "u", None),
+        ] {
+            assert_eq!(made(name, by), expected.map(at), "{name} {by:?}");
+        }
+        schedule.metadata.uid = None;
+        let unmarked = Backup::new("velero", "daily-20260304010203", Default::default());
+        assert_eq!(made_when_due(&unmarked, &schedule, at("2026-03-04T01:00:00Z"), at("2026-03-04T09:00:00Z")), None);
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Error, Result, anyhow, bail};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::time::{Instant, sleep, timeout};
 use velero_cluster::Error as ClusterError;
-use velero_rules::lease::{LEASE_NAME, SHORTEST, Said, is_alive};
+use velero_rules::lease::{LEASE_NAME, LONGEST, SHORTEST, Said, is_alive};
 
 use crate::output::Heard;
 use crate::session::Session;
@@ -52,11 +52,35 @@ pub(crate) fn fail_if_gone(session: &Session, heard: Option<&Heard>) -> Result<(
     Err(anyhow!("no server works in namespace {namespace}: {how} {ago}; `kubectl get pods -n {namespace}` may say why"))
 }
 
+/// Whether a server that has left its status has no Lease, and makes none: who leads makes one that was deleted again when it is to
+/// be renewed, five times in its duration. Nobody is taken for gone whose Lease may not be looked at.
+pub(crate) async fn is_unheard_of(session: &Session, patience: Duration) -> bool {
+    let deadline = Instant::now() + patience.min(LONGEST / 5);
+    while let Ok(Ok(None)) = timeout(patience, session.cluster.get_dated::<Lease>(&path(session))).await {
+        if Instant::now() >= deadline {
+            return true;
+        }
+        sleep(POLL).await;
+    }
+    false
+}
+
+/// What is said where there is no sign of a server but the status that it left.
+pub(crate) fn unheard_of(session: &Session) -> Error {
+    let namespace = session.namespace();
+    anyhow!(
+        "no server has been heard of in namespace {namespace}: it has no Lease {LEASE_NAME}, which every server keeps that works; \
+         `kubectl get pods -n {namespace}` may say why"
+    )
+}
+
+fn path(session: &Session) -> String {
+    format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/{LEASE_NAME}", session.namespace())
+}
+
 /// The Lease of the server, and the time by the clock of the API server.
 async fn look(session: &Session, patience: Duration) -> Result<Option<(Lease, Timestamp)>> {
-    let namespace = session.namespace();
-    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{LEASE_NAME}");
-    let Ok(found) = timeout(patience, session.cluster.get_dated::<Lease>(&path)).await else {
+    let Ok(found) = timeout(patience, session.cluster.get_dated::<Lease>(&path(session))).await else {
         bail!("the Kubernetes API server did not answer within {patience:?}");
     };
     let found = match found {

@@ -5,7 +5,7 @@
 
 use velero_api::annotations::{
     ASKED_FIELDS, ASKED_SPEC, CANCEL_REQUESTED, CLEAN_UP_OWED, HOLDER_IDENTITY, OWED_HOOKS, RETRIED_AS,
-    RETRY_INTERRUPTED, RETRY_NUMBER, RETRY_OF, RETRY_OWED,
+    RETRY_INTERRUPTED, RETRY_NUMBER, RETRY_OF, RETRY_OWED, SCHEDULED_BY,
 };
 use velero_api::labels;
 use velero_api::metadata::{annotation, label, name, namespace};
@@ -18,7 +18,7 @@ use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result};
 
 /// What an annotation says of one run and not of the next.
-const OF_THE_RUN: [&str; 10] = [
+const OF_THE_RUN: [&str; 11] = [
     HOLDER_IDENTITY,
     OWED_HOOKS,
     CLEAN_UP_OWED,
@@ -29,6 +29,7 @@ const OF_THE_RUN: [&str; 10] = [
     RETRIED_AS,
     RETRY_OF,
     RETRY_NUMBER,
+    SCHEDULED_BY,
 ];
 /// How it is noted what was asked for: as it is done now, and as older servers did.
 const ASKED: [&str; 2] = [ASKED_FIELDS, ASKED_SPEC];
@@ -146,7 +147,7 @@ mod tests {
         backup.status.phase = Some(BackupPhase::Failed);
         backup.metadata.uid = Some("u".to_owned());
         backup.metadata.labels = Some([(labels::SCHEDULE_NAME.to_owned(), "daily".to_owned())].into());
-        let notes = [("team", "a"), (CLEAN_UP_OWED, "files"), (OWED_HOOKS, "[]")];
+        let notes = [("team", "a"), (CLEAN_UP_OWED, "files"), (OWED_HOOKS, "[]"), (SCHEDULED_BY, "u")];
         backup.metadata.annotations = Some(notes.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
         backup
     }

@@ -17,6 +17,7 @@ use crate::lifecycle::kind::Kind;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result, describe};
 use crate::runtime::objects::Objects;
+use crate::runtime::retry::until_read;
 
 /// How long the hooks may take that a backup owes at its end.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -48,6 +49,12 @@ pub(super) async fn hurry(context: &Context) {
 
 /// Runs what the backups of earlier servers owe.
 pub(crate) async fn pay_all(context: &Context) -> Result<()> {
+    let found = until_read(&context.stop, "backups that owe hooks", || owing(context)).await?;
+    futures::future::join_all(found.iter().map(|backup| pay_one(context, backup))).await;
+    Ok(())
+}
+
+async fn owing(context: &Context) -> Result<Vec<Backup>> {
     let mut found = Vec::new();
     let visitor = |backup: Backup| {
         if !annotation(&backup, OWED_HOOKS).is_empty() {
@@ -55,8 +62,7 @@ pub(crate) async fn pay_all(context: &Context) -> Result<()> {
         }
     };
     context.objects.visit("", visitor).await?;
-    futures::future::join_all(found.iter().map(|backup| pay_one(context, backup))).await;
-    Ok(())
+    Ok(found)
 }
 
 async fn pay_one(context: &Context, backup: &Backup) {

@@ -68,6 +68,38 @@ async fn repeat<T, F: Future<Output = Result<T>>>(
     }
 }
 
+/// Reads what nothing can be decided without, from its beginning until it is read whole. An error when that is refused, or when
+/// the server is told to end before.
+pub(crate) async fn until_read<T, F: Future<Output = Result<T>>>(
+    stop: &CancellationToken,
+    what: &str,
+    read: impl Fn() -> F,
+) -> Result<T> {
+    let mut pause = PAUSES.0;
+    loop {
+        let error = match read().await {
+            Err(error) if may_be_read_later(&error) => error,
+            outcome => return outcome,
+        };
+        tracing::warn!(
+            what,
+            error = describe(&error),
+            "They cannot be read yet, and nothing goes on without; trying again"
+        );
+        tokio::select! {
+            () = stop.cancelled() => return Err(error),
+            () = tokio::time::sleep(pause) => {}
+        }
+        pause = (pause * 2).min(PAUSES.1);
+    }
+}
+
+fn may_be_read_later(error: &Error) -> bool {
+    let Error::Cluster(error) = error else { return false };
+    // The rest of a list may expire while its pages are read.
+    error.is_unanswered() || matches!(error, ClusterError::TooManyRequests(_) | ClusterError::Expired(_))
+}
+
 fn may_pass(error: &Error) -> bool {
     let Error::Cluster(error) = error else { return false };
     let passes =
@@ -98,6 +130,37 @@ mod tests {
         .await;
         assert!(outcome.is_err());
         assert_eq!(tries.load(Ordering::SeqCst), LAST_TRIES);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_is_read_until_it_is_whole_and_a_refusal_is_told() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let refusal = |code: u16, reason: &str| {
+            let status = kube::core::Status::failure("no", reason).with_code(code);
+            Error::Cluster(ClusterError::from_status("list backups", status))
+        };
+        let (stop, tries) = (CancellationToken::new(), AtomicUsize::new(0));
+        let read = until_read(&stop, "backups", || async {
+            match tries.fetch_add(1, Ordering::SeqCst) {
+                0 => Err(refusal(410, "Expired")),
+                1 => Err(refusal(429, "TooManyRequests")),
+                2 => Err(Error::Cluster(ClusterError::Unreachable { action: "x".to_owned(), source: "reset".into() })),
+                3..40 => Err(refusal(504, "Timeout")),
+                _ => Ok(7),
+            }
+        });
+        assert_eq!(read.await.unwrap(), 7);
+        tries.store(0, Ordering::SeqCst);
+        let read: Result<()> = until_read(&stop, "backups", || async {
+            tries.fetch_add(1, Ordering::SeqCst);
+            Err(refusal(403, "Forbidden"))
+        })
+        .await;
+        assert!(read.is_err());
+        assert_eq!(tries.load(Ordering::SeqCst), 1);
+        stop.cancel();
+        let read: Result<()> = until_read(&stop, "backups", || async { Err(refusal(504, "Timeout")) }).await;
+        assert!(read.is_err(), "who is told to end waits no longer");
     }
 
     #[tokio::test(start_paused = true)]

@@ -17,6 +17,7 @@ use crate::lifecycle::kind::Kind;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
 use crate::runtime::ownership::End;
+use crate::runtime::retry::until_read;
 use crate::{backup, restore};
 
 /// How many interrupted backups or restores are ended at the same time.
@@ -28,7 +29,8 @@ const STORE_PATIENCE: Duration = Duration::from_secs(30);
 /// Marks what an earlier server was working on as failed. One whose end the API server does not take stops nobody: those who
 /// watch it try again.
 pub(super) async fn fail_interrupted(context: &Context) -> Result<()> {
-    let (backups, restores) = (in_progress::<Backup>(context).await?, in_progress::<Restore>(context).await?);
+    let backups = until_read(&context.stop, "backups", || in_progress::<Backup>(context)).await?;
+    let restores = until_read(&context.stop, "restores", || in_progress::<Restore>(context)).await?;
     let mut ends: Vec<BoxFuture<'_, ()>> = Vec::with_capacity(backups.len() + restores.len());
     for backup in &backups {
         ends.push(async move { tell(backup, end_backup(context, backup).await) }.boxed());

@@ -38,6 +38,7 @@ use crate::runtime::objects::Objects;
 use crate::runtime::parked::ParkedHooks;
 use crate::runtime::plugins::Plugins;
 use crate::runtime::repositories::Repositories;
+use crate::runtime::retry::until_read;
 use crate::runtime::settings::Settings;
 use crate::runtime::signals::cancelled_when_told;
 use crate::runtime::traces::{self, Delivery, Endpoint, HEADERS, TraceLayer};
@@ -146,7 +147,8 @@ async fn wait_and_lead(
     worked.and(kept)
 }
 
-/// Ends what an earlier leader left, then lets the controllers work until the server is told to end.
+/// Ends what an earlier leader left, then lets the controllers work until the server is told to end. Lists that are not answered
+/// are asked for again while the Lease is kept: nobody else would get them either.
 async fn lead(context: &SharedContext, tasks: &mut JoinSet<()>, ready: &AtomicBool) -> Result<()> {
     context.metrics.leads();
     owed_hooks::pay_all(context).await?;
@@ -155,7 +157,7 @@ async fn lead(context: &SharedContext, tasks: &mut JoinSet<()>, ready: &AtomicBo
     if !is_default_ensured(context).await {
         tasks.spawn(ensure_later(context.clone()));
     }
-    census::count_once(context).await?;
+    until_read(&context.stop, "the objects that are counted", || census::count_once(context)).await?;
     if context.settings.is_enabled(ServerStatusRequestReconciler::CONTROLLER) {
         let is_true = kept::is_refreshed(context).await;
         tasks.spawn(kept::keep(context.clone(), is_true));

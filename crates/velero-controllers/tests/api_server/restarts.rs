@@ -1,8 +1,10 @@
 //! Servers that are stopped and started.
 
 use std::fs;
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
+use http::Method;
 use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -17,6 +19,7 @@ use velero_api::v2alpha1::DataDownload;
 use velero_controllers::server::{Controller, Settings};
 use velero_testkit::{TestCluster, cluster_test};
 
+use crate::lossy_proxy::{Fate, open_for};
 use crate::support::{
     PATIENCE, Server, Workload, api, assert_phase, assert_says, has_ended, install_definitions, settings,
 };
@@ -55,6 +58,33 @@ fn a_new_server_fails_what_was_running_and_goes_on_with_what_was_waiting() {
             assert_phase(&backup, &BackupPhase::Completed);
         }
         workload.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_server_that_takes_over_waits_for_lists_that_the_api_server_does_not_give_yet() {
+    // Longer than one request is tried.
+    const OUTAGE: Duration = Duration::from_secs(30);
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster).await;
+        let mut backup = Backup::new(&cluster.namespace, "ran", Default::default());
+        backup.spec.storage_location = "default".to_owned();
+        backup.status.phase = Some(BackupPhase::InProgress);
+        api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
+        let (folder, began) = (tempfile::tempdir().unwrap(), OnceLock::new());
+        let away = move |path: &str, _: &str| {
+            let is_list = path.contains("/backups?") && !path.contains("watch=");
+            match is_list && began.get_or_init(Instant::now).elapsed() < OUTAGE {
+                true => Fate::Lost,
+                false => Fate::Answered,
+            }
+        };
+        let kubeconfig = Some(open_for(&cluster, folder.path(), &[Method::GET], away).await);
+        let server = Server::start_with(cluster.clone(), Settings { kubeconfig, ..settings(&cluster) }).await;
+        let failed = server.ended("ran").await;
+        assert_phase(&failed, &BackupPhase::Failed);
+        assert_says(&[failed.status.failure_reason], "during the server starting");
         server.stop().await;
     });
 }

@@ -13,7 +13,7 @@ use velero_controllers::server::Settings;
 use velero_testkit::cluster_test;
 
 use crate::lossy_proxy::{Fate, open_for};
-use crate::support::{Server, Workload, assert_phase, assert_says, settings};
+use crate::support::{PATIENCE, Server, Workload, api, assert_phase, assert_says, settings};
 
 #[test]
 fn a_schedule_makes_backups_when_due() {
@@ -101,6 +101,68 @@ fn a_schedule_makes_one_backup_when_due_whichever_answers_are_lost() {
         workload.delete().await;
         server.stop().await;
     });
+}
+
+#[test]
+fn a_backup_that_a_killed_server_could_not_note_is_not_made_again() {
+    cluster_test(|cluster| async move {
+        let (directory, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let unnoted = |path: &str, body: &str| match path.contains("/schedules/") && body.contains("lastBackup") {
+            true => Fate::Lost,
+            false => Fate::Answered,
+        };
+        let kubeconfig = Some(open_for(&cluster, folder.path(), &[Method::PATCH], unnoted).await);
+        let server = Server::start_with(cluster.clone(), Settings { kubeconfig, ..settings(&cluster) }).await;
+        server.directory_location("default", directory.path()).await;
+        let workload = Workload::new(&cluster, 1).await;
+        let spec = ScheduleSpec { schedule: "@yearly".to_owned(), template: workload.spec(), ..Default::default() };
+        let mut yearly = Schedule::new(&cluster.namespace, "yearly", spec);
+        let long_ago = Timestamp::now() - SignedDuration::from_hours(24 * 400);
+        yearly.status.last_backup = Some(Time(long_ago));
+        // Somebody made one from the schedule: that is not the one that is due.
+        let before = Timestamp::now() - SignedDuration::from_mins(1);
+        let by_hand = format!("yearly-{}", before.strftime("%Y%m%d%H%M%S"));
+        let mut wanted = Backup::new(&cluster.namespace, &by_hand, workload.spec());
+        wanted.metadata.labels = Some([(labels::SCHEDULE_NAME.to_owned(), "yearly".to_owned())].into());
+        server.create(wanted).await;
+        server.ended(&by_hand).await;
+        server.create(yearly).await;
+        let made = until_made(&server, &by_hand).await;
+        assert_phase(&server.ended(&made).await, &BackupPhase::Completed);
+        server.stop().await;
+        let schedule = api::<Schedule>(&cluster).get("yearly").await.unwrap();
+        assert!(schedule.status.last_backup.is_some_and(|last| last.0 <= long_ago), "nothing was noted");
+
+        let server = Server::start(cluster.clone()).await;
+        let is_noted = |schedule: &Schedule| schedule.status.last_backup.as_ref().is_some_and(|last| last.0 > long_ago);
+        let schedule = server.until("yearly", is_noted).await;
+        let moment = schedule.status.last_backup.unwrap().0.strftime("%Y%m%d%H%M%S").to_string();
+        assert_eq!(made, format!("yearly-{moment}"), "it is noted as it was made");
+        let mut all = of_yearly(&server).await;
+        all.retain(|name| *name != by_hand);
+        assert_eq!(all, [made], "one backup was due");
+        workload.delete().await;
+        server.stop().await;
+    });
+}
+
+/// The names of the backups of the schedule.
+async fn of_yearly(server: &Server) -> Vec<String> {
+    let selector = ListParams::default().labels(&format!("{}=yearly", labels::SCHEDULE_NAME));
+    let backups = server.api::<Backup>().list(&selector).await.unwrap().items;
+    backups.into_iter().filter_map(|backup| backup.metadata.name).collect()
+}
+
+/// Waits until the schedule has made a backup besides another one; gives its name.
+async fn until_made(server: &Server, other: &str) -> String {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        if let Some(made) = of_yearly(server).await.into_iter().find(|name| name != other) {
+            return made;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "the schedule makes no backup");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::server_status::kept_status;
-use crate::alive::{fail_if_gone, last_heard_of};
+use crate::alive::{fail_if_gone, is_unheard_of, last_heard_of, unheard_of};
 use crate::arguments::VersionArguments;
 use crate::output::{Format, ServerReport};
 use crate::printer::Printer;
@@ -28,6 +28,10 @@ pub(super) async fn version(arguments: &VersionArguments, settings: &Settings, p
         }
     };
     let heard = heard?;
+    if heard.is_none() && is_unheard_of(&session, patience).await {
+        ServerReport::of_unheard_server(&kept).print(printer, format)?;
+        return Err(unheard_of(&session));
+    }
     ServerReport::of_server(&kept, heard.as_ref()).print(printer, format)?;
     fail_if_gone(&session, heard.as_ref())
 }

@@ -101,6 +101,12 @@ impl ServerReport {
         Self { server: Some(server), ..Self::of_client() }
     }
 
+    /// This program and a server of which there is no sign but the status that it left.
+    pub(crate) fn of_unheard_server(kept: &ServerStatusRequest) -> Self {
+        let (version, status) = (kept.status.server_version.clone(), Some(GONE.to_owned()));
+        Self { server: Some(Server::Known { version, status, heard: None }), ..Self::of_client() }
+    }
+
     /// This program and why the server is not known.
     pub(crate) fn of_problem(error: &Error) -> Self {
         Self { server: Some(Server::Unknown { error: format!("{error:#}") }), ..Self::of_client() }
@@ -221,6 +227,9 @@ mod tests {
             let text = text(&server(heard));
             assert!(text.ends_with(expected), "{text}");
         }
+        assert!(
+            text(&ServerReport::of_unheard_server(&kept)).ends_with(&format!("\tVersion: {VERSION}\n\tStatus: Gone\n"))
+        );
         let json = serde_json::to_value(server(heard("velero-1", 300, false))).unwrap();
         let expected = serde_json::json!({
             "version": VERSION, "status": "Gone", "leader": "velero-1", "lastHeardOf": "2026-01-01T00:00:00Z",

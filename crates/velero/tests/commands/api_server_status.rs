@@ -83,8 +83,11 @@ async fn tell_status(cluster: &TestCluster, word: &str) {
 fn a_status_is_shown_as_text_json_and_yaml() {
     cluster_test(|cluster| async move {
         tell_status(&cluster, "Waiting").await;
+        // Who may not look at the Lease is shown what the server wrote.
+        let folder = tempfile::tempdir().unwrap();
+        let reader = with_rights(&cluster, folder.path(), "reader", &[("get", "serverstatusrequests.velero.io")]);
         let text = |arguments: &[&str]| {
-            let output = ours(&cluster, arguments);
+            let output = run(&reader, &cluster.namespace, arguments);
             assert!(output.status.success(), "{output:?}");
             String::from_utf8(output.stdout).unwrap()
         };
@@ -97,7 +100,11 @@ fn a_status_is_shown_as_text_json_and_yaml() {
         let yaml = text(&["version", "-o", "yaml"]);
         assert!(yaml.contains("server:\n  status: Waiting\n  version: v9.9.9\n"), "{yaml}");
         assert!(!text(&["version", "--client-only"]).contains("Server"));
-        assert!(text(&["server", "status", "--details"]).contains("Deployment:   <none>: the server runs elsewhere"));
+        write_lease(&cluster, "velero-1", 1).await;
+        let details = ours(&cluster, &["server", "status", "--details"]);
+        assert!(details.status.success(), "{details:?}");
+        let details = String::from_utf8(details.stdout).unwrap();
+        assert!(details.contains("Deployment:   <none>: the server runs elsewhere"), "{details}");
         assert!(!ours(&cluster, &["server", "status", "-o", "xml"]).status.success());
     });
 }
@@ -147,6 +154,32 @@ fn a_server_is_alive_while_its_lease_is_renewed_and_never_ready_when_it_is_gone(
         let said = String::from_utf8_lossy(&without_status.stderr);
         assert_eq!(without_status.status.code(), Some(1), "{without_status:?}");
         assert!(said.contains("no server works in namespace"), "{said}");
+    });
+}
+
+#[test]
+fn a_status_that_no_lease_stands_beside_is_that_of_a_server_that_is_gone() {
+    cluster_test(|cluster| async move {
+        tell_status(&cluster, "Ready").await;
+        for command in [&["server", "status", "--timeout", "1s"][..], &["version", "--timeout", "1s"]] {
+            let output = ours(&cluster, command);
+            let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            assert_eq!(output.status.code(), Some(1), "{output:?}");
+            assert!(text.contains("Server:\n\tVersion: v9.9.9\n\tStatus: Gone\n"), "{text}");
+            assert!(said.contains("no server has been heard of in namespace"), "{said}");
+        }
+        // A server that leads makes a Lease again that somebody has deleted.
+        let asked = cluster.clone();
+        let mut asking = tokio::task::spawn_blocking(move || ours(&asked, &["version", "--timeout", "30s"]));
+        let output = loop {
+            tokio::select! {
+                output = &mut asking => break output.unwrap(),
+                () = tokio::time::sleep(std::time::Duration::from_secs(1)) => {}
+            }
+            write_lease(&cluster, "velero-1", 0).await;
+        };
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("\tStatus: Ready\n"), "{output:?}");
     });
 }
 

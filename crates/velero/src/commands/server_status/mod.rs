@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Result;
 use tokio::time::timeout;
 
-use crate::alive::{fail_if_gone, last_heard_of};
+use crate::alive::{fail_if_gone, is_unheard_of, last_heard_of, unheard_of};
 use crate::arguments::ServerStatusArguments;
 use crate::output::{Format, ServerReport};
 use crate::session::Session;
@@ -24,13 +24,20 @@ pub(super) async fn status(session: &Session, arguments: &ServerStatusArguments)
     let patience = arguments.status.timeout.to_std();
     let (kept, heard) = tokio::join!(kept_status(session, patience), last_heard_of(session, patience));
     let (kept, heard) = (kept?, heard?);
-    let mut report = ServerReport::of_server(&kept, heard.as_ref());
+    let is_gone = heard.is_none() && is_unheard_of(session, patience).await;
+    let mut report = match is_gone {
+        true => ServerReport::of_unheard_server(&kept),
+        false => ServerReport::of_server(&kept, heard.as_ref()),
+    };
     if arguments.details {
         report.details = Some(details::collect(session, &kept).await);
-    } else if heard.is_none() {
+    } else if heard.is_none() && !is_gone {
         warn_of_a_dead_server(session, patience).await;
     }
     report.print(session.printer, format)?;
+    if is_gone {
+        return Err(unheard_of(session));
+    }
     fail_if_gone(session, heard.as_ref())
 }
 
