@@ -329,6 +329,7 @@ fn numbers_and_booleans_become_the_texts_that_kubernetes_wants() {
     ] {
         assert!(rendered.contains(text), "{text:?} is missing in: {rendered}");
     }
+    assert!(!rendered.contains("backup: true\n"), "pods of Jobs are placed by it too: {rendered}");
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub(crate) mod process;
 pub(crate) mod progress;
 pub(crate) mod repositories;
 pub(crate) mod repository_settings;
-mod retry;
+pub(crate) mod retry;
 pub(crate) mod settings;
 pub(crate) mod signals;
 pub(crate) mod snapshot_locations;

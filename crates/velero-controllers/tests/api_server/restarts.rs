@@ -156,8 +156,8 @@ fn a_backup_that_had_ended_when_its_server_died_keeps_its_end() {
     });
 }
 
-/// Refuses every change of some backups, locations and data movers of a test: of those whose names begin with `refused`, and with `forbidden` as if for
-/// want of rights.
+/// Refuses every change of some backups, locations and data movers of a test: of those whose names begin with `refused`, and with
+/// `forbidden` as if for want of rights.
 struct Refusals {
     cluster: TestCluster,
     policies: Api<ValidatingAdmissionPolicy>,

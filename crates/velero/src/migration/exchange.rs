@@ -108,9 +108,11 @@ fn marked(workload: &Value) -> Value {
 }
 
 fn put_image(container: &mut Value, image: &str) {
+    // They may stand behind the program, where its command is written next.
+    let kept = flags::usable(&arguments(container));
     container["image"] = json!(image);
     container["command"] = json!(["/velero"]);
-    container["args"] = json!(flags::usable(&arguments(container)));
+    container["args"] = json!(kept);
 }
 
 /// Our image has no folder to write to, and plugins put their sockets into /tmp.

@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::{Arg, CommandFactory, FromArgMatches};
 
 use super::{Line, Verdict};
 use crate::arguments::{Cli, Command, NodeAgentCommand, with_go_flags};
@@ -53,6 +53,31 @@ pub(super) fn judge(object: &str, arguments: &[String]) -> Vec<Line> {
         lines.push(Line::new(object, Verdict::Works, format!("{good} flags are known and mean the same")));
     }
     lines
+}
+
+/// How many words stand before the command: flags that every command takes, with their values. None where no command follows.
+pub(super) fn before_command(words: &[String]) -> usize {
+    const COMMANDS: [&str; 2] = [super::SERVER_COMMAND, super::AGENT];
+    if !words.first().is_some_and(|word| word.starts_with('-')) {
+        return 0;
+    }
+    let parser = with_go_flags(Cli::command());
+    let takes_next = |flag: &str| {
+        let name = flag.trim_start_matches('-');
+        let named = |argument: &&Arg| {
+            argument.get_long() == Some(name)
+                || argument.get_short().is_some_and(|short| name.strip_prefix(short) == Some(""))
+        };
+        parser
+            .get_arguments()
+            .find(named)
+            .is_some_and(|it| it.get_action().takes_values() && !it.is_require_equals_set())
+    };
+    let mut place = 0;
+    while let Some(word) = words.get(place).filter(|word| word.starts_with('-')) {
+        place += if takes_next(word) { 2 } else { 1 };
+    }
+    if words.get(place).is_some_and(|word| COMMANDS.contains(&word.as_str())) { place } else { 0 }
 }
 
 /// The words of the command, and its flags with their values.
@@ -201,6 +226,23 @@ mod tests {
         let line = lines.iter().find(|line| line.object.ends_with("--restore-only true")).unwrap();
         assert!(line.verdict == Verdict::Differs && line.detail.contains("\"true\""), "{line:?}");
         assert_eq!(usable(&words("server --restore-only=false")), words("server --restore-only=false"));
+    }
+
+    #[test]
+    fn flags_before_the_command_are_told_from_their_values() {
+        for (given, before) in [
+            ("server --namespace backup", 0),
+            ("--namespace backup server --log-level=debug", 2),
+            ("--namespace=backup -v 4 server", 3),
+            ("-n server server", 2),
+            ("--logtostderr --colorized=false node-agent server", 2),
+            ("--kubeconfig /k --features=EnableCSI", 0),
+            ("--namespace server", 0),
+            ("-c /velero", 0),
+            ("", 0),
+        ] {
+            assert_eq!(before_command(&words(given)), before, "{given}");
+        }
     }
 
     #[test]

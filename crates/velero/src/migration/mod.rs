@@ -96,10 +96,14 @@ fn containers<'a>(workload: &'a Value, list: &str) -> impl Iterator<Item = &'a V
     pod[list].as_array().into_iter().flatten()
 }
 
-/// The arguments of a container, wherever they stand: some write them behind the program.
+/// The arguments of a container, wherever they stand: some write them behind the program, some write flags before the command.
 fn arguments(container: &Value) -> Vec<String> {
     let words = |field: &str| container[field].as_array().into_iter().flatten().filter_map(Value::as_str);
-    words("command").skip(1).chain(words("args")).map(str::to_owned).collect()
+    let mut words: Vec<String> = words("command").skip(1).chain(words("args")).map(str::to_owned).collect();
+    let before = flags::before_command(&words);
+    let command = words[before..].iter().take_while(|word| !word.starts_with('-')).count();
+    words[..before + command].rotate_left(before);
+    words
 }
 
 /// What a container runs that is not Velero's program, such as a shell around it. Without a command the image decides.
@@ -127,6 +131,8 @@ fn flag_values<'a>(arguments: &'a [String], flag: &str) -> Vec<&'a str> {
 const SERVER: &str = "velero";
 /// Velero's program, in servers and node agents.
 const PROGRAM: &str = "velero";
+/// Its command for servers.
+const SERVER_COMMAND: &str = "server";
 /// Its command for node agents.
 const AGENT: &str = "node-agent";
 /// The DaemonSet of node agents on Windows.
@@ -162,6 +168,16 @@ mod tests {
             (json!({"command": ["velero", "server"], "args": ["--a"]}), &["server", "--a"], None),
             (json!({"command": ["/velero", "server", "--a"]}), &["server", "--a"], None),
             (json!({"command": ["/bin/sh", "-c", "/velero server"]}), &["-c", "/velero server"], Some("/bin/sh")),
+            (
+                json!({"args": ["-n", "server", "--v=4", "server", "--a"]}),
+                &["server", "-n", "server", "--v=4", "--a"],
+                None,
+            ),
+            (
+                json!({"args": ["--logtostderr", "node-agent", "server"]}),
+                &["node-agent", "server", "--logtostderr"],
+                None,
+            ),
             (json!({}), &[], None),
         ] {
             assert_eq!(arguments(&container), words, "{container}");

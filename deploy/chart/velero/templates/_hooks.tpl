@@ -87,7 +87,11 @@ spec:
       {{- with include "velero.pullSecrets" $values.image.imagePullSecrets }}
       {{- . | nindent 6 }}
       {{- end }}
-      {{- range $field := list "nodeSelector" "affinity" "tolerations" }}
+      {{- with $values.nodeSelector }}
+      nodeSelector:
+        {{- include "velero.strings" . | nindent 8 }}
+      {{- end }}
+      {{- range $field := list "affinity" "tolerations" }}
       {{- with index $values $field }}
       {{ $field }}:
         {{- toYaml . | nindent 8 }}

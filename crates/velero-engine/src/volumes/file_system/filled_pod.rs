@@ -279,7 +279,8 @@ impl FilledPod {
 
 fn does_not_start(problem: &str) -> String {
     format!(
-        "the init container {} of the pod does not start, {problem}. What it is made of is said by the Deployment of the server          and the ConfigMap labelled velero.io/pod-volume-restore",
+        "the init container {} of the pod does not start, {problem}. What it is made of is said by the Deployment of the server \
+         and the ConfigMap labelled velero.io/pod-volume-restore",
         wait_containers()[0]
     )
 }

@@ -88,15 +88,16 @@ impl CredentialProvider for Temporary {
         {
             return Ok(credential.clone());
         }
-        let issued = self.fetch().await.map_err(|problem| {
+        let issued = self.fetch().await.and_then(|issued| Ok((issued.credential(), issued.end()?)));
+        let (credential, end) = issued.map_err(|problem| {
             let what = match &self.source {
                 Source::Process(_) => "credential_process".to_owned(),
                 Source::Role { role, .. } => format!("role_arn {}", role.arn),
             };
             object_store::Error::Generic { store: "S3", source: format!("{what}: {problem}").into() }
         })?;
-        let credential = Arc::new(issued.credential());
-        *held = Some((credential.clone(), issued.end()));
+        let credential = Arc::new(credential);
+        *held = Some((credential.clone(), end));
         Ok(credential)
     }
 }
@@ -122,9 +123,16 @@ impl Issued {
         }
     }
 
-    /// What has no end, or one that cannot be read, is fetched once.
-    fn end(&self) -> Option<SystemTime> {
-        self.expiration.as_ref()?.parse::<jiff::Timestamp>().ok().map(Into::into)
+    /// When they end; nothing where that is not said. Passed over in silence, an end that cannot be read would let them be used
+    /// beyond it.
+    fn end(&self) -> Result<Option<SystemTime>, String> {
+        let Some(end) = &self.expiration else { return Ok(None) };
+        // It is not told either: a program may have written a secret into the wrong field.
+        let read = end.parse::<jiff::Timestamp>().map_err(|_| {
+            "Expiration of its credentials is no time; write one such as 2030-01-31T12:00:00Z, or leave it out"
+                .to_owned()
+        })?;
+        Ok(Some(read.into()))
     }
 }
 
@@ -235,5 +243,27 @@ mod tests {
         assert!(failed.contains("credential_process") && failed.contains("vault is sealed"), "{failed}");
         let odd = of_process("echo hunter2").await.unwrap_err().to_string();
         assert!(odd.contains("credentials in JSON") && !odd.contains("hunter2"), "{odd}");
+    }
+
+    #[tokio::test]
+    async fn an_end_that_cannot_be_read_is_told_by_its_field() {
+        for (end, is_read) in [
+            ("null", true),
+            (r#""2099-01-01T00:00:00Z""#, true),
+            (r#""2099-01-01T00:00:00+01:00""#, true),
+            (r#""2099-01-01 00:00:00""#, false),
+            (r#""tomorrow""#, false),
+            (r#""""#, false),
+        ] {
+            let print = format!(r#"echo '{{"AccessKeyId":"a","SecretAccessKey":"hunter2","Expiration":{end}}}'"#);
+            match of_process(&print).await {
+                Ok(credential) => assert!(is_read && credential.key_id == "a", "{end}"),
+                Err(error) => {
+                    let told = error.to_string();
+                    assert!(!is_read && told.contains("credential_process: Expiration"), "{told}");
+                    assert!(told.contains("2030-01-31T12:00:00Z") && !told.contains("hunter2"), "{told}");
+                }
+            }
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::{fs, io};
 
 use anyhow::{Context, Result, bail, ensure};
 use kube::api::ListParams;
+use serde_json::Value;
 use velero_api::metadata;
 use velero_api::v1::{Backup, BackupStorageLocation, BackupStorageLocationAccessMode};
 use velero_store::check::{Mode, diagnose, observe, unknown_backups};
@@ -105,13 +106,36 @@ fn read_location(file: &Path) -> Result<BackupStorageLocation> {
 
 fn parse_location(text: &str) -> Result<BackupStorageLocation> {
     const KIND: &str = "BackupStorageLocation";
-    let document: serde_json::Value = serde_saphyr::from_str(text).context("it is not one document of YAML or JSON")?;
+    let document: Value = serde_saphyr::from_str(text).context("it is not one document of YAML or JSON")?;
     let kind = document["kind"].as_str().unwrap_or_default();
     ensure!(kind == KIND, "it holds an object of kind {kind:?}, and one of kind {KIND} is needed");
     let location: BackupStorageLocation =
-        serde_json::from_value(document).context("it is not a BackupStorageLocation that can be understood")?;
+        serde_json::from_value(document.clone()).context("it is not a BackupStorageLocation that can be understood")?;
+    let unknown = unknown_fields(&document, &location);
+    ensure!(
+        unknown.is_empty(),
+        "{} is not known in a BackupStorageLocation: correct its name or place, or take it out",
+        unknown.join(", ")
+    );
     ensure!(!location.spec.provider.is_empty(), "spec.provider of {:?} is empty", metadata::name(&location));
     Ok(location)
+}
+
+/// The fields that would have no effect, and that nobody would miss: what is misspelled is one of them.
+fn unknown_fields(document: &Value, location: &BackupStorageLocation) -> Vec<String> {
+    const OF_SECRET: [&str; 3] = ["name", "key", "optional"];
+    let besides = |path: &str, known: &[&str]| -> Vec<String> {
+        let fields = document.pointer(path).and_then(Value::as_object).into_iter().flatten();
+        let unknown = fields.filter(|(name, _)| !known.contains(&name.as_str()));
+        unknown.map(|(name, _)| format!("{path}/{name}").trim_start_matches('/').replace('/', ".")).collect()
+    };
+    let spec = &location.spec;
+    let mut unknown = besides("", &["apiVersion", "kind", "metadata", "spec", "status"]);
+    unknown.extend(spec.unknown.keys().map(|name| format!("spec.{name}")));
+    unknown.extend(spec.object_storage.unknown.keys().map(|name| format!("spec.objectStorage.{name}")));
+    unknown.extend(besides("/spec/credential", &OF_SECRET));
+    unknown.extend(besides("/spec/objectStorage/caCertRef", &OF_SECRET));
+    unknown
 }
 
 #[cfg(test)]
@@ -131,6 +155,22 @@ mod tests {
         ] {
             let error = format!("{:#}", parse_location(text).unwrap_err());
             assert!(error.contains(part) || error.contains("can be understood"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_not_known_is_refused_by_its_name() {
+        let good = "kind: BackupStorageLocation\nmetadata: {name: a, labels: {x: y}}\nspec:\n  provider: aws\n  default: true\n  config: {own: x}\n  credential: {name: c, key: k}\n  objectStorage: {bucket: b, prefix: p}\nstatus: {phase: Available}\n";
+        parse_location(good).unwrap();
+        for (right, wrong, field) in [
+            ("prefix:", "prefx:", "spec.objectStorage.prefx"),
+            ("  default:", "  prefix: p\n  default:", "spec.prefix"),
+            ("key: k", "key: k, secret: s", "spec.credential.secret"),
+            ("prefix: p", "caCertRef: {name: c, key: k, from: s}", "spec.objectStorage.caCertRef.from"),
+            ("status:", "state:", "state"),
+        ] {
+            let error = parse_location(&good.replace(right, wrong)).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{field} is not known")), "{wrong}: {error}");
         }
     }
 }

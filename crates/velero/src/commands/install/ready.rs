@@ -16,15 +16,14 @@ use crate::session::{Session, api_error};
 const READY_WITHIN: Duration = Duration::from_secs(180);
 /// How often it is looked at.
 const POLL: Duration = Duration::from_millis(500);
-/// How its pods are found.
-const PODS: &str = "deploy=velero";
 
 /// Waits until the pod of the present Deployment, and no other, serves.
 pub(super) async fn wait_for_server(session: &Session, name: &str) -> Result<()> {
     let api: Api<Deployment> = Api::namespaced(session.cluster.client().clone(), session.namespace());
     let deadline = Instant::now() + READY_WITHIN;
     loop {
-        if is_ready(&api.get(name).await.map_err(api_error)?) {
+        let deployment = api.get(name).await.map_err(api_error)?;
+        if is_ready(&deployment) {
             return Ok(());
         }
         if Instant::now() > deadline {
@@ -32,7 +31,7 @@ pub(super) async fn wait_for_server(session: &Session, name: &str) -> Result<()>
             bail!(
                 "the server is not ready after {READY_WITHIN:?}: {}; see `kubectl logs deploy/{name} -n {namespace}` and \
                  `kubectl describe pods -n {namespace}`",
-                state_of_pods(session).await?
+                state_of_pods(session, &deployment).await?
             );
         }
         sleep(POLL).await;
@@ -49,11 +48,18 @@ fn is_ready(deployment: &Deployment) -> bool {
 }
 
 /// What keeps the pods from being ready.
-async fn state_of_pods(session: &Session) -> Result<String> {
+async fn state_of_pods(session: &Session, deployment: &Deployment) -> Result<String> {
     let api: Api<Pod> = Api::namespaced(session.cluster.client().clone(), session.namespace());
-    let pods = api.list(&ListParams::default().labels(PODS)).await.map_err(api_error)?;
+    let pods = api.list(&ListParams::default().labels(&selector_of_pods(deployment))).await.map_err(api_error)?;
     let states: Vec<String> = pods.items.iter().map(state_of).collect();
     Ok(if states.is_empty() { "there is no pod".to_owned() } else { states.join("; ") })
+}
+
+/// How the pods of a Deployment are found: those of Velero's chart have other labels than ours.
+fn selector_of_pods(deployment: &Deployment) -> String {
+    let labels = deployment.spec.as_ref().and_then(|spec| spec.selector.match_labels.as_ref());
+    let labels = labels.into_iter().flatten().map(|(key, value)| format!("{key}={value}"));
+    labels.collect::<Vec<_>>().join(",")
 }
 
 fn state_of(pod: &Pod) -> String {
@@ -115,5 +121,16 @@ mod tests {
         };
         assert!(switched_off(&json!({"observedGeneration": 2})), "one that is switched off is waited for by nobody");
         assert!(!switched_off(&full(2, 1)), "its pod is still there");
+    }
+
+    #[test]
+    fn the_pods_are_those_that_the_deployment_selects() {
+        let mut deployment = deployment(&json!({}));
+        assert_eq!(selector_of_pods(&deployment), "");
+        let labels = [("app.kubernetes.io/instance", "backup"), ("app.kubernetes.io/name", "velero")];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        deployment.spec.as_mut().unwrap().selector.match_labels = Some(labels.into());
+        let expected = "app.kubernetes.io/instance=backup,app.kubernetes.io/name=velero";
+        assert_eq!(selector_of_pods(&deployment), expected);
     }
 }
