@@ -40,8 +40,10 @@ pub(crate) use certificates::location_of_restore;
 
 /// How long one file of a description may take.
 const DESCRIPTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often the server's answer is looked for.
+/// How soon the server's answer is looked for; then less and less often, up to [`LONGEST_POLL`].
 const POLL: Duration = Duration::from_millis(25);
+/// The longest pause between two looks for the server's answer.
+const LONGEST_POLL: Duration = Duration::from_millis(500);
 /// How long the server may be silent before it is looked whether there is one.
 const SILENT_SERVER: Duration = Duration::from_secs(3);
 /// A server that was not heard of for so long will not answer, nor one that takes over from it.
@@ -249,13 +251,15 @@ impl<'a> Downloader<'a> {
         self.session.api().create(&PostParams::default(), &wish).await.map_err(refusal)?;
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request_name.clone());
         let silent = Instant::now() + SILENT_SERVER;
+        let mut pause = POLL;
         while Instant::now() < deadline {
             if Instant::now() > silent {
                 let look = || async { last_heard_of(self.session, SILENT_SERVER).await.ok().flatten() };
                 self.heard.get_or_init(look).await;
                 self.fail_if_gone()?;
             }
-            sleep(POLL).await;
+            sleep(pause).await;
+            pause = (pause * 5 / 4).min(LONGEST_POLL);
             let request: DownloadRequest = self.session.get(&request_name).await?;
             if !request.status.download_url.is_empty() {
                 return Ok(request);
