@@ -107,6 +107,24 @@ fn a_backup_is_complete_when_its_mover_says_so_not_when_its_pod_is_seen_to_end()
 }
 
 #[test]
+fn a_copy_of_a_volume_that_goes_with_its_pod_has_failed_where_the_pod_has_ended_meanwhile() {
+    cluster_test(|cluster| async move {
+        let node = AgentNode::with_agent(&cluster).await;
+        let pod = node.pod_with_volume("app", &[]).await;
+        node.backup("b-1", &pod).await;
+        let mover = in_progress(&node, "b-1").await;
+        node.set_status("app", json!({"phase": "Succeeded"})).await;
+        node.end_mover(&mover, 0, RESULT).await;
+        let failed = node.until("b-1", is(DataMovePhase::Failed)).await;
+        let said = &failed.status.message;
+        assert!(said.contains("volume \"data\"") && said.contains("/app") && said.contains("may lack files"), "{said}");
+        assert!(failed.status.snapshot_id.is_empty(), "nobody must restore from it");
+        node.until_clean::<PodVolumeBackup>("b-1").await;
+        node.remove().await;
+    });
+}
+
+#[test]
 fn a_cancel_or_a_deletion_ends_a_backup_wherever_it_is() {
     cluster_test(|cluster| async move {
         let node = AgentNode::with_agent(&cluster).await;

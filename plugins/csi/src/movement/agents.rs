@@ -11,6 +11,8 @@ use velero_rules::agent_pods::{IdleAgent, Nodes, SELECTORS};
 
 /// How long none may run before what waits for one is given up: agents are brought up to date, and fetch their images.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// How long none may run before what one has taken is given up: the pod that moves the data goes on meanwhile.
+const PATIENCE_WITH_TAKEN: Duration = Duration::from_secs(900);
 /// How long the kubelet waits at least before it starts an agent again that will not come up by itself. That long it waits
 /// only for one that has ended several times.
 const LONG_PAUSE: SignedDuration = SignedDuration::from_secs(60);
@@ -69,6 +71,11 @@ impl Missing {
         let waits = made.and_then(|made| Duration::try_from(now.1.duration_since(made)).ok()).unwrap_or_default();
         let lasts = now.0.saturating_duration_since(self.since);
         waits >= PATIENCE && (self.is_broken || lasts >= PATIENCE)
+    }
+
+    /// Whether nobody is going to say how a transfer has ended that was taken.
+    pub(super) fn is_for_good_to_taken(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.since) >= PATIENCE_WITH_TAKEN
     }
 }
 
@@ -149,6 +156,9 @@ mod tests {
         for (made, seconds, expected) in [(old, 299, false), (old, 300, true), (young, 300, false), (None, 900, false)]
         {
             assert_eq!(none.is_for_good(made, later(seconds)), expected, "{made:?} {seconds}");
+        }
+        for (seconds, expected) in [(300, false), (899, false), (900, true)] {
+            assert_eq!(none.is_for_good_to_taken(later(seconds).0), expected, "taken, {seconds}");
         }
     }
 

@@ -54,8 +54,8 @@ impl Transfers {
         }
     }
 
-    /// How far the transfer of an operation is. One that is gone has failed, and so has one that nobody is going to take: its
-    /// error lets whoever asks cancel it.
+    /// How far the transfer of an operation is. One that is gone has failed, and so has one that nobody is going to take or to
+    /// end: its error lets whoever asks cancel it.
     pub(crate) async fn progress(&self, namespace: &str, operation_id: &str) -> Result<OperationProgress> {
         let kind = &self.resource_type.kind;
         match self.find(namespace, operation_id).await?.as_slice() {
@@ -65,11 +65,11 @@ impl Transfers {
             }
             [transfer] => {
                 let mut progress = progress_of(kind, transfer);
-                if waits_for_agent(transfer)
+                if let Some(part) = part_of_agents(transfer)
                     && let Some(missing) = self.agents.missing(&self.cluster, namespace).await
                 {
-                    if missing.is_for_good(made(transfer), (Instant::now(), Timestamp::now())) {
-                        return Err(Error::Item(not_taken(kind, transfer, &missing)));
+                    if part.is_left_undone(transfer, &missing) {
+                        return Err(Error::Item(given_up(kind, transfer, part, &missing)));
                     }
                     progress.description = format!("{}: {}", progress.description, missing.why);
                 }
@@ -134,25 +134,56 @@ fn progress_of(kind: &str, transfer: &Value) -> OperationProgress {
     }
 }
 
-/// Whether it is up to a node agent to take it. One that was cancelled has nobody left who waits for it.
-fn waits_for_agent(transfer: &Value) -> bool {
+/// What node agents have to do with a transfer next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AgentPart {
+    /// One has to take it.
+    Take,
+    /// One has taken it, and has to say how it ended.
+    End,
+}
+
+impl AgentPart {
+    /// Whether nobody is going to do that.
+    fn is_left_undone(self, transfer: &Value, missing: &Missing) -> bool {
+        match self {
+            Self::Take => missing.is_for_good(made(transfer), (Instant::now(), Timestamp::now())),
+            Self::End => missing.is_for_good_to_taken(Instant::now()),
+        }
+    }
+}
+
+/// What node agents have to do with a transfer; nothing where it is for others, has ended, or was cancelled: that one has
+/// nobody left who waits for it.
+fn part_of_agents(transfer: &Value) -> Option<AgentPart> {
     let is_cancelled = transfer.pointer("/spec/cancel") == Some(&json!(true));
-    phase_of(transfer) == DataMovePhase::New && is_built_in(text(transfer, "/spec/datamover")) && !is_cancelled
+    if is_cancelled || !is_built_in(text(transfer, "/spec/datamover")) {
+        return None;
+    }
+    match phase_of(transfer) {
+        DataMovePhase::New => Some(AgentPart::Take),
+        DataMovePhase::Accepted | DataMovePhase::Prepared | DataMovePhase::InProgress => Some(AgentPart::End),
+        _ => None,
+    }
 }
 
 fn made(transfer: &Value) -> Option<Timestamp> {
     text(transfer, "/metadata/creationTimestamp").parse().ok()
 }
 
-/// What is said of one that nobody is going to take.
-fn not_taken(kind: &str, transfer: &Value, missing: &Missing) -> String {
+/// What is said of one that nobody is going to take, or to end.
+fn given_up(kind: &str, transfer: &Value, part: AgentPart, missing: &Missing) -> String {
     let claim = match filled(transfer, "/spec/sourcePVC") {
         Some(claim) => format!("{}/{claim}", text(transfer, "/spec/sourceNamespace")),
         None => {
             format!("{}/{}", text(transfer, "/spec/targetVolume/namespace"), text(transfer, "/spec/targetVolume/pvc"))
         }
     };
-    format!("the data of claim {claim} is not moved: nobody takes {kind} {}, {}", name(transfer), missing.why)
+    let undone = match part {
+        AgentPart::Take => "takes",
+        AgentPart::End => "is left to end",
+    };
+    format!("the data of claim {claim} is not moved: nobody {undone} {kind} {}, {}", name(transfer), missing.why)
 }
 
 /// Nobody has taken it yet; who should is worth a word.
@@ -231,17 +262,23 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_new_and_wanted_waits_for_a_node_agent() {
+    fn what_is_wanted_and_has_not_ended_is_up_to_node_agents() {
         for (spec, phase, expected) in [
-            (json!({}), "", true),
-            (json!({"datamover": "velero"}), "New", true),
-            (json!({"datamover": "fast"}), "New", false),
-            (json!({"cancel": true}), "New", false),
-            (json!({}), "Accepted", false),
-            (json!({}), "Canceled", false),
+            (json!({}), "", Some(AgentPart::Take)),
+            (json!({"datamover": "velero"}), "New", Some(AgentPart::Take)),
+            (json!({"datamover": "fast"}), "New", None),
+            (json!({"cancel": true}), "New", None),
+            (json!({}), "Accepted", Some(AgentPart::End)),
+            (json!({}), "Prepared", Some(AgentPart::End)),
+            (json!({"datamover": "velero"}), "InProgress", Some(AgentPart::End)),
+            (json!({"datamover": "fast"}), "InProgress", None),
+            (json!({"cancel": true}), "InProgress", None),
+            (json!({}), "Canceled", None),
+            (json!({}), "Completed", None),
+            (json!({}), "Resting", None),
         ] {
             let transfer = json!({"spec": spec, "status": {"phase": phase}});
-            assert_eq!(waits_for_agent(&transfer), expected, "{transfer}");
+            assert_eq!(part_of_agents(&transfer), expected, "{transfer}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource, ResourceExt};
@@ -82,6 +82,7 @@ where
     copied.meta_mut().name = Some(name.to_owned());
     let marks = [(COPY_OF.to_owned(), owner.uid.clone()), (used_by(&owner.uid), String::new())];
     copied.meta_mut().labels = Some(marks.into());
+    copied.meta_mut().owner_references = Some(vec![reference(owner)]);
     let target: Api<K> = Api::namespaced(agent.client(), &owner.namespace);
     match target.create(&PostParams::default(), &copied).await {
         Ok(_) => return Ok(true),
@@ -93,7 +94,7 @@ where
     let Some(found) = resources::get(&target, name).await? else { return Ok(false) };
     match judge(found.labels(), bare(found.clone()) == wanted, &owner.uid) {
         Found::Usable => Ok(true),
-        Found::Shared => join(&target, found.meta(), &owner.uid).await,
+        Found::Shared => join(&target, found.meta(), owner).await,
         Found::InUse => Ok(false),
         Found::Foreign => {
             let place = format!("{}/{name}", owner.namespace);
@@ -134,16 +135,52 @@ fn used_by(uid: &str) -> String {
     format!("{USED_BY}{uid}")
 }
 
+/// The reference by which a copy goes with the last of those who use it, should no agent be left to let go of it.
+fn reference(owner: &Owner) -> OwnerReference {
+    OwnerReference {
+        api_version: owner.api_version.clone(),
+        kind: owner.kind.to_owned(),
+        name: owner.name.clone(),
+        uid: owner.uid.clone(),
+        // An object has one controller at most.
+        ..OwnerReference::default()
+    }
+}
+
+/// The owners of a copy but for one.
+fn other_owners(copied: &ObjectMeta, uid: &str) -> Vec<OwnerReference> {
+    copied.owner_references.iter().flatten().filter(|owner| owner.uid != uid).cloned().collect()
+}
+
+/// The change by which a copy is used by one more transfer. One that has no owner but users stays so: it must not go
+/// while they need it.
+fn joined(copied: &ObjectMeta, owner: &Owner) -> serde_json::Value {
+    let mut metadata = json!({ "resourceVersion": copied.resource_version, "labels": { used_by(&owner.uid): "" } });
+    let mut owners = other_owners(copied, &owner.uid);
+    if !owners.is_empty() {
+        owners.push(reference(owner));
+        metadata["ownerReferences"] = json!(owners);
+    }
+    json!({ "metadata": metadata })
+}
+
+/// The change by which a copy is used by one transfer less.
+fn left(copied: &ObjectMeta, uid: &str) -> serde_json::Value {
+    let mut metadata = json!({ "resourceVersion": copied.resource_version, "labels": { used_by(uid): null } });
+    if copied.owner_references.is_some() {
+        metadata["ownerReferences"] = json!(other_owners(copied, uid));
+    }
+    json!({ "metadata": metadata })
+}
+
 /// Has a copy kept for this transfer too; false where it changed meanwhile, and is to be looked at again.
-async fn join<K>(target: &Api<K>, found: &ObjectMeta, uid: &str) -> Result<bool>
+async fn join<K>(target: &Api<K>, found: &ObjectMeta, owner: &Owner) -> Result<bool>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
 {
-    let mark = used_by(uid);
-    let patch = json!({ "metadata": { "resourceVersion": found.resource_version, "labels": { mark: "" } } });
     let name = found.name.as_deref().unwrap_or_default();
-    let joined = target.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-    match joined.map_err(|error| ClusterError::from_kube(format!("patch {} {name}", K::plural(&())), error)) {
+    let patched = target.patch(name, &PatchParams::default(), &Patch::Merge(joined(found, owner))).await;
+    match patched.map_err(|error| ClusterError::from_kube(format!("patch {} {name}", K::plural(&())), error)) {
         Ok(_) => Ok(true),
         Err(error) if error.is_conflict() || error.is_not_found() => Ok(false),
         Err(error) => Err(error.into()),
@@ -184,10 +221,7 @@ where
             let exactly = Preconditions { uid: copied.uid.clone(), resource_version: version };
             api.delete(name, &DeleteParams::default().preconditions(exactly)).await.map(drop)
         }
-        true if is_mine => {
-            let patch = json!({ "metadata": { "resourceVersion": version, "labels": { own: null } } });
-            api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
-        }
+        true if is_mine => api.patch(name, &PatchParams::default(), &Patch::Merge(left(copied, uid))).await.map(drop),
         true => Ok(()),
     };
     match gone.map_err(|error| ClusterError::from_kube(format!("let go of {} {name}", K::plural(&())), error)) {
@@ -221,6 +255,37 @@ mod tests {
         ] {
             assert_eq!(judge(&found, is_same, "1"), expected, "{found:?} {is_same}");
         }
+    }
+
+    #[test]
+    fn a_copy_is_owned_by_all_who_use_it() {
+        let owner = |uid: &str| Owner {
+            api_version: "velero.io/v2alpha1".to_owned(),
+            kind: "DataUpload",
+            namespace: "velero".to_owned(),
+            name: format!("du-{uid}"),
+            uid: uid.to_owned(),
+        };
+        let owners = |patch: &serde_json::Value| {
+            let owners = patch["metadata"]["ownerReferences"].as_array().cloned()?;
+            Some(owners.iter().map(|owner| owner["uid"].as_str().unwrap().to_owned()).collect::<Vec<_>>())
+        };
+        let copied = |of: &[&str]| ObjectMeta {
+            resource_version: Some("7".to_owned()),
+            owner_references: (!of.is_empty()).then(|| of.iter().map(|uid| reference(&owner(uid))).collect()),
+            ..ObjectMeta::default()
+        };
+        let patch = joined(&copied(&["1"]), &owner("2"));
+        assert_eq!(owners(&patch).unwrap(), ["1", "2"]);
+        assert_eq!(patch["metadata"]["resourceVersion"], "7", "a change meanwhile is a conflict");
+        assert_eq!(patch["metadata"]["labels"], json!({ "copies.velero.io/2": "" }));
+        assert!(patch["metadata"]["ownerReferences"][1].get("controller").is_none(), "there is one at most");
+        assert_eq!(owners(&joined(&copied(&[]), &owner("2"))), None, "its users are not its owners");
+        let patch = left(&copied(&["1", "2"]), "1");
+        assert_eq!(owners(&patch).unwrap(), ["2"]);
+        assert_eq!(patch["metadata"]["resourceVersion"], "7", "a change meanwhile is a conflict");
+        assert_eq!(patch["metadata"]["labels"], json!({ "copies.velero.io/1": null }));
+        assert_eq!(owners(&left(&copied(&[]), "1")), None);
     }
 
     #[test]

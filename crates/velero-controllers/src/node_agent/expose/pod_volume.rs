@@ -72,11 +72,30 @@ impl PodVolume<'_> {
         Ok(if pod_is_gone && cache_is_gone { Made::Done } else { Made::NotYet(claims::LOOK_AGAIN) })
     }
 
-    async fn pod_on_this_node(&self, agent: &Agent) -> Result<Pod> {
-        let name = |field: &Option<String>| field.clone().unwrap_or_default();
-        let title = format!("{}/{}", name(&self.pod.namespace), name(&self.pod.name));
+    /// An error where the volume goes with its pod, and that is over: what was removed before it was read is missed by
+    /// nobody.
+    pub(crate) async fn check_still_there(&self, agent: &Agent) -> Result<()> {
         let pod = referred_pod(agent, self.pod).await?;
-        let pod = pod.ok_or_else(|| Error::unmet("Pod", &title, "it is gone, or another pod has its name"))?;
+        if !is_taken_away(pod.as_ref(), self.volume) {
+            return Ok(());
+        }
+        let problem = format!(
+            "it ended while its volume {:?} was read, and the volume is removed with it, file by file: the copy may \
+             lack files. Back it up again while the pod runs, or keep what is to outlive the pod in a claim",
+            self.volume
+        );
+        Err(Error::unmet("Pod", &self.title(), problem))
+    }
+
+    /// The pod, for messages.
+    fn title(&self) -> String {
+        let name = |field: &Option<String>| field.clone().unwrap_or_default();
+        format!("{}/{}", name(&self.pod.namespace), name(&self.pod.name))
+    }
+
+    async fn pod_on_this_node(&self, agent: &Agent) -> Result<Pod> {
+        let pod = referred_pod(agent, self.pod).await?;
+        let pod = pod.ok_or_else(|| Error::unmet("Pod", &self.title(), "it is gone, or another pod has its name"))?;
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
         if node != agent.node() {
             let problem = format!("it is on node {node:?}, not on {:?}; its volumes are mounted there", agent.node());
@@ -88,5 +107,66 @@ impl PodVolume<'_> {
             return Err(host_path::failed(&pod, problem));
         }
         Ok(pod)
+    }
+}
+
+/// Whether the kubelet has removed a volume that is made of no claim, or does so now: it empties an emptyDir as soon as
+/// the containers of its pod have ended, long before the pod is gone.
+fn is_taken_away(pod: Option<&Pod>, volume: &str) -> bool {
+    let Some(pod) = pod else { return true };
+    let volumes = pod.spec.iter().filter_map(|spec| spec.volumes.as_ref()).flatten();
+    let goes_with_pod = volumes.into_iter().any(|found| found.name == volume && found.empty_dir.is_some());
+    goes_with_pod && is_over(pod)
+}
+
+/// Whether no container of a pod runs any more, nor will again.
+fn is_over(pod: &Pod) -> bool {
+    let status = pod.status.as_ref();
+    let has_ended = matches!(status.and_then(|status| status.phase.as_deref()), Some("Succeeded" | "Failed"));
+    let containers = status.and_then(|status| status.container_statuses.as_ref()).into_iter().flatten();
+    let mut states = containers.filter_map(|container| container.state.as_ref());
+    has_ended || pod.metadata.deletion_timestamp.is_some() && !states.any(|state| state.running.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn an_empty_dir_is_taken_away_when_the_containers_of_its_pod_have_ended() {
+        let running = json!({ "running": {} });
+        let ended = json!({ "terminated": { "exitCode": 0 } });
+        let deleted = json!("2026-01-01T00:00:00Z");
+        let pod = |volume: &Value, deleted: &Value, phase: &str, state: &Value| -> Pod {
+            let container = json!({
+                "name": "app", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state,
+            });
+            let pod = json!({
+                "metadata": { "deletionTimestamp": deleted },
+                "spec": { "containers": [], "volumes": [volume] },
+                "status": { "phase": phase, "containerStatuses": [container] },
+            });
+            serde_json::from_value(pod).unwrap()
+        };
+        let (folder, claim) = (
+            json!({ "name": "data", "emptyDir": {} }),
+            json!({ "name": "data", "persistentVolumeClaim": { "claimName": "c" } }),
+        );
+        for (volume, deleted, phase, state, expected) in [
+            (&folder, &Value::Null, "Running", &running, false),
+            (&folder, &Value::Null, "Running", &ended, false),
+            (&folder, &Value::Null, "Succeeded", &ended, true),
+            (&folder, &Value::Null, "Failed", &ended, true),
+            (&folder, &deleted, "Running", &running, false),
+            (&folder, &deleted, "Running", &ended, true),
+            (&claim, &deleted, "Running", &ended, false),
+            (&claim, &Value::Null, "Succeeded", &ended, false),
+        ] {
+            let found = is_taken_away(Some(&pod(volume, deleted, phase, state)), "data");
+            assert_eq!(found, expected, "{volume} {deleted} {phase} {state}");
+        }
+        assert!(is_taken_away(None, "data"), "nobody can tell any more what it was");
     }
 }

@@ -1,9 +1,9 @@
 //! PodVolumeBackup: the volume of a pod is saved by the agent of its node.
 
 use velero_api::DataMovePhase;
-use velero_api::metadata::{label, name};
+use velero_api::metadata::{annotation, label, name};
 use velero_api::v1::PodVolumeBackup;
-use velero_api::{finalizers, labels};
+use velero_api::{annotations, finalizers, labels};
 
 use crate::node_agent::agent::Agent;
 use crate::node_agent::expose::pod_volume::PodVolume;
@@ -79,6 +79,14 @@ impl Transfer for PodVolumeBackup {
 
     async fn expose(&self, agent: &Agent) -> Result<Made> {
         volume(self, &Owner::of(self)).expose(agent).await
+    }
+
+    async fn finish(&self, agent: &Agent) -> Result<Made> {
+        // What is made of a claim stays when its pod ends.
+        if annotation(self, annotations::PVC_NAME).is_empty() {
+            volume(self, &Owner::of(self)).check_still_there(agent).await?;
+        }
+        Ok(Made::Done)
     }
 
     async fn clean_up(&self, agent: &Agent) -> Result<Made> {

@@ -1,6 +1,6 @@
 //! On which nodes node agents run: nobody else can reach the volumes of the pods there.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt};
@@ -8,6 +8,8 @@ use tokio::sync::Mutex;
 use velero_api::with_causes;
 use velero_cluster::{Cluster, types};
 use velero_rules::agent_pods::{IdleAgent, Nodes, SELECTORS};
+
+use crate::lock;
 
 /// How long what was seen is believed.
 const MEMORY: Duration = Duration::from_secs(30);
@@ -19,6 +21,11 @@ pub(super) const FIRST_START: Duration = Duration::from_secs(300);
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// How many looks in a row must find an agent running that was seen not to: one that ends again and again runs in between.
 const STEADY: u32 = 5;
+/// How long a node may be without its agent before nobody waits any longer for what that has taken: agents are brought up
+/// to date, and a pod that moves data goes on meanwhile.
+const LOST: Duration = Duration::from_secs(900);
+/// How often it is looked whether it still runs.
+const STILL_THERE: Duration = Duration::from_secs(30);
 const PAGE_SIZE: u32 = 500;
 
 /// Why nobody can reach the volumes of a pod.
@@ -66,6 +73,27 @@ impl NoAgent {
     }
 }
 
+/// Since when nodes are without their agents, and when that was seen last.
+#[derive(Default)]
+struct Away(HashMap<String, (Instant, Instant)>);
+
+impl Away {
+    /// Notes a look; how long the agent of a node has been away by now.
+    fn note(&mut self, node: &str, is_away: bool, now: Instant) -> Duration {
+        if !is_away {
+            self.0.remove(node);
+            return Duration::ZERO;
+        }
+        let (since, looked) = self.0.entry(node.to_owned()).or_insert((now, now));
+        // Between looks that are far apart it may have been there.
+        if now.duration_since(*looked) >= LOST {
+            *since = now;
+        }
+        *looked = now;
+        now.duration_since(*since)
+    }
+}
+
 /// The node agents of a cluster.
 pub(super) struct Agents {
     cluster: Cluster,
@@ -75,13 +103,15 @@ pub(super) struct Agents {
     seen: Mutex<Option<(Instant, Nodes)>>,
     /// Nodes whose agents were waited for in vain.
     given_up: Mutex<HashSet<String>>,
+    away: std::sync::Mutex<Away>,
 }
 
 impl Agents {
     /// Those of Velero's namespace, which may take that long to run for the first time; nothing is asked yet.
     pub(super) fn new(cluster: &Cluster, namespace: &str, first_start: Duration) -> Self {
         let (cluster, namespace) = (cluster.clone(), namespace.to_owned());
-        Self { cluster, namespace, first_start, seen: Mutex::default(), given_up: Mutex::default() }
+        let (seen, given_up, away) = Default::default();
+        Self { cluster, namespace, first_start, seen, given_up, away }
     }
 
     /// An error unless there are agents at all.
@@ -117,6 +147,32 @@ impl Agents {
             drop(given_up);
             looks_left = STEADY;
             tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Ends when no agent has run on a node for long, and says why: nobody is left who could end what one has taken.
+    pub(super) async fn lost(&self, node: &str) -> NoAgent {
+        loop {
+            let missing = self.missing(node).await;
+            let away = lock(&self.away).note(node, missing.is_some(), Instant::now());
+            if let Some(missing) = missing.filter(|_| away >= LOST) {
+                return missing;
+            }
+            tokio::time::sleep(STILL_THERE).await;
+        }
+    }
+
+    /// Why no agent runs on a node just now; nothing where one does, or where nobody can tell.
+    async fn missing(&self, node: &str) -> Option<NoAgent> {
+        let (own, namespace) = (node.to_owned(), self.namespace.clone());
+        match self.ask(|nodes| nodes.running.contains(node)).await {
+            Ok(nodes) if node.is_empty() || nodes.running.contains(node) => None,
+            Ok(mut nodes) => Some(match nodes.idle.remove(node) {
+                Some(idle) => NoAgent::of(idle, own, namespace),
+                None => NoAgent::NotOnNode { node: own, namespace },
+            }),
+            Err(NoAgent::Unknown { .. }) => None,
+            Err(missing) => Some(missing),
         }
     }
 
@@ -158,6 +214,24 @@ impl Agents {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_agent_is_away_since_it_was_last_seen_to_run() {
+        let (mut away, begun) = (Away::default(), Instant::now());
+        for (second, node, is_away, expected) in [
+            (0, "a", true, 0),
+            (600, "a", true, 600),
+            (610, "b", true, 0),
+            (630, "a", false, 0),
+            (660, "a", true, 0),
+            (1400, "a", true, 740),
+            (2300, "a", true, 0),
+            (2330, "a", true, 30),
+        ] {
+            let found = away.note(node, is_away, begun + Duration::from_secs(second));
+            assert_eq!(found, Duration::from_secs(expected), "{node} at {second}");
+        }
+    }
 
     #[test]
     fn what_keeps_an_agent_is_found_in_its_log_or_before_it_has_one_in_its_events() {

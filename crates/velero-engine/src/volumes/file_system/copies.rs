@@ -16,7 +16,7 @@ use velero_rules::volume_records::info_of_copy;
 use super::super::PODS;
 use super::super::backup_context::{BackupContext, info_of};
 use super::super::followed::{Followed, NotSeen};
-use super::agents::{Agents, BACK_OFF};
+use super::agents::{Agents, BACK_OFF, NoAgent};
 use super::asked::Behind;
 use super::create::create;
 use super::repositories::Repositories;
@@ -105,7 +105,16 @@ impl Copies {
         let begun: Vec<Begun> = lock(&self.begun).iter().filter(|begun| begun.pod() == pod).cloned().collect();
         for begun in begun {
             // How it ended is told when all have.
-            _ = self.followed.until(begun.place(), self.deadline, has_ended).await;
+            _ = self.until_ended(&begun).await;
+        }
+    }
+
+    /// Waits until a copy has ended; an error says why nobody is left on its node who could end it.
+    async fn until_ended(&self, begun: &Begun) -> Result<Result<PodVolumeBackup, NotSeen<PodVolumeBackup>>, NoAgent> {
+        tokio::select! {
+            biased;
+            seen = self.followed.until(begun.place(), self.deadline, has_ended) => Ok(seen),
+            missing = self.agents.lost(&begun.copy.spec.node) => Err(missing),
         }
     }
 
@@ -139,14 +148,20 @@ impl Copies {
     async fn end(&self, backup: &BackupContext<'_>, begun: &Begun) -> (PodVolumeBackup, Option<String>) {
         let place = begun.place();
         let last = || self.followed.last(place.0, place.1).unwrap_or_else(|| begun.copy.clone());
-        let (copy, problem) = match self.followed.until(place, self.deadline, has_ended).await {
-            Ok(copy) => return judge(copy),
-            Err(NotSeen::Gone) => (last(), format!("its PodVolumeBackup {} was deleted before it had ended", place.1)),
-            Err(NotSeen::Unknown(problem)) => {
+        let (copy, problem) = match self.until_ended(begun).await {
+            Ok(Ok(copy)) => return judge(copy),
+            Err(missing) => {
+                self.cancel(backup, begun, "cancelled because no node agent runs on its node any more").await;
+                (last(), format!("nobody ends its PodVolumeBackup {}: {missing}", place.1))
+            }
+            Ok(Err(NotSeen::Gone)) => {
+                (last(), format!("its PodVolumeBackup {} was deleted before it had ended", place.1))
+            }
+            Ok(Err(NotSeen::Unknown(problem))) => {
                 self.cancel(backup, begun, "cancelled because the server cannot see how far it is").await;
                 (last(), format!("it cannot be seen how its PodVolumeBackup {} has ended: {problem}", place.1))
             }
-            Err(NotSeen::Late(seen)) => {
+            Ok(Err(NotSeen::Late(seen))) => {
                 self.cancel(backup, begun, "cancelled because the time of the backup for copies is over").await;
                 let copy = seen.unwrap_or_else(|| begun.copy.clone());
                 let problem = format!(

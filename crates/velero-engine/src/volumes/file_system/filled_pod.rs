@@ -196,7 +196,10 @@ impl FilledPod {
         match seen {
             Ok(pod) if !pod.is_over => match self.filler.agents.check(&pod.node).await {
                 Err(missing) => missing.to_string(),
-                Ok(()) => self.lost(place).await,
+                Ok(()) => tokio::select! {
+                    problem = self.lost(place) => problem,
+                    missing = self.filler.agents.lost(&pod.node) => missing.to_string(),
+                },
             },
             Ok(_) | Err(NotSeen::Gone) => over(),
             // The volumes themselves tell when their time is over.
