@@ -48,7 +48,7 @@ pub(super) async fn install(arguments: &InstallArguments, settings: &Settings, p
     let mut found = preflight::Found::default();
     if !arguments.run.crds_only {
         found = preflight::look(&session).await?;
-        preflight::check_foreign(&session, &found, arguments.run.force)?;
+        preflight::check_foreign(session.namespace(), &found, arguments.run.force)?;
         preflight::check_pod_security(session.namespace(), &found, arguments)?;
         preflight::check_config_maps(&session, arguments).await?;
         found.superfluous = preflight::superfluous(&session, install::left_out(&installation)).await?;
