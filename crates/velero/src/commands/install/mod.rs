@@ -66,6 +66,11 @@ pub(super) async fn install(arguments: &InstallArguments, settings: &Settings, p
     if arguments.run.crds_only { Ok(()) } else { finish(&session, arguments, found.unnamed_agents).await }
 }
 
+/// Asks whether that may be done with everything, and names all that may not.
+pub(super) async fn check_rights(session: &Session, resources: &[Resource], verbs: &[&str]) -> Result<()> {
+    preflight::check_rights(session, resources, verbs).await
+}
+
 /// Sends objects in order, and waits for definitions among them.
 pub(super) async fn send_objects(session: &Session, resources: &[Resource]) -> Result<()> {
     send::send_all(session, resources, &preflight::Found::default()).await
