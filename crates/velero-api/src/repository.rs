@@ -34,10 +34,12 @@ pub fn is_kopia(spec: &BackupRepositorySpec) -> bool {
     spec.repository_type.is_empty() || spec.repository_type == KOPIA
 }
 
-/// The folder of the repository of a namespace, below the prefix of its location; without slashes around it.
+/// The folder of the repository of a namespace, below the prefix of its location; without slashes around it. As for
+/// backups, slashes twice in a row do not matter in the prefix, nor does a folder `.`.
 pub fn folder(location_prefix: &str, volume_namespace: &str) -> String {
-    let parts = [location_prefix.trim_matches('/'), KOPIA, volume_namespace];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+    let of_prefix = location_prefix.split('/').filter(|folder| *folder != ".");
+    let parts = of_prefix.chain([KOPIA, volume_namespace]);
+    parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
 }
 
 #[cfg(test)]
@@ -48,6 +50,7 @@ mod tests {
     fn the_repository_of_a_namespace_lies_where_velero_puts_it() {
         assert_eq!(folder("", "shop"), "kopia/shop");
         assert_eq!(folder("/clusters/east/", "shop"), "clusters/east/kopia/shop");
+        assert_eq!(folder("./clusters//east", "shop"), "clusters/east/kopia/shop");
     }
 
     #[test]

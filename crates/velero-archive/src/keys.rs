@@ -115,10 +115,14 @@ pub struct ObjectKeys {
 }
 
 impl ObjectKeys {
-    /// Keys below `prefix`, whose leading and trailing slashes do not matter.
+    /// Keys below `prefix`. Slashes at its ends and twice in a row do not matter, nor does a folder `.`: so Velero joins
+    /// paths.
     pub fn new(prefix: &str) -> Self {
-        let trimmed = prefix.trim_matches('/');
-        let root = if trimmed.is_empty() { String::new() } else { format!("{trimmed}/") };
+        let mut root = String::new();
+        for folder in prefix.split('/').filter(|folder| !matches!(*folder, "" | ".")) {
+            root.push_str(folder);
+            root.push('/');
+        }
         Self { root }
     }
 
@@ -213,6 +217,22 @@ mod tests {
         assert_eq!(expected.len(), BackupFile::ALL.len());
         for (file, name) in expected {
             assert_eq!(keys.backup_file("b1", file).unwrap(), format!("team/a/backups/b1/{name}"));
+        }
+    }
+
+    #[test]
+    fn prefixes_are_joined_as_velero_joins_paths() {
+        for (prefix, root) in [
+            ("", ""),
+            ("/", ""),
+            ("team", "team/"),
+            ("/team/a/", "team/a/"),
+            ("team//a", "team/a/"),
+            ("./team/./a", "team/a/"),
+            ("team/../a", "team/../a/"),
+            ("team .a", "team .a/"),
+        ] {
+            assert_eq!(ObjectKeys::new(prefix).root(), root, "{prefix:?}");
         }
     }
 

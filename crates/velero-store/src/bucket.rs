@@ -173,7 +173,8 @@ fn object_path(key: &str) -> Result<Path> {
     Path::parse(key).map_err(|error| invalid(error.to_string()))
 }
 
-fn folder_path(folder: &str) -> Result<Option<Path>> {
+/// A folder as the client library writes it; an error says why no key can be in it.
+pub(crate) fn folder_path(folder: &str) -> Result<Option<Path>> {
     match folder.trim_end_matches('/') {
         "" => Ok(None),
         trimmed => object_path(trimmed).map(Some),

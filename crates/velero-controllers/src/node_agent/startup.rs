@@ -21,6 +21,8 @@ use crate::runtime::objects::Objects;
 
 /// On pods that the kubelet has from a file: the name of their folder.
 const MIRROR: &str = "kubernetes.io/config.mirror";
+/// The labels of agents. Those of before Velero 1.10 take all that is to be copied on their node, for restic or not.
+const OF_AGENTS: [&str; 2] = ["role=node-agent", "name=restic"];
 /// How long an agent that is just ending may take.
 const PATIENCE_WITH_OTHERS: Duration = Duration::from_secs(40);
 /// How often the folder of the pods is compared with the pods that run.
@@ -53,7 +55,11 @@ async fn other_agent(client: &Client, settings: &Settings) -> Result<Option<Pod>
     let own = std::env::var("HOSTNAME").unwrap_or_default();
     let is_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
     let fields = format!("spec.nodeName={}", settings.node_name);
-    let found = pods(&Api::namespaced(client.clone(), &settings.namespace), "role=node-agent", &fields).await?;
+    let api: Api<Pod> = Api::namespaced(client.clone(), &settings.namespace);
+    let mut found: Vec<Pod> = Vec::new();
+    for labels in OF_AGENTS {
+        found.extend(pods(&api, labels, &fields).await?);
+    }
     let runs = |pod: &Pod| {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         let in_network_of_node = pod.spec.as_ref().is_some_and(|spec| spec.host_network == Some(true));

@@ -178,9 +178,10 @@ impl Locations {
     /// Opens a store that a plugin serves.
     async fn open_plugin(&self, location: &BackupStorageLocation) -> Result<ObjectStoreHandle> {
         let spec = &location.spec;
+        let bucket = bucket_for_plugin(location)?;
         let mut config = spec.config.clone();
-        config.insert("bucket".to_owned(), spec.object_storage.bucket.clone());
-        config.insert("prefix".to_owned(), spec.object_storage.prefix.clone());
+        config.insert("bucket".to_owned(), bucket.to_owned());
+        config.insert("prefix".to_owned(), spec.object_storage.prefix.trim_matches('/').to_owned());
         if let Some(certificate) = self.ca_certificate(location).await? {
             config.insert("caCert".to_owned(), String::from_utf8_lossy(&certificate).into_owned());
         }
@@ -193,7 +194,7 @@ impl Locations {
             })?;
             config.insert("credentialsFile".to_owned(), file.display().to_string());
         }
-        Ok(self.stores.object_store(&spec.provider, &spec.object_storage.bucket, &config).await?)
+        Ok(self.stores.object_store(&spec.provider, bucket, &config).await?)
     }
 
     async fn ca_certificate(&self, location: &BackupStorageLocation) -> Result<Option<Vec<u8>>> {
@@ -235,6 +236,21 @@ pub(crate) fn check(location: &BackupStorageLocation) -> Result<()> {
     Ok(())
 }
 
+/// The bucket as Velero names it to a plugin: without slashes around it. One inside is meant as a prefix, but for the
+/// ARN of an access point.
+fn bucket_for_plugin(location: &BackupStorageLocation) -> Result<&str> {
+    let written = &location.spec.object_storage.bucket;
+    let bucket = written.trim_matches('/');
+    if bucket.contains('/') && !bucket.starts_with("arn:aws:s3:") {
+        let problem = format!(
+            "spec.objectStorage.bucket is {written:?} and must not contain a '/'; put what follows it into \
+             spec.objectStorage.prefix"
+        );
+        return Err(invalid(location, problem));
+    }
+    Ok(bucket)
+}
+
 fn invalid(location: &BackupStorageLocation, problem: impl Into<String>) -> Error {
     Error::invalid("BackupStorageLocation", name(location), problem)
 }
@@ -259,6 +275,22 @@ mod tests {
         check(&both).unwrap();
         both.spec.object_storage.ca_cert_ref = Some(SecretKeySelector::default());
         assert!(check(&both).unwrap_err().to_string().contains("both caCert and caCertRef"));
+    }
+
+    #[test]
+    fn a_plugin_is_told_the_bucket_as_velero_tells_it() {
+        let arn = "arn:aws:s3::123456789012:accesspoint/backups.mrap";
+        for (written, expected) in
+            [("backups", Some("backups")), ("/backups/", Some("backups")), (arn, Some(arn)), ("backups/team", None)]
+        {
+            let mut location = location();
+            location.spec.object_storage.bucket = written.to_owned();
+            match (bucket_for_plugin(&location), expected) {
+                (Ok(found), Some(expected)) => assert_eq!(found, expected),
+                (Err(error), None) => assert!(error.to_string().contains("spec.objectStorage.prefix"), "{error}"),
+                (found, _) => panic!("{written}: {found:?}"),
+            }
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use velero_archive::keys::TOP_LEVEL_FOLDERS;
 
 use super::bucket_settings::{BucketSettings, Look};
 use super::observation::{ClockReading, Failure, Observation, Outcome, Place, Right, Step};
-use crate::bucket::Backend;
+use crate::bucket::{Backend, folder_path};
 use crate::providers::aws;
 use crate::{Error, Recorder, StoreConfig, TransferSettings, flaws};
 
@@ -42,7 +42,12 @@ pub async fn observe(config: &StoreConfig, prefix: &str, mode: Mode) -> Observat
         ..config.clone()
     };
     let mut seen = describe(&config, prefix).await;
-    let backend = match config.backend().await {
+    // With a prefix that no key can have, the whole bucket would be listed in place of the folder.
+    let opened = match folder_path(&seen.place.prefix) {
+        Ok(_) => config.backend().await,
+        Err(error) => Err(error),
+    };
+    let backend = match opened {
         Ok(backend) => backend,
         Err(error) => {
             refuse(&mut seen, &error, &recorder);
@@ -248,4 +253,28 @@ fn unseen<T>(what: &str, status: u16, right: &str) -> Look<T> {
 fn unique() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     format!("{:x}-{:x}", now.as_nanos(), std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::diagnose;
+
+    #[tokio::test]
+    async fn a_prefix_that_no_key_can_have_is_no_good_location() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = StoreConfig::new("fs", directory.path().to_str().unwrap());
+        for (prefix, words) in [
+            ("team\n", Some("spec.objectStorage.prefix ends in a line break")),
+            ("team/../a", Some("\"team/../a\" cannot be used")),
+            ("team//a", None),
+        ] {
+            let seen = observe(&config, prefix, Mode::ReadWrite).await;
+            let told = diagnose(&seen).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+            match words {
+                Some(words) => assert!(told.contains(words) && seen.steps.is_empty(), "{prefix:?}: {told}\n{seen:#?}"),
+                None => assert!(told.is_empty() && seen.steps.len() == 4, "{prefix:?}: {told}\n{seen:#?}"),
+            }
+        }
+    }
 }

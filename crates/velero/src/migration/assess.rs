@@ -119,8 +119,8 @@ fn agent_lines(agents: &Value) -> Vec<Line> {
             )];
         }
         RESTIC_AGENTS => {
-            let detail = "restic is not known here: delete it when its last backup is not needed any more, and install node \
-                          agents with velero install --use-node-agent";
+            let detail = "restic is not known here, and it would take the work of node agents from them: delete it, then install \
+                          node agents with velero install --use-node-agent";
             return vec![Line::new(object, Verdict::Missing, detail)];
         }
         _ if is_ours(agents) => return vec![Line::new(object, Verdict::Works, "they are ours already")],
@@ -535,5 +535,7 @@ mod tests {
         ] {
             assert_eq!(verdict_of(&lines, title), verdict, "{title}: {lines:#?}");
         }
+        let of_restic = lines.iter().find(|line| line.object == "DaemonSet/restic").unwrap();
+        assert!(of_restic.detail.contains("delete it, then install node agents"), "{of_restic:?}");
     }
 }

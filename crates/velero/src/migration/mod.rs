@@ -19,7 +19,7 @@ pub(crate) use exchange::{cleaned, exchanged_agents, exchanged_server, is_ours, 
 pub(crate) use helm::Release;
 pub(crate) use keeper::keepers;
 pub(crate) use plugins::Needed;
-pub(crate) use version::is_of_the_original;
+pub(crate) use version::{is_of_the_original, refused_version};
 
 /// What was found in the namespace of an installed Velero, as the API server tells it.
 #[derive(Clone, Debug, Default)]

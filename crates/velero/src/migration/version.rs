@@ -57,6 +57,13 @@ pub(super) fn judge(object: &str, image: &str) -> Line {
     }
 }
 
+/// Why a Velero cannot be replaced, however much its owner wants it; nothing where it can. Numbers below 1.0 are ours.
+pub(crate) fn refused_version(image: &str) -> Option<String> {
+    of_image(image).filter(|(major, _)| *major > 0)?;
+    let line = judge("", image);
+    (line.verdict == Verdict::Refused).then_some(line.detail)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +102,8 @@ mod tests {
         ] {
             assert_eq!(of_image(image), version, "{image}");
             assert_eq!(judge("Deployment/velero", image).verdict, verdict, "{image}");
+            assert_eq!(refused_version(image).is_some(), verdict == Verdict::Refused, "{image}");
         }
+        assert_eq!(refused_version("ghcr.io/velero-rust/velero:v0.1.0"), None);
     }
 }

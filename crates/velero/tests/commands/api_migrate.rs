@@ -1,6 +1,7 @@
 //! `velero migrate`: what it says of an installed Velero, and what it makes of its workloads.
 
 use std::io::Write;
+use std::process::Command;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use velero_testkit::{TestCluster, cluster_test};
 
 use crate::api_tables::install_definitions;
-use crate::support::{refused, said, velero};
+use crate::support::{refused, said, velero, with_rights};
 
 /// A Velero as its owner has set it up, with something of everything.
 fn install_peer(cluster: &TestCluster, image: &str) {
@@ -133,6 +134,40 @@ fn a_velero_too_old_or_too_new_is_refused_before_anything_is_changed() {
         }
         let told = refused(&cluster, &["migrate", "back"]);
         assert!(told.contains("velero-before-migration"), "nothing is kept yet: {told}");
+    });
+}
+
+#[test]
+fn who_may_not_do_all_of_an_exchange_is_refused_before_a_part_of_it_is_done() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster);
+        install_peer(&cluster, "velero/velero:v1.18.3");
+        let before = specs(&cluster);
+        let folder = tempfile::tempdir().unwrap();
+        let own = ["backups", "restores", "schedules", "backupstoragelocations", "volumesnapshotlocations"];
+        let further = ["backuprepositories", "podvolumebackups", "datauploads"];
+        let own = own.iter().chain(&further).map(|name| format!("{name}.velero.io")).collect::<Vec<_>>().join(",");
+        let rights = [
+            ("get,list,create,patch", "configmaps"),
+            ("get,list", "secrets,serviceaccounts,deployments.apps,daemonsets.apps"),
+            ("list", own.as_str()),
+        ];
+        let kubeconfig = with_rights(&cluster, folder.path(), "owner", &rights);
+        let output = Command::new(env!("CARGO_BIN_EXE_velero"))
+            .args(["--namespace", &cluster.namespace, "--kubeconfig"])
+            .arg(&kubeconfig)
+            .args(["migrate", "run", "--image=example.com/velero-rust:v1"])
+            .env("HOME", "/nonexistent")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let told = String::from_utf8(output.stderr).unwrap();
+        for words in ["create customresourcedefinitions.apiextensions.k8s.io", "nothing was changed"] {
+            assert!(told.contains(words), "{words:?} is missing in {told}");
+        }
+        assert_eq!(specs(&cluster), before);
+        let kept = format!("/api/v1/namespaces/{}/configmaps/velero-before-migration", cluster.namespace);
+        assert!(cluster.test_box.machine().read(&kept).is_err(), "something is kept of what was not replaced");
     });
 }
 

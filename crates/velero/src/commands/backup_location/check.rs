@@ -62,6 +62,7 @@ async fn of_cluster(session: &Session, name: &str, given: &Given) -> Result<Loca
     if !is_built_in(provider) || provider.ends_with(DIRECTORY) {
         return Ok(LocationCheck::by_server(&location, says));
     }
+    check_certificates(&location)?;
     let config = location_config(session, &location, given).await?;
     let known = known_backups(session).await;
     Ok(try_out(&location, &config, Some(says), known.as_ref()).await)
@@ -118,7 +119,19 @@ fn parse_location(text: &str) -> Result<BackupStorageLocation> {
         unknown.join(", ")
     );
     ensure!(!location.spec.provider.is_empty(), "spec.provider of {:?} is empty", metadata::name(&location));
+    check_certificates(&location)?;
     Ok(location)
+}
+
+/// Refuses what the server refuses before it asks the store.
+fn check_certificates(location: &BackupStorageLocation) -> Result<()> {
+    let storage = &location.spec.object_storage;
+    ensure!(
+        storage.ca_cert.is_none() || storage.ca_cert_ref.is_none(),
+        "BackupStorageLocation {:?}: cannot specify both caCert and caCertRef in objectStorage, use caCertRef",
+        metadata::name(location)
+    );
+    Ok(())
 }
 
 /// The fields that would have no effect, and that nobody would miss: what is misspelled is one of them.
@@ -152,6 +165,10 @@ mod tests {
             ("", "of kind \"\""),
             (&good.replace("aws", "''"), "spec.provider"),
             (&good.replace("{bucket: b}", "[1]"), "cannot be understood"),
+            (
+                &good.replace("bucket: b", "bucket: b, caCert: 'YQ==', caCertRef: {name: c, key: k}"),
+                "cannot specify both caCert and caCertRef",
+            ),
         ] {
             let error = format!("{:#}", parse_location(text).unwrap_err());
             assert!(error.contains(part) || error.contains("can be understood"), "{text}: {error}");

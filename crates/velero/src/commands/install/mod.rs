@@ -48,7 +48,7 @@ pub(super) async fn install(arguments: &InstallArguments, settings: &Settings, p
     let mut found = preflight::Found::default();
     if !arguments.run.crds_only {
         found = preflight::look(&session).await?;
-        preflight::check_foreign(&session, &found, arguments.run.force)?;
+        preflight::check_foreign(session.namespace(), &found, arguments.run.force)?;
         preflight::check_pod_security(session.namespace(), &found, arguments)?;
         preflight::check_config_maps(&session, arguments).await?;
         found.superfluous = preflight::superfluous(&session, install::left_out(&installation)).await?;
@@ -64,6 +64,11 @@ pub(super) async fn install(arguments: &InstallArguments, settings: &Settings, p
     send::send_all(&session, &resources, &found).await?;
     send::remove_all(&session, &found.superfluous).await?;
     if arguments.run.crds_only { Ok(()) } else { finish(&session, arguments, found.unnamed_agents).await }
+}
+
+/// Asks whether that may be done with everything, and names all that may not.
+pub(super) async fn check_rights(session: &Session, resources: &[Resource], verbs: &[&str]) -> Result<()> {
+    preflight::check_rights(session, resources, verbs).await
 }
 
 /// Sends objects in order, and waits for definitions among them.

@@ -19,7 +19,7 @@ use crate::install::{
     CLAIM, DEFAULT_LOCATION, Existing, INSTALLED_BY, NODE_AGENTS, POD_SECURITY, PRIVILEGED, RESTRICTED, Resource,
     SECRET, SERVER,
 };
-use crate::migration::is_of_the_original;
+use crate::migration::{is_of_the_original, refused_version};
 use crate::session::{Session, api_error};
 
 /// The namespace in which objects are tried out while theirs does not exist.
@@ -163,16 +163,20 @@ fn foreign_server(deployment: Deployment) -> Option<(String, String)> {
     (!is_ours).then(|| (deployment.metadata.name.unwrap_or_default(), image))
 }
 
-/// Refuses to replace another Velero unasked.
-pub(super) fn check_foreign(session: &Session, found: &Found, force: bool) -> Result<()> {
-    match found.foreign.first() {
-        Some((name, image)) if !force => bail!(
-            "Deployment {}/{name} runs {image}, which is not of this program; to replace it use --force (custom \
-             resources stay), or install beside it with --namespace; nothing was changed",
-            session.namespace()
-        ),
-        _ => Ok(()),
+/// Refuses to replace another Velero unasked, and one whose objects are not known here in any case: with our
+/// definitions they would lose what those do not have.
+pub(super) fn check_foreign(namespace: &str, found: &Found, force: bool) -> Result<()> {
+    for (name, image) in &found.foreign {
+        ensure!(
+            force,
+            "Deployment {namespace}/{name} runs {image}, which is not of this program; to replace it use --force (custom \
+             resources stay), or install beside it with --namespace; nothing was changed"
+        );
+        if let Some(refusal) = refused_version(image) {
+            bail!("Deployment {namespace}/{name}: {refusal}; nothing was changed");
+        }
     }
+    Ok(())
 }
 
 /// Refuses node agents where the namespace would refuse their pods. One that an installation made is changed.
@@ -274,6 +278,30 @@ mod tests {
             let found = foreign_server(serde_json::from_value(deployment).unwrap());
             let expected = foreign.then(|| ("velero".to_owned(), image.to_owned()));
             assert_eq!(found, expected, "{annotations} {container} {image}");
+        }
+    }
+
+    #[test]
+    fn another_velero_is_replaced_by_force_where_its_objects_are_known() {
+        for (image, force, refusal) in [
+            ("velero/velero:v1.18.3", false, Some("use --force")),
+            ("velero/velero:v1.18.3", true, None),
+            ("velero/velero:v1.9.0", true, None),
+            ("ghcr.io/velero-rust/velero:v0.1.0", true, None),
+            ("registry.example.com/velero:latest", true, None),
+            ("velero/velero:v1.8.1", true, Some("older than 1.9")),
+            ("velero/velero:v1.19.0", true, Some("newer than 1.18")),
+        ] {
+            let found = Found { foreign: vec![("velero".to_owned(), image.to_owned())], ..Found::default() };
+            let said = check_foreign("backup", &found, force).map_err(|error| error.to_string());
+            match (said, refusal) {
+                (Ok(()), None) => {}
+                (Err(said), Some(words)) => {
+                    assert!(said.contains(words) && said.contains("backup/velero"), "{image}: {said}");
+                    assert!(said.ends_with("nothing was changed"), "{image}: {said}");
+                }
+                (said, _) => panic!("{image}: {said:?}"),
+            }
         }
     }
 

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use crate::arguments::{
     Cli, Command, InstallArguments, MigrateBackArguments, MigrateCheckArguments, MigrateCommand, MigrateRunArguments,
 };
-use crate::commands::install::{send_objects, wait_for_server};
-use crate::install::{self, Existing, Files, Installation, MOVER, Resource};
+use crate::commands::install::{check_rights, send_objects, wait_for_server};
+use crate::install::{self, Existing, Files, Installation, MOVER, Manner, Resource};
 use crate::migration::{
     Installed, Line, Needed, Verdict, annotations_for_movers, assess, exchanged_agents, exchanged_server, is_ours,
     is_replaced, keepers,
@@ -122,9 +122,11 @@ async fn run(session: &Session, arguments: &MigrateRunArguments) -> Result<()> {
         );
     }
     ensure!(!servers.is_empty() || !agents.is_empty(), "server and node agents of this namespace are ours already");
+    let further = further_objects(session, &installed, &arguments.image)?;
+    check_all_rights(session, &further, servers.iter().chain(&agents).map(|(found, _)| *found)).await?;
     tell_missing(session, &lines);
     keep::keep(session, servers.iter().chain(&agents).map(|(found, _)| *found)).await?;
-    send_objects(session, &further_objects(session, &installed, &arguments.image)?).await?;
+    send_objects(session, &further).await?;
     for (found, exchanged) in servers.iter().chain(&agents) {
         replace(session, found, exchanged).await?;
     }
@@ -134,6 +136,18 @@ async fn run(session: &Session, arguments: &MigrateRunArguments) -> Result<()> {
     session
         .printer
         .line("The server is ours now; schedules, backups and repositories go on. To go back: velero migrate back")
+}
+
+/// Refuses whoever may not do all of an exchange, before a part of it is done.
+async fn check_all_rights(session: &Session, further: &[Resource], found: impl Iterator<Item = &Value>) -> Result<()> {
+    let resource = |object: Value| Resource { object, manner: Manner::Keep };
+    let workloads: Vec<Resource> = found.map(|workload| resource(workload.clone())).collect();
+    let mut made = further.to_vec();
+    made.push(resource(
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": session.namespace()}}),
+    ));
+    check_rights(session, &made, &["create", "get", "patch"]).await?;
+    check_rights(session, &workloads, &["get", "update"]).await
 }
 
 /// Says what does not work here, before anything is changed.
