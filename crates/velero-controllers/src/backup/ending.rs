@@ -7,7 +7,7 @@ use velero_archive::BackupFile;
 use velero_engine::journal::Counts;
 use velero_store::{BackupStore, Error as StoreError};
 
-use crate::backup::reservation::RESERVATION_LEFT;
+use crate::backup::reservation::{RESERVATION_LEFT, owns_files};
 use crate::backup::volumes;
 use crate::lifecycle::debts::owe;
 use crate::lifecycle::ending::partially_failed;
@@ -71,6 +71,15 @@ pub(super) async fn put_metadata(store: &BackupStore, ended: &mut Backup) -> Res
         owe(ended, RESERVATION_LEFT);
     }
     Ok(())
+}
+
+/// Takes back the metadata of a backup, so that its other files make none; those of another are left alone.
+pub(super) async fn take_back_metadata(store: &BackupStore, backup: &Backup) -> Result<()> {
+    if !owns_files(store, backup).await? {
+        return Ok(());
+    }
+    let key = store.keys().backup_file(name(backup), BackupFile::Metadata).map_err(StoreError::from)?;
+    Ok(store.object_store().delete_object(&key).await?)
 }
 
 /// Why a backup cannot be finished whose name in its location has another now.
