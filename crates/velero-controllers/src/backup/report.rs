@@ -139,7 +139,8 @@ pub(super) async fn failed(context: &Context, backup: &Backup, journal: &Journal
 async fn leave_explanation(store: &BackupStore, failed: &Backup, journal: &Journal, failure: &Failure) -> bool {
     let backup = name(failed);
     match clean_up(store, failed).await {
-        CleanUp::Foreign => return false,
+        // With its reservation the files of another would pass for its own.
+        CleanUp::Foreign => return store.release(backup, uid(failed)).await.is_err(),
         // Who removes them later has to find whose they are, and no metadata that would make a backup of them.
         CleanUp::Left => return true,
         CleanUp::Done => {}
