@@ -19,7 +19,7 @@ use crate::lifecycle::phase::drop_notes;
 use crate::runtime::context::Context;
 use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, WHILE_HELD};
-use crate::runtime::error::{Error, Result};
+use crate::runtime::error::{Error, Result, describe};
 
 /// How soon is tried again to remove what could not be removed.
 const PAUSE: Duration = Duration::from_secs(600);
@@ -66,7 +66,20 @@ pub(crate) fn with_stored_end(backup: &Backup, stored: Backup) -> Backup {
 
 /// Cancels and removes what an interrupted backup left, unless it had ended. It can be done again at any point.
 async fn remove_remains(context: &Context, backup: &Backup) -> Result<Remains> {
-    movers::try_cancel_of_backup(context, backup, &backup.status.failure_reason).await?;
+    let told = movers::try_cancel_of_backup(context, backup, &backup.status.failure_reason).await;
+    // One that does not let itself be told to stop keeps nothing else from being removed.
+    match (remove_saved(context, backup).await?, told) {
+        (Remains::Left(problem), _) => Ok(Remains::Left(problem)),
+        (remains, Ok(())) => Ok(remains),
+        (_, Err(Error::Cluster(error))) if !error.is_unanswered() => {
+            Ok(Remains::Left(format!("a data mover could not be told to stop: {}", describe(&error))))
+        }
+        (_, Err(error)) => Err(error),
+    }
+}
+
+/// Removes what an interrupted backup has saved, unless it had ended.
+async fn remove_saved(context: &Context, backup: &Backup) -> Result<Remains> {
     // Only the store tells whether the snapshots are those of a whole backup.
     // Velero stores them before the end; those say nothing of one that was cancelled since.
     let is_end = |stored: &Backup| requested(backup).is_none() || stored.status.phase().is_terminal();

@@ -7,7 +7,7 @@ use velero_archive::BackupFile;
 use velero_engine::journal::Counts;
 use velero_store::{BackupStore, Error as StoreError};
 
-use crate::backup::reservation::RESERVATION_LEFT;
+use crate::backup::reservation::{RESERVATION_LEFT, owns_files};
 use crate::backup::volumes;
 use crate::lifecycle::debts::owe;
 use crate::lifecycle::ending::partially_failed;
@@ -73,6 +73,15 @@ pub(super) async fn put_metadata(store: &BackupStore, ended: &mut Backup) -> Res
     Ok(())
 }
 
+/// Takes back the metadata of a backup, so that its other files make none; those of another are left alone.
+pub(super) async fn take_back_metadata(store: &BackupStore, backup: &Backup) -> Result<()> {
+    if !owns_files(store, backup).await? {
+        return Ok(());
+    }
+    let key = store.keys().backup_file(name(backup), BackupFile::Metadata).map_err(StoreError::from)?;
+    Ok(store.object_store().delete_object(&key).await?)
+}
+
 /// Why a backup cannot be finished whose name in its location has another now.
 pub(super) const OF_ANOTHER: &str =
     "another backup of this name has appeared in its location, whose files are left alone; choose another name";
@@ -129,16 +138,51 @@ pub(super) enum CleanUp {
 }
 
 /// Removes what a failed backup has stored, so that nothing half-written is left. Its reservation stays while something is
-/// still to be said about it.
+/// still to be said about it. What another has written over it is left alone: Velero takes no notice of a reservation.
 pub(super) async fn clean_up(store: &BackupStore, backup: &Backup) -> CleanUp {
-    let cleared = store.clear(name(backup), uid(backup)).await;
-    if let Err(error) = &cleared {
-        let (backup, error) = (name(backup), describe(error));
+    try_to_clean_up(store, backup).await.unwrap_or_else(|error| {
+        let (backup, error) = (name(backup), describe(&error));
         tracing::warn!(backup, error, "Files of a failed backup are left in its location");
+        CleanUp::Left
+    })
+}
+
+async fn try_to_clean_up(store: &BackupStore, backup: &Backup) -> Result<CleanUp> {
+    if !owns_files(store, backup).await? {
+        tracing::warn!(backup = name(backup), "The files of this name are those of another backup and stay");
+        return Ok(CleanUp::Foreign);
     }
-    match cleared {
-        Ok(()) => CleanUp::Done,
-        Err(StoreError::Foreign { .. }) => CleanUp::Foreign,
-        Err(_) => CleanUp::Left,
+    match store.clear(name(backup), uid(backup)).await {
+        Err(StoreError::Foreign { .. }) => Ok(CleanUp::Foreign),
+        cleared => Ok(cleared.map(|()| CleanUp::Done)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use velero_store::{BackupReservation, StoreConfig};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_failed_backup_leaves_what_another_has_written_over_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = StoreConfig::new("fs", directory.path().display().to_string());
+        let store = BackupStore::new(config.open().await.unwrap(), "");
+        let backup = |uid: &str, reason: &str| {
+            let mut backup = Backup::new("velero", "b", Default::default());
+            backup.metadata.uid = Some(uid.to_owned());
+            backup.status.failure_reason = reason.to_owned();
+            backup
+        };
+        let own = backup("1", "no space");
+        let metadata = directory.path().join("backups/b/velero-backup.json");
+        for (stored, expected) in [(backup("2", ""), CleanUp::Foreign), (own.clone(), CleanUp::Done)] {
+            let reservation = BackupReservation { uid: "1".to_owned(), ..BackupReservation::default() };
+            assert_eq!(store.reserve("b", &reservation).await.unwrap(), None);
+            std::fs::write(&metadata, serde_json::to_vec(&stored).unwrap()).unwrap();
+            assert_eq!(clean_up(&store, &own).await, expected);
+            assert_eq!(metadata.exists(), expected == CleanUp::Foreign);
+        }
     }
 }

@@ -18,7 +18,7 @@ use velero_store::BackupStore;
 
 use crate::backup::again::owe_retry;
 use crate::backup::debts::LEFT_BEHIND;
-use crate::backup::ending::{CleanUp, clean_up};
+use crate::backup::ending::{CleanUp, clean_up, take_back_metadata};
 use crate::backup::failure::{Cause, Failure};
 use crate::backup::volumes;
 use crate::lifecycle::debts::owe;
@@ -82,6 +82,27 @@ pub(super) async fn discard_volumes(
     saved.snapshots
 }
 
+/// How long the store may take to hear of a failure.
+pub(super) fn patience(context: &Context, failure: &Failure) -> Duration {
+    if failure.is_of_store || context.stop.is_cancelled() { LAST_WORDS } else { EXPLANATION }
+}
+
+/// Takes back the metadata of a backup that failed while they were being stored. Where that cannot be done they may be
+/// there, and make it a whole backup as soon as its store answers: it needs what it has saved then. So nothing more is
+/// removed, and whoever pays what it owes looks first.
+pub(super) async fn is_taken_back(backup: &Backup, failure: &mut Failure, patience: Duration) -> bool {
+    let Some(store) = &failure.touched else { return true };
+    if let Ok(Ok(())) = tokio::time::timeout(patience, take_back_metadata(store, backup)).await {
+        return true;
+    }
+    tracing::warn!(
+        backup = name(backup),
+        "The metadata of the failed backup may be stored, so what it has saved stays until its location answers"
+    );
+    (failure.touched, failure.is_owed) = (None, true);
+    false
+}
+
 /// The failed backup; what it left in the store is removed but for what explains the failure.
 pub(super) async fn failed(context: &Context, backup: &Backup, journal: &Journal, failure: Failure) -> Result<Backup> {
     journal.error().error(&failure.reason).message("Backup failed");
@@ -98,9 +119,7 @@ pub(super) async fn failed(context: &Context, backup: &Backup, journal: &Journal
             leave_nothing(store, &failed).await;
             false
         };
-        let hurried = failure.is_of_store || context.stop.is_cancelled();
-        let patience = if hurried { LAST_WORDS } else { EXPLANATION };
-        is_left |= tokio::time::timeout(patience, words).await.unwrap_or_else(|_| {
+        is_left |= tokio::time::timeout(patience(context, &failure), words).await.unwrap_or_else(|_| {
             tracing::warn!(backup = name(backup), "The store does not answer; files of a failed backup may be left");
             true
         });
@@ -120,7 +139,8 @@ pub(super) async fn failed(context: &Context, backup: &Backup, journal: &Journal
 async fn leave_explanation(store: &BackupStore, failed: &Backup, journal: &Journal, failure: &Failure) -> bool {
     let backup = name(failed);
     match clean_up(store, failed).await {
-        CleanUp::Foreign => return false,
+        // With its reservation the files of another would pass for its own.
+        CleanUp::Foreign => return store.release(backup, uid(failed)).await.is_err(),
         // Who removes them later has to find whose they are, and no metadata that would make a backup of them.
         CleanUp::Left => return true,
         CleanUp::Done => {}
@@ -150,9 +170,37 @@ async fn leave_nothing(store: &BackupStore, failed: &Backup) {
 #[cfg(test)]
 mod tests {
     use velero_api::v1::{BackupPhase, BackupProgress};
+    use velero_api::{WriteGuard, WriteRefused};
     use velero_engine::journal::{Level, LogFormat};
+    use velero_store::StoreConfig;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_backup_whose_metadata_cannot_be_taken_back_keeps_what_it_has_saved() {
+        let directory = tempfile::tempdir().unwrap();
+        let bucket = directory.path().display().to_string();
+        let away = || WriteRefused("the store is away".to_owned());
+        let shut = WriteGuard::new(|| false, move || Box::pin(async move { Err::<(), _>(away()) }));
+        let mut own = Backup::new("velero", "b", Default::default());
+        own.metadata.uid = Some("1".to_owned());
+        let mut of_another = own.clone();
+        of_another.metadata.uid = Some("2".to_owned());
+        of_another.status.failure_reason = "of another".to_owned();
+        let metadata = directory.path().join("backups/b/velero-backup.json");
+        for (stored, write_guard, is_back, stays) in
+            [(&own, Some(shut), false, true), (&own, None, true, false), (&of_another, None, true, true)]
+        {
+            std::fs::create_dir_all(metadata.parent().unwrap()).unwrap();
+            std::fs::write(&metadata, serde_json::to_vec(stored).unwrap()).unwrap();
+            let config = StoreConfig { write_guard, ..StoreConfig::new("fs", &bucket) };
+            let store = BackupStore::new(config.open().await.unwrap(), "");
+            let mut failure = Failure::after_start("no answer".to_owned(), &store, true);
+            assert_eq!(is_taken_back(&own, &mut failure, EXPLANATION).await, is_back);
+            assert_eq!((failure.is_owed, failure.touched.is_none()), (!is_back, !is_back));
+            assert_eq!(metadata.exists(), stays, "{}", stored.status.failure_reason);
+        }
+    }
 
     fn running() -> (Backup, Journal, BackupOutcome) {
         let mut backup = Backup::new("velero", "b", Default::default());

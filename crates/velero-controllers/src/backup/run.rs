@@ -6,6 +6,7 @@
 //! The status has one writer at any time: first who takes it, then the progress, then the end. What the end says comes
 //! from the journal alone, and so do the log and the results file.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use velero_api::labels;
@@ -183,16 +184,20 @@ async fn attempt(
     let request = transfer::request(context, backup, wish.policies, tools.actions.clone(), &tools);
     let (recorded, owed_hooks) = (recorder.clone(), owed.clone());
     let request = BackupRequest { asked: wish.asked, recorder: recorded, owed_hooks, ..request };
+    let is_closing = AtomicBool::new(false);
     let mut ended = tokio::select! {
-        ended = make(context, backup, request, journal, &store, &tools) => ended,
+        ended = make(context, backup, request, journal, &store, &tools, &is_closing) => ended,
         failure = given_up(context, backup, &store, hold) => Err(failure),
     };
     if let Err(failure) = &mut ended {
         tokio::join!(owed_hooks::pay(context, &owed, journal), settle(context, &recorder, journal));
         failure.is_owed = movers::try_cancel_of_backup(context, backup, &failure.reason).await.is_err();
         cancel_unfinished(&recorder.operations.all(), &tools.actions, backup).await;
-        let taken = recorder.snapshots.all();
-        failure.snapshots_left = report::discard_volumes(context, backup, journal, taken, &tools.actions).await;
+        let patience = report::patience(context, failure);
+        if !is_closing.load(Ordering::Relaxed) || report::is_taken_back(backup, failure, patience).await {
+            let taken = recorder.snapshots.all();
+            failure.snapshots_left = report::discard_volumes(context, backup, journal, taken, &tools.actions).await;
+        }
     }
     tools.close().await;
     ended
@@ -224,6 +229,7 @@ async fn given_up(context: &Context, backup: &Backup, store: &BackupStore, hold:
     }
 }
 
+/// Makes the backup; `is_closing` becomes true before its metadata are sent.
 async fn make(
     context: &Context,
     backup: &Backup,
@@ -231,12 +237,14 @@ async fn make(
     journal: &Journal,
     store: &BackupStore,
     tools: &Tools,
+    is_closing: &AtomicBool,
 ) -> Result<Backup, Failure> {
     let owed = request.owed_hooks.clone();
     let (outcome, size) = transfer::contents(context, backup, request, journal, store).await?;
     owed_hooks::pay(context, &owed, journal).await;
     context.metrics.archive_stored(label(backup, labels::SCHEDULE_NAME), size);
-    try_within(stage!("files"), store_files(context, backup, journal, store, outcome, &tools.actions)).await
+    let storing = store_files(context, backup, journal, store, outcome, &tools.actions, is_closing);
+    try_within(stage!("files"), storing).await
 }
 
 /// Stores all files but the archive, and asks once how far the operations are. The file of operations is stored before
@@ -248,6 +256,7 @@ async fn store_files(
     store: &BackupStore,
     mut outcome: BackupOutcome,
     actions: &Actions,
+    is_closing: &AtomicBool,
 ) -> Result<Backup, Failure> {
     let failed = |error: velero_store::Error| Failure::after_start(explain(&error), store, true);
     report::note_end(journal, &outcome);
@@ -268,6 +277,7 @@ async fn store_files(
     let mut ended = ended.map_err(|error| Failure::after_start(describe(&error), store, false))?;
     still_ours(context, backup, store).await?;
     if ended.status.phase().is_terminal() {
+        is_closing.store(true, Ordering::Relaxed);
         if !store.put_metadata(&ended).await.map_err(failed)? {
             owe(&mut ended, RESERVATION_LEFT);
         }

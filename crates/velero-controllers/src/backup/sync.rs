@@ -97,7 +97,6 @@ impl BackupSyncReconciler {
         let looks = stream::iter(news).map(|backup| self.look_at(location, &store, backup).boxed());
         let unfinished: Vec<Option<String>> = looks.buffer_unordered(AT_ONCE).try_collect().await?;
         self.orphans.report(context, location, unfinished.into_iter().flatten().collect()).await;
-        let mut removed = Ok(());
         for orphan in lost {
             // It may have been stored since the bucket was listed.
             if store.backup_exists(name(&orphan)).await? {
@@ -108,10 +107,18 @@ impl BackupSyncReconciler {
                 backup = name(&orphan),
                 "Deleting a backup whose location no longer has it"
             );
-            // One that must stay keeps no other.
-            removed = removed.and(context.objects.delete(&orphan).await);
+            // One that must stay keeps neither others nor the note that the location is synchronised.
+            if let Err(error) = context.objects.delete(&orphan).await {
+                let (location, backup, error) = (name(location), name(&orphan), describe(&error));
+                tracing::error!(
+                    location,
+                    backup,
+                    error,
+                    "A backup that its location no longer has could not be deleted"
+                );
+            }
         }
-        removed
+        Ok(())
     }
 
     /// Looks at a folder of the bucket that this cluster knows nothing of; gives its name if nobody will ever finish it.

@@ -40,12 +40,7 @@ macro_rules! cancel {
     }};
 }
 
-/// Asks those who move data for a backup to stop, and says why. Who cannot be asked is told in the log.
-pub(crate) async fn cancel_of_backup(context: &Context, backup: &Backup, reason: &str) {
-    let _ = try_cancel_of_backup(context, backup, reason).await;
-}
-
-/// The same; an error says that not all could be asked.
+/// Asks those who move data for a backup to stop, and says why. An error says that not all could be asked.
 pub(crate) async fn try_cancel_of_backup(context: &Context, backup: &Backup, reason: &str) -> Result<()> {
     let selector = format!("{}={}", labels::BACKUP_UID, uid(backup));
     let uploads = cancel!(context, DataUpload, &selector, reason);

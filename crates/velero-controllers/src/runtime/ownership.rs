@@ -60,7 +60,18 @@ impl Context {
     /// Takes an object into work: a conflict if it has changed since it was read. As long as no answer says whether it
     /// is taken, it is asked again: nobody else would work on it.
     pub(crate) async fn take<K: VeleroResource>(&self, before: &K, after: &K) -> Result<K> {
-        until_answered(&self.stop, name(before), || self.objects.patch(before, after)).await
+        until_answered(&self.stop, name(before), || self.try_to_take(before, after)).await
+    }
+
+    async fn try_to_take<K: VeleroResource>(&self, before: &K, after: &K) -> Result<K> {
+        match self.objects.patch(before, after).await {
+            // It may be the change of an earlier try, of which nobody could learn.
+            Err(Error::Cluster(error)) if error.is_conflict() => {
+                let found = self.objects.get::<K>(name(before)).await?;
+                found.filter(|found| is_written(found, before, after)).ok_or_else(|| error.into())
+            }
+            taken => taken,
+        }
     }
 
     /// Writes how the work on an object ended, for as long as this process lives.

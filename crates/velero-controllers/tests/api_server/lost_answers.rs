@@ -2,13 +2,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use http::Method;
 use kube::api::PostParams;
 use velero_api::annotations::{HOLDER_IDENTITY, RETRY_INTERRUPTED};
 use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase, RestoreSpec};
 use velero_controllers::server::Settings;
 use velero_testkit::cluster_test;
 
-use crate::lossy_proxy::{Fate, open};
+use crate::lossy_proxy::{Fate, open, open_for};
 use crate::support::{Server, Workload, assert_phase, assert_restore_phase, assert_says, settings};
 
 /// A rule that does this to the first changes of a kind of objects that bring them into a phase.
@@ -41,6 +42,33 @@ fn work_that_was_taken_without_an_answer_is_found_again_and_goes_on() {
         assert!(!annotations.contains_key(HOLDER_IDENTITY), "nobody holds what has ended: {annotations:?}");
         let spec = RestoreSpec { backup_name: "lost".to_owned(), ..RestoreSpec::default() };
         assert_restore_phase(&server.restore("lost", spec).await, &RestorePhase::Completed);
+        workload.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn work_that_was_taken_and_could_not_be_looked_at_goes_on() {
+    cluster_test(|cluster| async move {
+        let (directory, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let sent = AtomicUsize::new(0);
+        // From the first try to take it to the second one nobody learns how the object is.
+        let rule = move |path: &str, body: &str| {
+            if !path.contains("/backups/lost") {
+                return Fate::Answered;
+            }
+            let is_try = body.contains("\"phase\":\"InProgress\"");
+            match sent.fetch_add(usize::from(is_try), Ordering::SeqCst) {
+                0 if is_try => Fate::Swallowed,
+                1 if !is_try => Fate::Lost,
+                _ => Fate::Answered,
+            }
+        };
+        let kubeconfig = Some(open_for(&cluster, folder.path(), &[Method::GET, Method::PATCH], rule).await);
+        let server = Server::start_with(cluster.clone(), Settings { kubeconfig, ..settings(&cluster) }).await;
+        server.directory_location("default", directory.path()).await;
+        let workload = Workload::new(&cluster, 2).await;
+        assert_phase(&server.backup("lost", workload.spec()).await, &BackupPhase::Completed);
         workload.delete().await;
         server.stop().await;
     });

@@ -15,7 +15,7 @@ use velero_api::metadata::annotation;
 use velero_api::v1::{
     Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationSpec, Restore, RestorePhase, RestoreSpec,
 };
-use velero_api::v2alpha1::DataDownload;
+use velero_api::v2alpha1::{DataDownload, DataUpload};
 use velero_controllers::server::{Controller, Settings};
 use velero_testkit::{TestCluster, cluster_test};
 
@@ -172,7 +172,7 @@ impl Refusals {
         let unless = |beginning: &str| format!("!object.metadata.name.startsWith('{beginning}')");
         let rule = json!({
             "apiGroups": ["velero.io"], "apiVersions": ["*"], "operations": ["UPDATE"],
-            "resources": ["backups", "backupstoragelocations", "datadownloads"],
+            "resources": ["backups", "backupstoragelocations", "datadownloads", "datauploads"],
         });
         let policy = json!({
             "metadata": {"name": cluster.namespace},
@@ -323,6 +323,43 @@ fn a_restore_owes_the_end_of_data_movers_until_they_could_be_asked_for_it() {
         refusals.end("refused-backup").await;
         server.until("killed", |restore: &Restore| annotation(restore, CLEAN_UP_OWED).is_empty()).await;
         assert!(api::<DataDownload>(&cluster).get("refused-mover").await.unwrap().spec.cancel);
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_data_mover_that_cannot_be_told_to_stop_keeps_no_files_of_a_failed_backup() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster).await;
+        let directory = tempfile::tempdir().unwrap();
+        let mut spec = BackupStorageLocationSpec { provider: "fs".to_owned(), ..Default::default() };
+        spec.object_storage.bucket = directory.path().display().to_string();
+        let location = BackupStorageLocation::new(&cluster.namespace, "default", spec);
+        api::<BackupStorageLocation>(&cluster).create(&PostParams::default(), &location).await.unwrap();
+        let mut backup = Backup::new(&cluster.namespace, "refused-backup", Default::default());
+        backup.status.phase = Some(BackupPhase::Failed);
+        api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
+        backup.metadata.name = Some("killed".to_owned());
+        backup.metadata.annotations = Some([(CLEAN_UP_OWED.to_owned(), "files".to_owned())].into());
+        backup.spec.storage_location = "default".to_owned();
+        let backup = api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
+        let mut mover = DataUpload::new(&cluster.namespace, "refused-mover", Default::default());
+        mover.metadata.labels = Some([(labels::BACKUP_UID.to_owned(), backup.metadata.uid.unwrap())].into());
+        api::<DataUpload>(&cluster).create(&PostParams::default(), &mover).await.unwrap();
+        let folder = directory.path().join("backups/killed");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("killed.tar.gz"), "x").unwrap();
+        let refusals = Refusals::begin(&cluster, "refused-backup").await;
+        let server = Server::start(cluster.clone()).await;
+        let deadline = Instant::now() + PATIENCE;
+        while folder.join("killed.tar.gz").exists() {
+            assert!(Instant::now() < deadline, "the files stay");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let owing = api::<Backup>(&cluster).get("killed").await.unwrap();
+        assert!(!annotation(&owing, CLEAN_UP_OWED).is_empty(), "the mover goes on");
+        refusals.end("refused-backup").await;
         server.stop().await;
     });
 }

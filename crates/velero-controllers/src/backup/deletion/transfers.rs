@@ -10,7 +10,7 @@ use velero_api::resource::VeleroResource;
 use velero_api::v1::{Backup, PodVolumeBackup};
 use velero_api::v2alpha1::DataUpload;
 
-use crate::lifecycle::movers::cancel_of_backup;
+use crate::lifecycle::movers::try_cancel_of_backup;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result};
 
@@ -61,8 +61,8 @@ pub(super) async fn end_transfers(context: &Context, backup: &Backup) -> Result<
             return Ok(());
         }
         if !told {
-            cancel_of_backup(context, backup, "the backup is being deleted").await;
-            told = true;
+            // Who could not be told is told at the next look.
+            told = try_cancel_of_backup(context, backup, "the backup is being deleted").await.is_ok();
         }
         pause(context, backup).await?;
     }
