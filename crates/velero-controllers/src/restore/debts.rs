@@ -17,8 +17,10 @@ pub(crate) const LEFT_BEHIND: &str = "operations of the interrupted run";
 /// Pays what a failed restore owes.
 pub(crate) async fn pay(context: &Context, restore: &Restore) -> Result<Next> {
     let Some(_hold) = context.restores.busy.enter(name(restore)) else { return Ok(Next::After(WHILE_HELD)) };
-    movers::try_cancel_of_restore(context, restore, &restore.status.failure_reason).await?;
+    let told = movers::try_cancel_of_restore(context, restore, &restore.status.failure_reason).await;
+    // One that does not let itself be told to stop keeps no operation from being cancelled.
     cancel_operations(context, restore).await?;
+    told?;
     let mut paid = restore.clone();
     settle(&mut paid);
     tracing::info!(restore = name(restore), "Operations of the interrupted restore are cancelled");

@@ -17,11 +17,14 @@ use velero_api::v1::{
 };
 use velero_api::v2alpha1::{DataDownload, DataUpload};
 use velero_controllers::server::{Controller, Settings};
+use velero_testkit::harness::unique_name;
 use velero_testkit::{TestCluster, cluster_test};
 
 use crate::lossy_proxy::{Fate, open_for};
+use crate::steered::{Courses, RESTORE_ACTION, Steering};
 use crate::support::{
-    PATIENCE, Server, Workload, api, assert_phase, assert_says, has_ended, install_definitions, settings,
+    PATIENCE, Server, Workload, api, assert_phase, assert_says, delete_namespace, has_ended, install_definitions,
+    into_copy, settings,
 };
 
 #[test]
@@ -323,6 +326,40 @@ fn a_restore_owes_the_end_of_data_movers_until_they_could_be_asked_for_it() {
         refusals.end("refused-backup").await;
         server.until("killed", |restore: &Restore| annotation(restore, CLEAN_UP_OWED).is_empty()).await;
         assert!(api::<DataDownload>(&cluster).get("refused-mover").await.unwrap().spec.cancel);
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_data_mover_that_cannot_be_told_to_stop_keeps_no_operation_of_a_failed_restore_going() {
+    cluster_test(|cluster| async move {
+        let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
+        let server = steering.server(&cluster).await;
+        server.directory_location("default", directory.path()).await;
+        let (courses, copy) = (Courses::new(&cluster, RESTORE_ACTION, &["never"]).await, unique_name("copy"));
+        assert_phase(&server.backup("refused-backup", courses.spec()).await, &BackupPhase::Completed);
+        let spec = into_copy("refused-backup", &courses.namespace, &copy);
+        server.create(Restore::new(&cluster.namespace, "killed", spec)).await;
+        let waits = |restore: &Restore| *restore.status.phase() == RestorePhase::WaitingForPluginOperations;
+        let restore = server.until("killed", waits).await;
+        server.stop().await;
+        let owing = json!({"metadata": {"annotations": {CLEAN_UP_OWED: "operations"}}, "status": {"phase": "Failed"}});
+        api::<Restore>(&cluster).patch("killed", &PatchParams::default(), &Patch::Merge(owing)).await.unwrap();
+        let mut mover = DataDownload::new(&cluster.namespace, "refused-mover", Default::default());
+        mover.metadata.labels = Some([(labels::RESTORE_UID.to_owned(), restore.metadata.uid.unwrap())].into());
+        api::<DataDownload>(&cluster).create(&PostParams::default(), &mover).await.unwrap();
+        let refusals = Refusals::begin(&cluster, "refused-backup").await;
+        let server = steering.server(&cluster).await;
+        let deadline = Instant::now() + PATIENCE;
+        while steering.cancelled("killed").is_empty() {
+            assert!(Instant::now() < deadline, "the operation goes on");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let owing = api::<Restore>(&cluster).get("killed").await.unwrap();
+        assert!(!annotation(&owing, CLEAN_UP_OWED).is_empty(), "the mover goes on");
+        refusals.end("refused-backup").await;
+        courses.delete().await;
+        delete_namespace(&cluster, &copy).await;
         server.stop().await;
     });
 }
