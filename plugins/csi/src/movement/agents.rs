@@ -6,7 +6,7 @@ use futures::{StreamExt, TryStreamExt};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Mutex;
 use velero_cluster::{Cluster, types};
-use velero_plugin::Result;
+use velero_plugin::{Error, Result};
 use velero_rules::agent_pods::{IdleAgent, Nodes, SELECTORS};
 
 /// How long none may run before what waits for one is given up: agents are brought up to date, and fetch their images.
@@ -18,6 +18,9 @@ const PATIENCE_WITH_TAKEN: Duration = Duration::from_secs(900);
 const LONG_PAUSE: SignedDuration = SignedDuration::from_secs(60);
 /// How long many who ask share a look.
 const SHARED: Duration = Duration::from_secs(5);
+/// How long a look may take. It comes on top of the question about a transfer, and a transfer is given up of which nobody
+/// hears in time.
+const LOOK: Duration = Duration::from_secs(20);
 const PAGE_SIZE: u32 = 500;
 
 /// The node agents of a server's namespace, and since when none of them runs. It is kept for as long as the server lives:
@@ -51,7 +54,7 @@ impl NodeAgents {
         if let Some(seen) = seen.as_ref().filter(|seen| seen.looked.elapsed() < SHARED) {
             return seen.missing.clone();
         }
-        let found = list(cluster, namespace).await;
+        let found = in_time(list(cluster, namespace)).await;
         let now = Instant::now();
         let missing = match found {
             Ok(nodes) => judge(&nodes, namespace, Timestamp::now(), earlier(seen.as_ref(), now).unwrap_or(now)),
@@ -106,6 +109,12 @@ fn judge(nodes: &Nodes, namespace: &str, now: Timestamp, since: Instant) -> Opti
         ),
     };
     Some(Missing { why, since, is_broken })
+}
+
+/// What a look has found; one that is not answered in time tells nothing.
+async fn in_time(look: impl Future<Output = Result<Nodes>>) -> Result<Nodes> {
+    let found = tokio::time::timeout(LOOK, look).await;
+    found.unwrap_or_else(|_| Err(Error::Failed(format!("no answer within {LOOK:?}"))))
 }
 
 async fn list(cluster: &Cluster, namespace: &str) -> Result<Nodes> {
@@ -185,6 +194,15 @@ mod tests {
         }
         let ended = nodes(&[json!({"terminated": {"reason": "Error"}})]);
         assert!(!judge(&ended, "velero", now(600), begun).unwrap().is_broken);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_is_not_answered_leaves_time_to_say_how_far_a_transfer_is() {
+        let begun = tokio::time::Instant::now();
+        assert!(in_time(std::future::pending()).await.is_err());
+        // Who asks about an operation waits for 90 seconds.
+        assert!(begun.elapsed() <= Duration::from_secs(30));
+        assert_eq!(in_time(async { Ok(Nodes::default()) }).await.unwrap(), Nodes::default());
     }
 
     #[test]
