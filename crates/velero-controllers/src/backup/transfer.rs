@@ -1,7 +1,7 @@
 //! Moves a backup into its store: the archive while it is made, then the files beside it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::TryStreamExt;
@@ -60,15 +60,18 @@ pub(super) async fn contents(
         done.cancel();
         made
     };
+    let is_away = AtomicBool::new(false);
     let upload = async {
         let stage = stage!("upload", velero.bytes = Empty);
         let uploaded = try_within(stage.clone(), store.put_contents(name(backup), Box::pin(stream))).await;
         stage.record("velero.bytes", size.load(Ordering::Relaxed));
+        // Hooks that are owed are run as soon as all this ends.
+        is_away.store(!matches!(uploaded, Ok(()) | Err(StoreError::Content { .. })), Ordering::Relaxed);
         uploaded
     };
     let put = |backup: &mut Backup, progress: &BackupProgress| backup.status.progress = Some(progress.clone());
     let report = progress::write(context, backup, PAUSE, receiver, done.clone(), put);
-    let record = keep_recorded(backup, store, &recorder, &done);
+    let record = keep_recorded(backup, store, &recorder, &done, || is_away.load(Ordering::Relaxed));
     let (made, uploaded, (), ()) = tokio::join!(make, upload, report, record);
     match (made, uploaded) {
         (Ok(outcome), Ok(())) => Ok((outcome, size.load(Ordering::Relaxed))),
@@ -79,14 +82,20 @@ pub(super) async fn contents(
 }
 
 /// Stores what a backup sets going as it grows, until `done`.
-async fn keep_recorded(backup: &Backup, store: &BackupStore, recorder: &BackupRecorder, done: &CancellationToken) {
+async fn keep_recorded(
+    backup: &Backup,
+    store: &BackupStore,
+    recorder: &BackupRecorder,
+    done: &CancellationToken,
+    is_away: impl Fn() -> bool,
+) {
     let BackupRecorder { operations, snapshots, .. } = recorder;
     let files = backup.files(store);
     let put_operations = || async { files.put_operations(&operations.all()).await };
     let put_snapshots = || async { store.put_json(name(backup), BackupFile::VolumeSnapshots, &snapshots.all()).await };
     tokio::join!(
-        keep_stored("Operations that were started", operations.subscribe(), done, put_operations),
-        keep_stored("Snapshots that were taken", snapshots.subscribe(), done, put_snapshots),
+        keep_stored("Operations that were started", operations.subscribe(), done, put_operations, &is_away),
+        keep_stored("Snapshots that were taken", snapshots.subscribe(), done, put_snapshots, &is_away),
     );
 }
 

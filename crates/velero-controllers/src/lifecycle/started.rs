@@ -13,12 +13,14 @@ use crate::runtime::error::describe;
 /// How long it is at least from one storing of the record to the next.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Stores something again whenever it has changed, until `done`: what a killed server leaves, the next one finds.
+/// Stores something again whenever it has changed, until `done`: what a killed server leaves, the next one finds. A store that
+/// `is_away` by then is not waited for once more.
 pub(crate) async fn keep_stored<T, E: std::error::Error, F: Future<Output = Result<(), E>>>(
     what: &str,
     mut news: watch::Receiver<T>,
     done: &CancellationToken,
     put: impl Fn() -> F,
+    is_away: impl Fn() -> bool,
 ) {
     let mut is_stored = true;
     while let Some(Ok(())) = done.run_until_cancelled(news.changed()).await {
@@ -26,7 +28,7 @@ pub(crate) async fn keep_stored<T, E: std::error::Error, F: Future<Output = Resu
         done.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
     }
     // What came last may have to wait for hours until the rest of it is stored.
-    if !is_stored || news.has_changed().unwrap_or_default() {
+    if !is_away() && (!is_stored || news.has_changed().unwrap_or_default()) {
         store(what, put()).await;
     }
 }
@@ -46,8 +48,9 @@ mod tests {
 
     use super::*;
 
-    /// What is stored of two numbers, one before the end and one right at it, by a store that fails some tries.
-    async fn stored(failing: &[usize]) -> Vec<u8> {
+    /// What is stored of two numbers, one before the end and one right at it, by a store that fails some tries, and may be known to
+    /// be away at the end.
+    async fn stored(failing: &[usize], is_away: bool) -> Vec<u8> {
         let (news, done) = (watch::Sender::new(0), CancellationToken::new());
         let tries = Mutex::new(Vec::new());
         let put = || async {
@@ -63,14 +66,15 @@ mod tests {
             }
             done.cancel();
         };
-        tokio::join!(keep_stored("Numbers", news.subscribe(), &done, put), run);
+        tokio::join!(keep_stored("Numbers", news.subscribe(), &done, put, || is_away), run);
         tries.into_inner().unwrap().into_iter().flatten().collect()
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_came_last_is_stored_before_it_ends() {
-        assert_eq!(stored(&[]).await, [1, 2]);
-        assert_eq!(stored(&[0]).await, [2]);
-        assert_eq!(stored(&[1]).await, [1], "the next one who stores it all tries again");
+        assert_eq!(stored(&[], false).await, [1, 2]);
+        assert_eq!(stored(&[0], false).await, [2]);
+        assert_eq!(stored(&[1], false).await, [1], "the next one who stores it all tries again");
+        assert_eq!(stored(&[], true).await, [1], "nobody waits for a store that is away");
     }
 }

@@ -97,7 +97,7 @@ pub(super) async fn contents(
     let report = progress::write(context, &restore, PAUSE, receiver, done.clone(), put_progress);
     let files = restore.files(store);
     let put = || async { files.put_operations(&means.started.all()).await };
-    let record = keep_stored("Operations that were started", means.started.subscribe(), &done, put);
+    let record = keep_stored("Operations that were started", means.started.subscribe(), &done, put, || false);
     let (restored, (), ()) = tokio::join!(work, report, record);
     restored.map(|(outcome, hooks)| Restored { outcome, hooks })
 }
