@@ -255,8 +255,14 @@ fn location(location: &Located, images: &[&str]) -> Line {
         }
         Some(problem) => Line::new(title, Verdict::Missing, problem),
         None if velero_store::is_built_in(provider) => {
-            let check = format!("{provider} {bucket}; try it out: velero backup-location check {}", name(object));
-            Line::new(title, Verdict::Works, check)
+            match velero_store::check::refused_prefix(text(object, "/spec/objectStorage/prefix")) {
+                Some(finding) => Line::new(title, Verdict::Missing, finding.to_string()),
+                None => {
+                    let check =
+                        format!("{provider} {bucket}; try it out: velero backup-location check {}", name(object));
+                    Line::new(title, Verdict::Works, check)
+                }
+            }
         }
         None if plugins::may_bring_stores(images) => {
             Line::new(title, Verdict::Works, format!("{provider} {bucket}: its plugin runs as it is"))
@@ -473,6 +479,20 @@ mod tests {
         {
             let lines = assess(&Installed { config_maps: vec![labelled(label)], ..installed() });
             assert_eq!(verdict_of(&lines, "ConfigMap/helper"), verdict, "{label}");
+        }
+    }
+
+    #[test]
+    fn a_location_with_a_prefix_that_no_key_can_have_does_not_work() {
+        for (prefix, verdict) in
+            [("/team//a/", Verdict::Works), ("team/../a", Verdict::Missing), ("team\n", Verdict::Missing)]
+        {
+            let spec = json!({"provider": "aws", "objectStorage": {"bucket": "b", "prefix": prefix}});
+            let located = Located { object: json!({"metadata": {"name": "default"}, "spec": spec}), refusal: None };
+            let lines = assess(&Installed { locations: vec![located], ..installed() });
+            let line = lines.iter().find(|line| line.object == "BackupStorageLocation/default").unwrap();
+            assert_eq!(line.verdict, verdict, "{prefix:?}");
+            assert_eq!(line.detail.contains("spec.objectStorage.prefix"), verdict == Verdict::Missing, "{line:?}");
         }
     }
 
