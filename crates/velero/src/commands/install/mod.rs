@@ -48,6 +48,7 @@ pub(super) async fn install(arguments: &InstallArguments, settings: &Settings, p
     let mut found = preflight::Found::default();
     if !arguments.run.crds_only {
         found = preflight::look(&session).await?;
+        preflight::check_renamed(session.namespace(), &found)?;
         preflight::check_foreign(session.namespace(), &found, arguments.run.force)?;
         preflight::check_pod_security(session.namespace(), &found, arguments)?;
         preflight::check_config_maps(&session, arguments).await?;
