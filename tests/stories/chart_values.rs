@@ -342,6 +342,11 @@ fn a_value_that_is_nothing_or_zero_is_taken_as_it_is_meant() {
     let budget = json!({"enabled": true, "maxUnavailable": 0});
     let rendered = Helm::alone().template(NAMESPACE, &json!({ "podDisruptionBudget": budget })).unwrap();
     assert!(rendered.contains("  maxUnavailable: 0\n"), "{rendered}");
+    let agents = json!({"podVolumePath": null, "pluginVolumePath": ""});
+    let rendered = Helm::alone().template(NAMESPACE, &json!({"deployNodeAgent": true, "nodeAgent": agents})).unwrap();
+    for folder in ["pods", "plugins"] {
+        assert!(rendered.contains(&format!("            path: /var/lib/kubelet/{folder}\n")), "{folder}: {rendered}");
+    }
 }
 
 #[test]

@@ -70,8 +70,29 @@ fn refuses_bad_input(cli: &CommandLine<'_>) {
     let said = nobody.refusal(&["install"]).unwrap();
     assert!(said.contains("ClusterRole/velero is refused"), "nobody can hand on more rights than they have: {said}");
     assert_eq!(cli.cluster_objects().unwrap(), before);
+    refuses_what_it_may_not_finish(cli, &nobody);
     let said = cli.refusal(&["uninstall", "--force", "-n", "default"]).unwrap();
     assert!(said.contains("no Velero is installed in namespace \"default\""), "{said}");
+}
+
+/// Another Velero is not replaced halfway by somebody who may not delete it.
+fn refuses_what_it_may_not_finish(cli: &CommandLine<'_>, nobody: &CommandLine<'_>) {
+    cli.machine.kubectl(&["create", "namespace", "velero"]).unwrap();
+    let labels = json!({"app": "other"});
+    let container = json!({"name": "velero", "image": "velero/velero:v1.18.3"});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "velero", "namespace": "velero"},
+        "spec": {
+            "replicas": 0, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    });
+    cli.machine.apply(&deployment.to_string()).unwrap();
+    let before = cli.cluster_objects().unwrap();
+    let said = nobody.refusal(&["install", "--force"]).unwrap();
+    assert!(said.contains("delete deployments.apps") && said.contains("nothing was changed"), "{said}");
+    assert_eq!(cli.cluster_objects().unwrap(), before);
+    cli.machine.kubectl(&["delete", "namespace", "velero"]).unwrap();
 }
 
 /// A namespace that was there before stays, and so does what others put into it.

@@ -38,6 +38,11 @@ pub async fn refusal(config: &StoreConfig) -> Option<Finding> {
     diagnose(&seen).into_iter().next()
 }
 
+/// What is wrong with a prefix that no key can have; nothing where keys can.
+pub fn refused_prefix(prefix: &str) -> Option<Finding> {
+    diagnose(&probe::refused_prefix(prefix)?).into_iter().next()
+}
+
 fn note_failure(seen: &mut Observation, error: &Error, recorder: &Recorder) {
     if matches!(error, Error::Request { .. } | Error::NotFound { .. }) {
         let failure = Failure { text: with_causes(error), exchange: recorder.last() };

@@ -42,12 +42,11 @@ pub async fn observe(config: &StoreConfig, prefix: &str, mode: Mode) -> Observat
         ..config.clone()
     };
     let mut seen = describe(&config, prefix).await;
-    // With a prefix that no key can have, the whole bucket would be listed in place of the folder.
-    let opened = match folder_path(&seen.place.prefix) {
-        Ok(_) => config.backend().await,
-        Err(error) => Err(error),
-    };
-    let backend = match opened {
+    // The whole bucket would be listed in place of the folder.
+    if let Some(refused) = refused_prefix(prefix) {
+        return Observation { place: seen.place, ..refused };
+    }
+    let backend = match config.backend().await {
         Ok(backend) => backend,
         Err(error) => {
             refuse(&mut seen, &error, &recorder);
@@ -79,8 +78,8 @@ pub(super) async fn describe(config: &StoreConfig, prefix: &str) -> Observation 
         "" => None,
         variable => config.credentials_text(provider, variable).await.ok().flatten(),
     };
-    let mut flaws = flaws::of_credentials(provider, credentials.as_deref().unwrap_or_default());
-    flaws.extend(flaws::of_value("spec.objectStorage.prefix", prefix));
+    let mut flaws = refused_prefix(prefix).map(|refused| refused.flaws).unwrap_or_default();
+    flaws.extend(flaws::of_credentials(provider, credentials.as_deref().unwrap_or_default()));
     let place = Place {
         provider: config.short_provider().to_owned(),
         bucket: config.bucket.clone(),
@@ -91,6 +90,17 @@ pub(super) async fn describe(config: &StoreConfig, prefix: &str) -> Observation 
         has_credentials: credentials.is_some(),
     };
     Observation { place, flaws, ..Observation::default() }
+}
+
+/// What is seen of a prefix that no key can have. One that keys can have keeps nobody out, however odd it is.
+pub(super) fn refused_prefix(prefix: &str) -> Option<Observation> {
+    const FIELD: &str = "spec.objectStorage.prefix";
+    let error = folder_path(ObjectKeys::new(prefix).root()).err()?;
+    Some(Observation {
+        flaws: flaws::of_value(FIELD, prefix).into_iter().collect(),
+        refusal: Some(format!("{FIELD}: {}", with_causes(&error))),
+        ..Observation::default()
+    })
 }
 
 /// Writes down why a location could not even be opened: its description, or who was asked for that.
@@ -275,6 +285,18 @@ mod tests {
                 Some(words) => assert!(told.contains(words) && seen.steps.is_empty(), "{prefix:?}: {told}\n{seen:#?}"),
                 None => assert!(told.is_empty() && seen.steps.len() == 4, "{prefix:?}: {told}\n{seen:#?}"),
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_prefix_that_keys_can_have_explains_no_refusal() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = StoreConfig::new("fs", directory.path().to_str().unwrap()).with("unknown", "x");
+        for prefix in [" team", "team ", "team"] {
+            let seen = observe(&config, prefix, Mode::ReadOnly).await;
+            let told = diagnose(&seen).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+            assert!(seen.flaws.is_empty() && told.contains("[unknown]"), "{prefix:?}: {told}");
+            assert_eq!(refused_prefix(prefix), None, "{prefix:?}");
         }
     }
 }

@@ -13,8 +13,8 @@ use super::exchange::{is_ours, is_replaced};
 use super::keeper::{keepers, owner};
 use super::plugins::Needed;
 use super::{
-    Installed, Line, Located, RESTIC_AGENTS, Verdict, WINDOWS_AGENTS, account, agent_container, arguments, containers,
-    flag_values, flags, foreign_program, helm, name, plugins, server_container, text, version,
+    Installed, Line, Located, RESTIC_AGENTS, Unread, Verdict, WINDOWS_AGENTS, account, agent_container, arguments,
+    containers, flag_values, flags, foreign_program, helm, name, plugins, server_container, text, version,
 };
 
 /// The features that have an effect.
@@ -30,8 +30,8 @@ const OLD_RESTORE_LABEL: &str = "velero.io/restic";
 
 /// What becomes of an installed Velero.
 pub(crate) fn assess(installed: &Installed) -> Vec<Line> {
-    let mut lines = Vec::new();
-    if installed.servers.is_empty() {
+    let mut lines: Vec<Line> = installed.unread.iter().map(unread).collect();
+    if installed.servers.is_empty() && installed.knows("Deployment") {
         lines.push(Line::new(
             "Deployment/velero",
             Verdict::Refused,
@@ -45,8 +45,7 @@ pub(crate) fn assess(installed: &Installed) -> Vec<Line> {
     lines.extend(keepers(installed));
     lines.extend(account::judge(installed));
     lines.extend(config_map_lines(installed));
-    let images = plugin_images(installed);
-    lines.extend(installed.locations.iter().map(|located| location(located, &images)));
+    lines.extend(locations(installed));
     lines.extend(snapshot_locations(installed));
     lines.extend(installed.schedules.iter().map(schedule));
     lines.extend(phases::<Backup>("Backup", &installed.backups, |backup| {
@@ -61,6 +60,12 @@ pub(crate) fn assess(installed: &Installed) -> Vec<Line> {
     lines.extend(volume_data(installed));
     lines.extend(installed.releases.iter().flat_map(helm::judge));
     lines
+}
+
+/// What may not be read may stand in the way.
+fn unread(unread: &Unread) -> Line {
+    let Unread { object, reason } = unread;
+    Line::new(object, Verdict::Refused, format!("not all can be read, so what becomes of it is not known: {reason}"))
 }
 
 fn server_lines(server: &Value, installed: &Installed) -> Vec<Line> {
@@ -87,8 +92,10 @@ fn server_lines(server: &Value, installed: &Installed) -> Vec<Line> {
         let detail = format!("{replicas} servers: one works at a time, the others wait until it is gone");
         lines.push(Line::new(&object, Verdict::Differs, detail));
     }
-    let needed = Needed::of(installed);
-    lines.extend(containers(server, "initContainers").map(|container| plugins::judge(container, &needed)));
+    if ["BackupStorageLocation", "VolumeSnapshotLocation"].iter().all(|kind| installed.knows(kind)) {
+        let needed = Needed::of(installed);
+        lines.extend(containers(server, "initContainers").map(|container| plugins::judge(container, &needed)));
+    }
     lines
 }
 
@@ -139,6 +146,9 @@ fn agent_lines(agents: &Value) -> Vec<Line> {
 
 /// The ConfigMaps that flags, backups and restores name: can they be read?
 fn config_map_lines(installed: &Installed) -> Vec<Line> {
+    if !installed.knows("ConfigMap") {
+        return Vec::new();
+    }
     let found: BTreeMap<&str, &Value> = installed.config_maps.iter().map(|map| (name(map), map)).collect();
     let mut lines = Vec::new();
     for (wanted, what, read) in wanted_config_maps(installed) {
@@ -244,6 +254,15 @@ fn read_modifiers(data: &BTreeMap<String, String>) -> Result<(), String> {
     ResourceModifiers::from_config_map(data).map(drop).map_err(|error| error.to_string())
 }
 
+/// Plugins are found in Deployments: without those only what is built in can be judged.
+fn locations(installed: &Installed) -> Vec<Line> {
+    let images = plugin_images(installed);
+    let is_judged = |located: &&Located| {
+        installed.knows("Deployment") || velero_store::is_built_in(text(&located.object, "/spec/provider"))
+    };
+    installed.locations.iter().filter(is_judged).map(|located| location(located, &images)).collect()
+}
+
 fn location(location: &Located, images: &[&str]) -> Line {
     let Located { object, refusal } = location;
     let title = format!("BackupStorageLocation/{}", name(object));
@@ -255,8 +274,14 @@ fn location(location: &Located, images: &[&str]) -> Line {
         }
         Some(problem) => Line::new(title, Verdict::Missing, problem),
         None if velero_store::is_built_in(provider) => {
-            let check = format!("{provider} {bucket}; try it out: velero backup-location check {}", name(object));
-            Line::new(title, Verdict::Works, check)
+            match velero_store::check::refused_prefix(text(object, "/spec/objectStorage/prefix")) {
+                Some(finding) => Line::new(title, Verdict::Missing, finding.to_string()),
+                None => {
+                    let check =
+                        format!("{provider} {bucket}; try it out: velero backup-location check {}", name(object));
+                    Line::new(title, Verdict::Works, check)
+                }
+            }
         }
         None if plugins::may_bring_stores(images) => {
             Line::new(title, Verdict::Works, format!("{provider} {bucket}: its plugin runs as it is"))
@@ -266,6 +291,9 @@ fn location(location: &Located, images: &[&str]) -> Line {
 }
 
 fn snapshot_locations(installed: &Installed) -> Vec<Line> {
+    if !installed.knows("Deployment") {
+        return Vec::new();
+    }
     let images = plugin_images(installed);
     let judge = |location: &Value| {
         let title = format!("VolumeSnapshotLocation/{}", name(location));
@@ -473,6 +501,61 @@ mod tests {
         {
             let lines = assess(&Installed { config_maps: vec![labelled(label)], ..installed() });
             assert_eq!(verdict_of(&lines, "ConfigMap/helper"), verdict, "{label}");
+        }
+    }
+
+    #[test]
+    fn a_location_with_a_prefix_that_no_key_can_have_does_not_work() {
+        for (prefix, verdict) in
+            [("/team//a/", Verdict::Works), ("team/../a", Verdict::Missing), ("team\n", Verdict::Missing)]
+        {
+            let spec = json!({"provider": "aws", "objectStorage": {"bucket": "b", "prefix": prefix}});
+            let located = Located { object: json!({"metadata": {"name": "default"}, "spec": spec}), refusal: None };
+            let lines = assess(&Installed { locations: vec![located], ..installed() });
+            let line = lines.iter().find(|line| line.object == "BackupStorageLocation/default").unwrap();
+            assert_eq!(line.verdict, verdict, "{prefix:?}");
+            assert_eq!(line.detail.contains("spec.objectStorage.prefix"), verdict == Verdict::Missing, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn what_may_not_be_read_is_in_the_way_and_nothing_is_said_that_counts_on_it() {
+        let servers = installed().servers;
+        let object = |name: &str, spec: Value| json!({"metadata": {"name": name}, "spec": spec});
+        let located = |name: &str, provider: &str| {
+            let spec = json!({"provider": provider, "objectStorage": {"bucket": "b"}});
+            Located { object: object(name, spec), refusal: None }
+        };
+        let installed = |unread: &[&str]| {
+            let policy = json!({"resourcePolicy": {"kind": "configmap", "name": "policies"}});
+            Installed {
+                schedules: vec![object("daily", json!({"schedule": "0 3 * * *", "template": policy}))],
+                locations: vec![located("default", "aws"), located("own", "example.io/own")],
+                snapshot_locations: vec![object("disks", json!({"provider": "gcp"}))],
+                unread: unread
+                    .iter()
+                    .map(|object| Unread { object: (*object).to_owned(), reason: "it is forbidden".to_owned() })
+                    .collect(),
+                ..Installed::default()
+            }
+        };
+        let said = |unread: &[&str]| {
+            let lines = assess(&installed(unread));
+            let bad = lines.into_iter().filter(|line| line.verdict != Verdict::Works).map(|line| line.object);
+            bad.collect::<Vec<_>>()
+        };
+        let known =
+            ["Deployment/velero", "ConfigMap/policies", "BackupStorageLocation/own", "VolumeSnapshotLocation/disks"];
+        assert_eq!(said(&[]), known);
+        assert_eq!(said(&["Deployment", "ConfigMap"]), ["Deployment", "ConfigMap"]);
+        let line = &assess(&installed(&["Backup"]))[0];
+        assert!(line.verdict == Verdict::Refused && line.detail.ends_with("it is forbidden"), "{line:?}");
+
+        for (unread, told) in
+            [("Secret", true), ("VolumeSnapshotLocation", false), ("BackupStorageLocation/default", false)]
+        {
+            let lines = assess(&Installed { servers: servers.clone(), ..installed(&[unread]) });
+            assert_eq!(lines.iter().any(|line| line.object == "Plugin/aws"), told, "{unread}");
         }
     }
 

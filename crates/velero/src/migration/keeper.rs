@@ -30,14 +30,16 @@ pub(crate) fn keepers(installed: &Installed) -> Vec<Line> {
     let servers = installed.servers.iter().map(|workload| ("Deployment", workload));
     let agents = installed.agents.iter().map(|workload| ("DaemonSet", workload));
     let foreign = servers.chain(agents).filter(|(_, workload)| !is_ours(workload));
+    let releases = installed.knows("Secret").then_some(installed.releases.as_slice());
     let kept = foreign.filter_map(|(kind, workload)| {
-        let detail = keeper(workload, &installed.releases)?;
+        let detail = keeper(workload, releases)?;
         Some(Line::new(format!("{kind}/{}", name(workload)), Verdict::Differs, detail))
     });
     kept.collect()
 }
 
-fn keeper(workload: &Value, releases: &[Release]) -> Option<String> {
+/// Without releases nobody knows whether a release is of Velero's own chart.
+fn keeper(workload: &Value, releases: Option<&[Release]>) -> Option<String> {
     const REMEDY: &str =
         "put our chart, or our base for kustomize, in the place of Velero's there (docs/from-velero.md)";
     let (argo_cd, flux, helm) = (text(workload, OF_ARGO_CD), text(workload, OF_FLUX), text(workload, OF_HELM));
@@ -51,7 +53,7 @@ fn keeper(workload: &Value, releases: &[Release]) -> Option<String> {
             "Kustomization {flux:?} of Flux keeps it as its repository says, and would take the exchange back; {REMEDY}"
         ));
     }
-    let is_of_another_chart = !helm.is_empty() && !releases.iter().any(|release| release.name() == helm);
+    let is_of_another_chart = !helm.is_empty() && !releases?.iter().any(|release| release.name() == helm);
     is_of_another_chart.then(|| {
         format!(
             "it is of release {helm:?} of Helm, whose chart has Velero's as a part, and which would take the exchange back at \

@@ -43,6 +43,22 @@ pub(crate) struct Installed {
     pub(crate) data_uploads: Vec<Value>,
     /// What Helm has installed there.
     pub(crate) releases: Vec<Release>,
+    /// What may not be read.
+    pub(crate) unread: Vec<Unread>,
+}
+
+impl Installed {
+    /// Whether all objects of a kind could be read. Where not, nothing is said of others that counts on knowing them.
+    fn knows(&self, kind: &str) -> bool {
+        !self.unread.iter().any(|unread| unread.object.split('/').next() == Some(kind))
+    }
+}
+
+/// A kind of objects, or one of them such as `BackupStorageLocation/default`, that may not be read.
+#[derive(Clone, Debug)]
+pub(crate) struct Unread {
+    pub(crate) object: String,
+    pub(crate) reason: String,
 }
 
 /// A backup storage location, and what is wrong with its description.

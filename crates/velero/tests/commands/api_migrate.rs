@@ -99,6 +99,22 @@ fn every_object_of_an_installed_velero_is_judged() {
         }
         let table = said(&cluster, &["migrate", "check"]);
         assert!(table.contains("invalid keys [regoin]") && table.contains("0 stand in the way."), "{table}");
+
+        let folder = tempfile::tempdir().unwrap();
+        let rights = [("list", "deployments.apps,schedules.velero.io")];
+        let kubeconfig = with_rights(&cluster, folder.path(), "reader", &rights);
+        let output = Command::new(env!("CARGO_BIN_EXE_velero"))
+            .args(["--namespace", &cluster.namespace, "--kubeconfig"])
+            .arg(&kubeconfig)
+            .args(["migrate", "check"])
+            .env("HOME", "/nonexistent")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let table = String::from_utf8(output.stdout).unwrap();
+        for told in ["Schedule/daily", "Velero 1.18", "configmaps is forbidden", "backups.velero.io is forbidden"] {
+            assert!(table.contains(told), "{told:?} is missing in {table}");
+        }
     });
 }
 

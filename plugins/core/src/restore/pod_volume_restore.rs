@@ -54,8 +54,9 @@ impl RestoreAction {
         let image = server_container(&deployment).and_then(|container| filled(container, "/image"));
         image.map(str::to_owned).ok_or_else(|| {
             Error::Item(format!(
-                "the image of the init container that waits for volumes is not known: there is no Deployment {SERVER} in \
-                 namespace {}; name one in key image of the plugin config of {NAME}",
+                "the image of the init container that waits for volumes is not known: no Deployment {SERVER} in namespace {} \
+                 names one; write one with registry and tag, such as registry.example.com/velero:v1, into key image of the \
+                 plugin config of {NAME}",
                 self.namespace
             ))
         })

@@ -48,7 +48,9 @@ pub(super) async fn install(arguments: &InstallArguments, settings: &Settings, p
     let mut found = preflight::Found::default();
     if !arguments.run.crds_only {
         found = preflight::look(&session).await?;
+        preflight::check_renamed(session.namespace(), &found)?;
         preflight::check_foreign(session.namespace(), &found, arguments.run.force)?;
+        preflight::check_rights(&session, &making_way(&installation, &found), &["delete", "list", "watch"]).await?;
         preflight::check_pod_security(session.namespace(), &found, arguments)?;
         preflight::check_config_maps(&session, arguments).await?;
         found.superfluous = preflight::superfluous(&session, install::left_out(&installation)).await?;
@@ -101,6 +103,12 @@ fn resources(installation: &Installation<'_>) -> Vec<Resource> {
         }
     }
     resources
+}
+
+/// What is deleted before ours is sent, and waited for: the Deployments of another Velero.
+fn making_way(installation: &Installation<'_>, found: &preflight::Found) -> Vec<Resource> {
+    let is_replaced = |resource: &Resource| !found.foreign.is_empty() && resource.kind() == "Deployment";
+    resources(installation).into_iter().filter(is_replaced).collect()
 }
 
 fn print(printer: Printer, resources: &[Resource], format: Option<Format>) -> Result<()> {

@@ -9,7 +9,7 @@ use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessR
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Secret};
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, PostParams};
-use velero_api::metadata::{label, uid};
+use velero_api::metadata::{label, name, uid};
 use velero_api::v1::BackupStorageLocation;
 use velero_api::{GROUP, labels};
 
@@ -36,6 +36,8 @@ pub(super) struct Found {
     pub(super) existing: Existing,
     /// The Deployments of another Velero: their names and images.
     pub(super) foreign: Vec<(String, String)>,
+    /// The Deployment of a server of ours that is called otherwise than an installation calls it.
+    pub(super) renamed: Option<String>,
     /// What an earlier installation made and this one does without.
     pub(super) superfluous: Vec<Resource>,
     /// Whether there are node agents that flags do not speak of.
@@ -103,8 +105,11 @@ pub(super) async fn look(session: &Session) -> Result<Found> {
         claim: claims.get_metadata_opt(CLAIM).await.map_err(api_error)?.is_some(),
         secret: secrets.get_metadata_opt(SECRET).await.map_err(api_error)?.is_some(),
     };
-    let foreign = foreign_servers(session).await?;
-    Ok(Found { namespace: true, pod_security, existing, foreign, ..Found::default() })
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), name);
+    let deployments = deployments.list(&ListParams::default()).await.map_err(api_error)?.items;
+    let foreign = deployments.iter().filter_map(foreign_server).collect();
+    let renamed = deployments.iter().find_map(renamed_server);
+    Ok(Found { namespace: true, pod_security, existing, foreign, renamed, ..Found::default() })
 }
 
 /// Whether there are node agents though flags do not speak of any. They stay: what they have begun would be lost with them.
@@ -146,21 +151,40 @@ async fn has_default_location(session: &Session) -> Result<bool> {
     }
 }
 
-/// The Deployments with a server of another program.
-async fn foreign_servers(session: &Session) -> Result<Vec<(String, String)>> {
-    let api: Api<Deployment> = Api::namespaced(session.cluster.client().clone(), session.namespace());
-    let listed = api.list(&ListParams::default()).await.map_err(api_error)?;
-    Ok(listed.items.into_iter().filter_map(foreign_server).collect())
+/// The name and image of a server that another program has installed, or that is the original's under our mark.
+fn foreign_server(deployment: &Deployment) -> Option<(String, String)> {
+    let image = server_image(deployment)?;
+    (!is_ours(deployment, image)).then(|| (name(deployment).to_owned(), image.to_owned()))
 }
 
-/// The name and image of a server that another program has installed, or that is the original's under our mark.
-fn foreign_server(deployment: Deployment) -> Option<(String, String)> {
-    let is_marked = deployment.metadata.annotations.unwrap_or_default().contains_key(INSTALLED_BY);
-    let pod = deployment.spec?.template.spec?;
-    let server = pod.containers.into_iter().find(|container| container.name == SERVER)?;
-    let image = server.image.unwrap_or_default();
-    let is_ours = is_marked && !is_of_the_original(&image);
-    (!is_ours).then(|| (deployment.metadata.name.unwrap_or_default(), image))
+/// The name of a server of ours that is called otherwise than an installation calls it.
+fn renamed_server(deployment: &Deployment) -> Option<String> {
+    let image = server_image(deployment)?;
+    (is_ours(deployment, image) && name(deployment) != SERVER).then(|| name(deployment).to_owned())
+}
+
+/// The image of the server that a Deployment has.
+fn server_image(deployment: &Deployment) -> Option<&str> {
+    let pod = deployment.spec.as_ref()?.template.spec.as_ref()?;
+    let server = pod.containers.iter().find(|container| container.name == SERVER)?;
+    Some(server.image.as_deref().unwrap_or_default())
+}
+
+/// Whether a server has our mark. One of the original's may have it that came back by another way than it went.
+fn is_ours(deployment: &Deployment, image: &str) -> bool {
+    let annotations = deployment.metadata.annotations.as_ref();
+    annotations.is_some_and(|annotations| annotations.contains_key(INSTALLED_BY)) && !is_of_the_original(image)
+}
+
+/// Refuses a second server beside one of ours that is called otherwise: they would share a Lease, and one would do nothing.
+pub(super) fn check_renamed(namespace: &str, found: &Found) -> Result<()> {
+    let Some(name) = &found.renamed else { return Ok(()) };
+    bail!(
+        "Deployment {namespace}/{name} is a server of this program already, and a second one, {SERVER}, would only wait until it \
+         ends. For another version give it another image: kubectl -n {namespace} set image deployment/{name} {SERVER}=IMAGE; to have \
+         it as this command makes it delete it first: kubectl -n {namespace} delete deployment {name}; or install into another \
+         namespace with --namespace; nothing was changed"
+    )
 }
 
 /// Refuses to replace another Velero unasked, and one whose objects are not known here in any case: with our
@@ -275,9 +299,29 @@ mod tests {
                 "metadata": {"name": "velero", "annotations": annotations},
                 "spec": {"selector": {}, "template": {"spec": {"containers": [{"name": container, "image": image}]}}},
             });
-            let found = foreign_server(serde_json::from_value(deployment).unwrap());
+            let found = foreign_server(&serde_json::from_value(deployment).unwrap());
             let expected = foreign.then(|| ("velero".to_owned(), image.to_owned()));
             assert_eq!(found, expected, "{annotations} {container} {image}");
+        }
+    }
+
+    #[test]
+    fn no_second_server_is_installed_beside_one_of_ours() {
+        for (name, container, image, refused) in [
+            ("velero", "velero", "ghcr.io/velero-rust/velero:v0.1.0", false),
+            ("backup-velero", "velero", "ghcr.io/velero-rust/velero:v0.1.0", true),
+            ("backup-velero", "velero", "velero/velero:v1.18.3", false),
+            ("web", "web", "ghcr.io/velero-rust/velero:v0.1.0", false),
+        ] {
+            let deployment = json!({
+                "metadata": {"name": name, "annotations": {"velero.io/installed-by": "velero-rust v0.1.0"}},
+                "spec": {"selector": {}, "template": {"spec": {"containers": [{"name": container, "image": image}]}}},
+            });
+            let renamed = renamed_server(&serde_json::from_value(deployment).unwrap());
+            match check_renamed("backup", &Found { renamed, ..Found::default() }) {
+                Ok(()) => assert!(!refused, "{name} {image}"),
+                Err(error) => assert!(refused && error.to_string().contains("backup/backup-velero"), "{error}"),
+            }
         }
     }
 

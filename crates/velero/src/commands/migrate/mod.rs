@@ -213,8 +213,10 @@ fn workloads(session: &Session, kind: &str) -> Api<DynamicObject> {
 }
 
 async fn back(session: &Session, arguments: &MigrateBackArguments) -> Result<()> {
-    let lines = assess(&collect::collect(session).await?);
-    refuse(&lines, |line| is_about_work(line) && !arguments.force).context("nothing was changed")?;
+    let installed = collect::collect(session).await?;
+    let is_unread = |line: &Line| installed.unread.iter().any(|unread| unread.object == line.object);
+    refuse(&assess(&installed), |line| is_unread(line) || (is_about_work(line) && !arguments.force))
+        .context("nothing was changed")?;
     let kept = keep::kept(session).await?;
     for mut workload in kept.workloads.clone() {
         let kind = workload["kind"].as_str().unwrap_or_default().to_owned();
