@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_field_that_is_not_known_is_refused_by_its_name() {
-        let good = "kind: BackupStorageLocation\nmetadata: {name: a, labels: {x: y}}\nspec:\n  provider: aws\n  default: true\n  config: {own: x}\n  credential: {name: c, key: k}\n  objectStorage: {bucket: b, prefix: p}\nstatus: {phase: Available}\n";
+        let good = "kind: BackupStorageLocation\nmetadata: {name: a, labels: {team: a}}\nspec:\n  provider: aws\n  default: true\n  config: {own: x}\n  credential: {name: c, key: k}\n  objectStorage: {bucket: b, prefix: p}\nstatus: {phase: Available}\n";
         parse_location(good).unwrap();
         for (right, wrong, field) in [
             ("prefix:", "prefx:", "spec.objectStorage.prefx"),
