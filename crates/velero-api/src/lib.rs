@@ -26,6 +26,8 @@ pub mod repository;
 pub mod resource;
 mod schema;
 pub mod shared;
+pub mod type_names;
+pub mod uploader_settings;
 pub mod v1;
 pub mod v2alpha1;
 mod wire;

@@ -19,6 +19,8 @@ types! {
     CUSTOM_RESOURCE_DEFINITIONS: "apiextensions.k8s.io/v1" "CustomResourceDefinition" "customresourcedefinitions" false,
     /// DataDownloads.
     DATA_DOWNLOADS: "velero.io/v2alpha1" "DataDownload" "datadownloads" true,
+    /// DataUploads.
+    DATA_UPLOADS: "velero.io/v2alpha1" "DataUpload" "datauploads" true,
     /// Deployments.
     DEPLOYMENTS: "apps/v1" "Deployment" "deployments" true,
     /// Namespaces.

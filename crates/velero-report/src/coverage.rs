@@ -1,5 +1,6 @@
 //! What schedules cover: whole namespaces, parts of them, the data of claims.
 
+use velero_api::type_names::PERSISTENT_VOLUME_CLAIMS as CLAIMS;
 use velero_api::v1::{BackupSpec, Schedule, SchedulePhase};
 use velero_rules::existing_namespaces::{ExistingNamespaces, Places};
 use velero_rules::includes_excludes::{IncludesExcludes, NamespaceFilter};
@@ -8,8 +9,7 @@ use velero_rules::selector::SelectorSet;
 
 use crate::facts::{ClaimFact, NamespaceFact};
 
-const CLAIMS: &str = "persistentvolumeclaims";
-/// Other names of the type.
+/// Other names of claims.
 const ALSO_CLAIMS: [&str; 4] = ["pvc", "pvcs", "persistentvolumeclaim", "persistentvolumeclaims."];
 
 /// What schedules cover of the namespaces that exist.

@@ -21,7 +21,7 @@ pub const HIDDEN: &str = "<hidden>";
 /// The same for a value that is another one than that of the object it is compared with.
 pub const HIDDEN_AND_OTHER: &str = "<hidden, and another one>";
 /// The annotation in which `kubectl apply` keeps the whole object.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// What of a Secret is no secret.
 const OPEN_IN_SECRETS: [&str; 5] = ["apiVersion", "kind", "metadata", "type", "immutable"];
 

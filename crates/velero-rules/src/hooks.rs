@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use velero_api::GoDuration;
 use velero_api::annotations::backup_hook;
+use velero_api::type_names::PODS;
 use velero_api::v1::{BackupHooks, BackupResourceHook, BackupResourceHookSpec, ExecHook, HookErrorMode};
 
 use crate::includes_excludes::IncludesExcludes;
 use crate::selector::{Selector, SelectorError};
 
-const PODS: &str = "pods";
 pub(crate) const FROM_ANNOTATION: &str = "<from-annotation>";
 pub(crate) const DEFAULT_TIMEOUT: GoDuration = GoDuration::from_secs(30);
 

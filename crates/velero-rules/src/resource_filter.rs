@@ -3,6 +3,7 @@
 //! A backup uses one of two families of fields. The older one has one pair of lists for all types and a switch for
 //! cluster-scoped ones. The newer one has a pair of lists for each scope; it also serves a backup without any filter.
 
+use velero_api::type_names::{NAMESPACES, VOLUME_SNAPSHOT_CONTENTS, VOLUME_SNAPSHOTS};
 use velero_api::v1::BackupSpec;
 
 use crate::includes_excludes::{
@@ -10,10 +11,9 @@ use crate::includes_excludes::{
 };
 use crate::resource_policies::IncludeExcludePolicy;
 
-const NAMESPACES: &str = "namespaces";
 /// Snapshots enter a backup with the volumes they belong to, never by listing.
-const ALWAYS_EXCLUDED_NAMESPACED: &str = "volumesnapshots.snapshot.storage.k8s.io";
-const ALWAYS_EXCLUDED_CLUSTER_SCOPED: &str = "volumesnapshotcontents.snapshot.storage.k8s.io";
+const ALWAYS_EXCLUDED_NAMESPACED: &str = VOLUME_SNAPSHOTS;
+const ALWAYS_EXCLUDED_CLUSTER_SCOPED: &str = VOLUME_SNAPSHOT_CONTENTS;
 
 /// A resource type the cluster serves.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,14 +4,13 @@ use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::metadata;
 use velero_api::records::ResourceIdentifier;
+use velero_api::type_names::PERSISTENT_VOLUME_CLAIMS as CLAIMS;
 use velero_api::v1::Backup;
 use velero_api::{annotations, labels};
 use velero_plugin::item::{changed, filled, label, name, namespace, object_mut, remove, text};
 use velero_plugin::{BackupItemAction, BackupItemOutcome, ItemBlockAction, ResourceSelector, Result};
 
 use crate::indexes::{ClaimGroupIndex, MountIndex};
-
-const CLAIMS: &str = "persistentvolumeclaims";
 
 /// Stores a bound claim so that it can be bound anew, and adds its volume to the backup.
 pub struct BackupAction;

@@ -10,6 +10,7 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use velero_api::labels;
 use velero_api::metadata;
+use velero_api::type_names::VOLUME_SNAPSHOT_CONTENTS;
 use velero_api::v1::Backup;
 use velero_cluster::{Cluster, Error as ClusterError};
 use velero_plugin::item::{label, set_label, text};
@@ -73,7 +74,7 @@ impl DeleteItemAction for DeleteAction {
     }
 
     async fn applies_to(&self) -> Result<ResourceSelector> {
-        Ok(ResourceSelector::resources(&["volumesnapshotcontents.snapshot.storage.k8s.io"]))
+        Ok(ResourceSelector::resources(&[VOLUME_SNAPSHOT_CONTENTS]))
     }
 
     fn is_needed(&self, backup: &Backup) -> bool {

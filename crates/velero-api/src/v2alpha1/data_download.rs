@@ -13,6 +13,9 @@ use crate::{
     wire::{UnknownFields, is_false, is_zero, null_as_default},
 };
 
+/// What the operation of a DataDownload begins with.
+pub const DOWNLOAD_OPERATION: &str = "dd-";
+
 custom_resource! {
     /// DataDownload asks a data mover to fill one volume with data from the backup storage.
     DataDownload {

@@ -15,6 +15,9 @@ use crate::{
 /// The one type of snapshot there is: a CSI VolumeSnapshot.
 pub const SNAPSHOT_TYPE_CSI: &str = "CSI";
 
+/// What the operation of a DataUpload begins with.
+pub const UPLOAD_OPERATION: &str = "du-";
+
 custom_resource! {
     /// DataUpload asks a data mover to move the data of one volume snapshot into the backup storage.
     DataUpload {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use velero_api::metadata::name;
 use velero_api::records::{BackupOperation, OperationPhase, ResourceIdentifier, ResourceList};
+use velero_api::type_names::DATA_UPLOADS;
 use velero_api::v1::Backup;
 use velero_api::v2alpha1::DataUpload;
 use velero_archive::{BackupFile, Limits};
@@ -76,7 +77,7 @@ fn tell_of_lost_uploads(operations: &[BackupOperation], uploads: &[DataUpload], 
     let ended_well = operations.iter().filter(|operation| *operation.status.phase() == OperationPhase::Completed);
     for BackupOperation { spec, .. } in ended_well {
         let is_lost = |item: &&ResourceIdentifier| {
-            item.group_resource() == UPLOADS && !uploads.iter().any(|upload| name(upload) == item.name)
+            item.group_resource() == DATA_UPLOADS && !uploads.iter().any(|upload| name(upload) == item.name)
         };
         if let Some(lost) = spec.post_operation_items.iter().find(is_lost) {
             let claim = &spec.resource_identifier;
@@ -91,8 +92,7 @@ fn tell_of_lost_uploads(operations: &[BackupOperation], uploads: &[DataUpload], 
     }
 }
 
-/// DataUploads, and where they lie in an archive.
-const UPLOADS: &str = "datauploads.velero.io";
+/// Where DataUploads lie in an archive.
 const UPLOADS_FOLDER: &str = "resources/datauploads.velero.io/namespaces/";
 
 /// Why an archive was not rewritten.

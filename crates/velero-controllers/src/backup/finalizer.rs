@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use velero_api::metadata::{name, uid};
 use velero_api::records::{BackupOperation, OperationPhase};
+use velero_api::type_names::VOLUME_SNAPSHOTS;
 use velero_api::v1::Backup;
 use velero_engine::journal::Counts;
 use velero_engine::stage;
@@ -28,9 +29,6 @@ use crate::runtime::clock;
 use crate::runtime::context::Context;
 use crate::runtime::driver::{Next, WHILE_HELD};
 use crate::runtime::error::Result;
-
-/// The type whose completed operations are counted as CSI snapshots.
-const CSI_SNAPSHOTS: &str = "volumesnapshots.snapshot.storage.k8s.io";
 
 /// Ends a backup whose operations have ended.
 pub(crate) async fn finish(context: &Context, backup: &Backup) -> Result<Next> {
@@ -103,7 +101,7 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
 fn completed_csi_snapshots(operations: &[BackupOperation]) -> i64 {
     let completed = operations.iter().filter(|operation| {
         *operation.status.phase() == OperationPhase::Completed
-            && operation.spec.resource_identifier.group_resource() == CSI_SNAPSHOTS
+            && operation.spec.resource_identifier.group_resource() == VOLUME_SNAPSHOTS
     });
     i64::try_from(completed.count()).unwrap_or(i64::MAX)
 }

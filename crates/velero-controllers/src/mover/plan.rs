@@ -2,16 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use velero_api::uploader_settings::{PARALLEL_FILES_DOWNLOAD, PARALLEL_FILES_UPLOAD, WRITE_SPARSE_FILES};
 use velero_repo::upload::SnapshotRequest;
 
 use crate::runtime::error::{Error, Result};
 
-/// How many files are read at once, when a backup says.
-const PARALLEL_UPLOAD: &str = "ParallelFilesUpload";
-/// How many files are written at once, when a restore says.
-const PARALLEL_DOWNLOAD: &str = "ParallelFilesDownload";
-/// Whether zeros are left out of files.
-const SPARSE: &str = "WriteSparseFiles";
 /// The most hands that read: they share a few buffers, so that only threads are to be bounded.
 const MOST_READERS: usize = 32;
 /// The most hands that write: each holds up to 8 MiB, and all of the process is to stay below 128.
@@ -75,19 +70,19 @@ pub(super) struct UploaderSettings<'a> {
 
 impl UploaderSettings<'_> {
     pub(super) fn parallel_upload(&self) -> Result<Option<usize>> {
-        self.number(PARALLEL_UPLOAD, MOST_READERS)
+        self.number(PARALLEL_FILES_UPLOAD, MOST_READERS)
     }
 
     pub(super) fn parallel_download(&self) -> Result<Option<usize>> {
-        self.number(PARALLEL_DOWNLOAD, MOST_WRITERS)
+        self.number(PARALLEL_FILES_DOWNLOAD, MOST_WRITERS)
     }
 
     /// What Go takes for a truth value.
     pub(super) fn sparse(&self) -> Result<bool> {
-        match self.values.get(SPARSE).map(String::as_str) {
+        match self.values.get(WRITE_SPARSE_FILES).map(String::as_str) {
             None | Some("" | "false" | "False" | "FALSE" | "f" | "F" | "0") => Ok(false),
             Some("true" | "True" | "TRUE" | "t" | "T" | "1") => Ok(true),
-            Some(other) => Err(self.wrong(SPARSE, other, "true or false")),
+            Some(other) => Err(self.wrong(WRITE_SPARSE_FILES, other, "true or false")),
         }
     }
 

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::TypedLocalObjectReference;
 use velero_api::v1::{Backup, BackupStorageLocation, Restore, RestoreSpec};
 use velero_api::{FeatureFlags, labels};
 use velero_rules::Unusable;
-use velero_rules::api_versions::{VersionPriorities, parse_version_priorities};
+use velero_rules::api_versions::{CONFIG_MAP, CONFIG_MAP_KEY, VersionPriorities, parse_version_priorities};
 use velero_rules::resource_modifiers::{ModifierSource, ResourceModifiers};
 use velero_rules::resource_policies::ResourcePolicies;
 
@@ -13,11 +13,6 @@ use crate::restore::resumption::{self, Resumption};
 use crate::runtime::error::{Result, describe};
 use crate::runtime::objects::Objects;
 use crate::runtime::settings::Settings;
-
-/// The ConfigMap in which users say which API versions they prefer.
-const VERSIONS_CONFIG_MAP: &str = "enableapigroupversions";
-/// Its key.
-const VERSIONS_KEY: &str = "restoreResourcesVersionPriority";
 
 /// What is known of the cluster when a restore is prepared.
 pub(super) struct Facts {
@@ -124,11 +119,11 @@ pub(super) async fn version_priorities(objects: &Objects, features: &FeatureFlag
     if !features.api_group_versions() {
         return Ok(VersionPriorities::default());
     }
-    let found = objects.config_map(VERSIONS_CONFIG_MAP).await?;
-    let text = found.and_then(|found| found.data?.remove(VERSIONS_KEY)).unwrap_or_default();
+    let found = objects.config_map(CONFIG_MAP).await?;
+    let text = found.and_then(|found| found.data?.remove(CONFIG_MAP_KEY)).unwrap_or_default();
     let (priorities, problems) = parse_version_priorities(&text);
     for problem in problems {
-        tracing::warn!(configmap = VERSIONS_CONFIG_MAP, problem, "A preferred API version is not taken into account");
+        tracing::warn!(configmap = CONFIG_MAP, problem, "A preferred API version is not taken into account");
     }
     Ok(priorities)
 }

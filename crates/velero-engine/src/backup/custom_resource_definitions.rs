@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures::{FutureExt, StreamExt, stream};
+use velero_api::type_names::CUSTOM_RESOURCE_DEFINITIONS as DEFINITIONS;
 use velero_cluster::{Cluster, ItemRef};
 
 use super::ledger::Ledger;
@@ -10,7 +11,6 @@ use super::plan::Plan;
 use super::pool::Item;
 use crate::Journal;
 
-const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 const REQUESTS_AT_A_TIME: usize = 8;
 
 /// The definitions of all custom resources that are in the archive, unless the filters say something about

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use velero_api::records::ResourceIdentifier;
+pub(super) use velero_api::type_names::NAMESPACES;
 use velero_cluster::{Discovery, ItemRef, ResourceType};
 use velero_plugin::{BackupItemAction, ItemBlockAction, Resolved, resolve};
 use velero_rules::hooks::HookRules;
@@ -17,8 +18,6 @@ use super::{BackupError, BackupRequest, missing_types};
 use crate::Journal;
 use crate::journal::TypeName;
 pub(super) use crate::volumes::PODS;
-
-pub(super) const NAMESPACES: &str = "namespaces";
 
 /// A type as the backup sees it.
 pub(super) struct PlannedType {

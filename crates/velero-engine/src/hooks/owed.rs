@@ -14,6 +14,7 @@ use futures::future::{BoxFuture, join_all};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use tracing::Instrument;
+use velero_api::type_names::PODS;
 use velero_api::v1::BackupHooks;
 use velero_cluster::{Cluster, ItemRef, types};
 use velero_rules::hooks::{HookPhase, HookRules};
@@ -25,8 +26,6 @@ use crate::lock;
 
 /// How long until a hook is tried again that could not be run.
 const PAUSE: Duration = Duration::from_secs(1);
-
-const PODS: &str = "pods";
 
 /// A pod whose post hooks are owed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

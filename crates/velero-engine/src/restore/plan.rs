@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
+pub(super) use velero_api::type_names::{CUSTOM_RESOURCE_DEFINITIONS as DEFINITIONS, NAMESPACES};
 use velero_api::v1::RestoreSpec;
 use velero_cluster::Discovery;
 use velero_rules::includes_excludes::NamespaceFilter;
@@ -11,9 +12,6 @@ use velero_rules::ordering::Priorities;
 use super::RestoreError;
 use super::contents::{Contents, Items, Stored};
 use super::selection::Selection;
-
-pub(super) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
-pub(super) const NAMESPACES: &str = "namespaces";
 
 /// The types that make the API server ask somebody, or apply rules, before it takes an object.
 const ADMISSION: [&str; 6] = [

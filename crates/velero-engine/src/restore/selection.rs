@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use velero_api::type_names::{
+    DATA_DOWNLOADS, DATA_UPLOADS, POD_VOLUME_BACKUPS, POD_VOLUME_RESTORES, VOLUME_SNAPSHOT_CONTENTS,
+};
 use velero_api::v1::RestoreSpec;
 use velero_cluster::Discovery;
 use velero_rules::includes_excludes::IncludesExcludes;
@@ -12,15 +15,15 @@ use velero_rules::selector::SelectorSet;
 use super::RestoreError;
 
 /// Types that pass every filter: the data of volumes depends on them.
-const ALWAYS: [&str; 2] = ["datauploads.velero.io", "volumesnapshotcontents.snapshot.storage.k8s.io"];
+const ALWAYS: [&str; 2] = [DATA_UPLOADS, VOLUME_SNAPSHOT_CONTENTS];
 
 /// Work and requests of Velero itself. Made again they would be new ones: a node agent or a server would do them again,
 /// and a backup could be deleted a second time.
 const WORK: [&str; 7] = [
-    "datauploads.velero.io",
-    "datadownloads.velero.io",
-    "podvolumebackups.velero.io",
-    "podvolumerestores.velero.io",
+    DATA_UPLOADS,
+    DATA_DOWNLOADS,
+    POD_VOLUME_BACKUPS,
+    POD_VOLUME_RESTORES,
     "deletebackuprequests.velero.io",
     "downloadrequests.velero.io",
     "serverstatusrequests.velero.io",

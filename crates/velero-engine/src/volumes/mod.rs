@@ -48,9 +48,4 @@ pub use saved::{AfterRun, SavedVolumes};
 pub(crate) use restore::{RestoreVolumes, VolumeRestorer};
 pub(crate) use restore_context::{LeftData, RestoreContext, VolumeVerdict};
 
-/// PersistentVolumeClaims, as plans name them.
-pub(crate) const CLAIMS: &str = "persistentvolumeclaims";
-/// PersistentVolumes, as plans name them.
-pub(crate) const VOLUMES: &str = "persistentvolumes";
-/// Pods, as plans name them.
-pub(crate) const PODS: &str = "pods";
+pub(crate) use velero_api::type_names::{PERSISTENT_VOLUME_CLAIMS as CLAIMS, PERSISTENT_VOLUMES as VOLUMES, PODS};

@@ -9,6 +9,7 @@ use velero_api::metadata::{name, namespace, uid};
 use velero_api::records::{PodVolumeInfo, RestoreVolumeInfo, VolumeMethod};
 use velero_api::repository::KOPIA;
 use velero_api::resource::VeleroResource;
+use velero_api::uploader_settings::{PARALLEL_FILES_DOWNLOAD, PARALLEL_FILES_UPLOAD, WRITE_SPARSE_FILES};
 use velero_api::v1::{Backup, PodVolumeBackup, PodVolumeBackupSpec, PodVolumeRestore, PodVolumeRestoreSpec, Restore};
 use velero_api::{annotations, labels};
 
@@ -97,7 +98,7 @@ pub fn pod_volume_backup(backup: &Backup, pod: &RunningPod, volume: CopiedVolume
         notes = Some([(text(annotations::PVC_NAME), text(claim))].into());
     }
     let config = backup.spec.uploader_config.as_ref();
-    let settings = config.map(|config| (text("ParallelFilesUpload"), config.parallel_files_upload.to_string()));
+    let settings = config.map(|config| (text(PARALLEL_FILES_UPLOAD), config.parallel_files_upload.to_string()));
     let spec = PodVolumeBackupSpec {
         node: pod.node.clone(),
         pod: pod.reference(),
@@ -132,9 +133,9 @@ pub fn pod_volume_restore(restore: &Restore, pod: &RunningPod, volume: FilledVol
     let mut settings = BTreeMap::new();
     if let Some(config) = &restore.spec.uploader_config {
         let sparse = config.write_sparse_files == Some(true);
-        settings.insert(text("WriteSparseFiles"), sparse.to_string());
+        settings.insert(text(WRITE_SPARSE_FILES), sparse.to_string());
         if config.parallel_files_download > 0 {
-            settings.insert(text("ParallelFilesDownload"), config.parallel_files_download.to_string());
+            settings.insert(text(PARALLEL_FILES_DOWNLOAD), config.parallel_files_download.to_string());
         }
     }
     let spec = PodVolumeRestoreSpec {

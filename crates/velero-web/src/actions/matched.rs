@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::Namespace;
 use maud::{Markup, html};
 use velero_api::labels::EXCLUDE_FROM_BACKUP;
+use velero_api::type_names::NAMESPACES;
 use velero_api::v1::BackupSpec;
 use velero_cluster::{Discovery, ListedMetadata, ResourceType, list_metadata_kept};
 use velero_rules::includes_excludes::IncludesExcludes;
@@ -11,8 +12,6 @@ use velero_rules::resource_filter::is_never_listed;
 use crate::pages::parts;
 use crate::problem::{Problem, from_cluster};
 use crate::user::{Right, User};
-
-const NAMESPACES: &str = "namespaces";
 
 /// What the filters of a backup match now.
 pub(crate) async fn show(user: &User, spec: &BackupSpec) -> Markup {

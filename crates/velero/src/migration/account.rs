@@ -3,17 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use velero_rules::difference::LAST_APPLIED;
 
 use super::{Installed, Line, Verdict, name, text};
 use crate::install::{MOVER, cloud_identity};
-
-/// An annotation of kubectl that belongs to the object it lies on.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The annotations that an account for movers takes over from that of the server. None where movers get no account of their own,
 /// since a cloud knows that of the server alone; they run as the agents do then.
 pub(crate) fn annotations_for_movers(installed: &Installed) -> Option<BTreeMap<String, String>> {
     let mut annotations = account(installed).map(annotations).unwrap_or_default();
+    // It belongs to the object it lies on.
     annotations.remove(LAST_APPLIED);
     cloud_identity(&annotations).is_none().then_some(annotations)
 }

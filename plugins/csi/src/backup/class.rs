@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::annotations::{SNAPSHOTTER_LIST_SECRET_NAME, SNAPSHOTTER_LIST_SECRET_NAMESPACE};
 use velero_api::features::ENABLE_CSI;
+use velero_api::type_names::VOLUME_SNAPSHOT_CLASSES;
 use velero_api::v1::Backup;
 use velero_plugin::{BackupItemAction, BackupItemOutcome, ResourceSelector, Result};
 
@@ -20,7 +21,7 @@ impl BackupItemAction for BackupAction {
     }
 
     async fn applies_to(&self) -> Result<ResourceSelector> {
-        Ok(ResourceSelector::resources(&["volumesnapshotclasses.snapshot.storage.k8s.io"]))
+        Ok(ResourceSelector::resources(&[VOLUME_SNAPSHOT_CLASSES]))
     }
 
     fn needs_feature(&self) -> Option<&str> {

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use velero_api::annotations::{SNAPSHOTTER_SECRET_NAME, SNAPSHOTTER_SECRET_NAMESPACE};
 use velero_api::features::ENABLE_CSI;
+use velero_api::type_names::VOLUME_SNAPSHOT_CONTENTS;
 use velero_api::v1::Backup;
 use velero_cluster::Cluster;
 use velero_plugin::item::text;
@@ -42,7 +43,7 @@ impl BackupItemAction for BackupAction {
     }
 
     async fn applies_to(&self) -> Result<ResourceSelector> {
-        Ok(ResourceSelector::resources(&["volumesnapshotcontents.snapshot.storage.k8s.io"]))
+        Ok(ResourceSelector::resources(&[VOLUME_SNAPSHOT_CONTENTS]))
     }
 
     fn needs_feature(&self) -> Option<&str> {

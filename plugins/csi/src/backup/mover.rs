@@ -6,12 +6,12 @@ use serde_json::Value;
 use velero_api::annotations;
 use velero_api::metadata;
 use velero_api::v1::Backup;
-use velero_cluster::Cluster;
+use velero_cluster::{Cluster, types};
 use velero_plugin::item::{filled, set_annotation};
 use velero_plugin::{BackupItemOutcome, Error, OperationProgress, Result};
 
 use super::claim::{NAME, naming_snapshot};
-use crate::movement::{NodeAgents, Transfers, UPLOADS, new_upload, upload_operation};
+use crate::movement::{NodeAgents, Transfers, new_upload, upload_operation};
 use crate::objects::identity;
 use crate::removal::discard;
 
@@ -60,7 +60,7 @@ impl Mover {
         Ok(BackupItemOutcome {
             updated_item: Some(stored),
             operation_id: Some(operation_id),
-            items_to_update: vec![UPLOADS.identifier(namespace, name)],
+            items_to_update: vec![types::DATA_UPLOADS.identifier(namespace, name)],
             ..BackupItemOutcome::default()
         })
     }

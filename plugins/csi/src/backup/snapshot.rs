@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use velero_api::annotations;
 use velero_api::features::ENABLE_CSI;
+use velero_api::type_names::VOLUME_SNAPSHOTS;
 use velero_api::v1::{Backup, BackupPhase};
 use velero_cluster::Cluster;
 use velero_plugin::item::{label, set_annotation, text};
@@ -72,7 +73,7 @@ impl BackupItemAction for BackupAction {
     }
 
     async fn applies_to(&self) -> Result<ResourceSelector> {
-        Ok(ResourceSelector::resources(&["volumesnapshots.snapshot.storage.k8s.io"]))
+        Ok(ResourceSelector::resources(&[VOLUME_SNAPSHOTS]))
     }
 
     fn needs_feature(&self) -> Option<&str> {

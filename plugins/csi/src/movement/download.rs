@@ -7,23 +7,19 @@ use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 use velero_api::labels;
 use velero_api::metadata::{name, namespace, uid};
+use velero_api::uploader_settings::{PARALLEL_FILES_DOWNLOAD, WRITE_SPARSE_FILES};
 use velero_api::v1::{Backup, Restore, UploaderConfigForRestore};
-use velero_api::v2alpha1::{DataDownload, DataDownloadSpec, DataUploadResult, TargetVolumeSpec};
+use velero_api::v2alpha1::{DOWNLOAD_OPERATION, DataDownload, DataDownloadSpec, DataUploadResult, TargetVolumeSpec};
 use velero_plugin::item::{object_mut, text};
 
 use crate::objects::identity;
 
-/// What the operation of a DataDownload begins with.
-pub(super) const PREFIX: &str = "dd-";
-/// Settings of the built-in data mover.
-const WRITE_SPARSE_FILES: &str = "WriteSparseFiles";
-const PARALLEL_FILES_DOWNLOAD: &str = "ParallelFilesDownload";
 /// How much of a random number makes the label of a volume its own.
 const RANDOM_LENGTH: usize = 5;
 
 /// The operation of the download for a claim: there is one in a restore.
 fn operation(restore: &Restore, claim_from_backup: &Value) -> String {
-    labels::valid_value(&format!("{PREFIX}{}.{}", uid(restore), text(claim_from_backup, "/metadata/uid")))
+    labels::valid_value(&format!("{DOWNLOAD_OPERATION}{}.{}", uid(restore), text(claim_from_backup, "/metadata/uid")))
 }
 
 /// The DataDownload for a claim that goes into a namespace; and its operation.

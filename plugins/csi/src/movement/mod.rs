@@ -20,7 +20,7 @@ pub use agents::NodeAgents;
 pub(crate) use download::{new_download, waiting_for_download};
 pub(crate) use result::{Source, Uploads};
 pub(crate) use transfers::Transfers;
-pub(crate) use upload::{Held, UPLOADS, new_upload, upload_operation};
+pub(crate) use upload::{Held, new_upload, upload_operation};
 
 use velero_api::v1::Backup;
 

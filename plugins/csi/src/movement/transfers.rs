@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use velero_api::v2alpha1::{DOWNLOAD_OPERATION, UPLOAD_OPERATION};
 use velero_api::{DataMovePhase, labels};
 use velero_cluster::{Cluster, ResourceType, types};
 use velero_plugin::item::{filled, name, text};
@@ -26,11 +27,11 @@ pub(crate) struct Transfers {
 
 impl Transfers {
     pub(crate) fn uploads(cluster: &Cluster, agents: &Arc<NodeAgents>) -> Self {
-        Self::of(cluster, agents, super::upload::UPLOADS.clone(), super::upload::PREFIX)
+        Self::of(cluster, agents, types::DATA_UPLOADS.clone(), UPLOAD_OPERATION)
     }
 
     pub(crate) fn downloads(cluster: &Cluster, agents: &Arc<NodeAgents>) -> Self {
-        Self::of(cluster, agents, types::DATA_DOWNLOADS.clone(), super::download::PREFIX)
+        Self::of(cluster, agents, types::DATA_DOWNLOADS.clone(), DOWNLOAD_OPERATION)
     }
 
     fn of(cluster: &Cluster, agents: &Arc<NodeAgents>, resource_type: ResourceType, prefix: &'static str) -> Self {

@@ -1,33 +1,25 @@
 //! The DataUpload of a claim: what a data mover has to know to move the data of its snapshot into a repository.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
 
 use kube::Resource;
 use kube::api::ObjectMeta;
 use serde_json::Value;
 use velero_api::metadata::{name, namespace, uid};
+use velero_api::uploader_settings::PARALLEL_FILES_UPLOAD;
 use velero_api::v1::Backup;
-use velero_api::v2alpha1::{CsiSnapshotSpec, DataUpload, DataUploadSpec, SNAPSHOT_TYPE_CSI};
+use velero_api::v2alpha1::{CsiSnapshotSpec, DataUpload, DataUploadSpec, SNAPSHOT_TYPE_CSI, UPLOAD_OPERATION};
 use velero_api::{DataMovePhase, labels};
-use velero_cluster::{Cluster, ResourceType};
+use velero_cluster::{Cluster, types};
 use velero_plugin::Result;
 use velero_plugin::item::text;
 
 use super::is_built_in;
 use crate::objects::{identity, list};
 
-/// DataUploads.
-pub(crate) static UPLOADS: LazyLock<ResourceType> =
-    LazyLock::new(|| ResourceType::new("velero.io/v2alpha1", "DataUpload", "datauploads", true));
-/// What the operation of a DataUpload begins with.
-pub(super) const PREFIX: &str = "du-";
-/// The setting of the built-in data mover for how many files it reads at the same time.
-const PARALLEL_FILES_UPLOAD: &str = "ParallelFilesUpload";
-
 /// The operation of the upload of a claim: there is one in a backup.
 pub(crate) fn upload_operation(backup: &Backup, claim: &Value) -> String {
-    labels::valid_value(&format!("{PREFIX}{}.{}", uid(backup), text(claim, "/metadata/uid")))
+    labels::valid_value(&format!("{UPLOAD_OPERATION}{}.{}", uid(backup), text(claim, "/metadata/uid")))
 }
 
 /// The DataUpload of the snapshot of a claim.
@@ -82,7 +74,7 @@ impl Held {
     /// Asks the DataUploads of a backup.
     pub(crate) async fn of_backup(cluster: &Cluster, backup: &Backup) -> Result<Self> {
         let selector = format!("{}={}", labels::BACKUP_UID, uid(backup));
-        let uploads = list(cluster, &UPLOADS, Some(namespace(backup)), Some(&selector)).await?;
+        let uploads = list(cluster, &types::DATA_UPLOADS, Some(namespace(backup)), Some(&selector)).await?;
         let held = uploads.iter().filter(|upload| is_holding(upload));
         let snapshot = |upload: &Value| {
             let of = |pointer| text(upload, pointer).to_owned();

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use velero_api::annotations::{SNAPSHOTTER_LIST_SECRET_NAME, SNAPSHOTTER_LIST_SECRET_NAMESPACE};
 use velero_api::features::ENABLE_CSI;
+use velero_api::type_names::VOLUME_SNAPSHOT_CLASSES;
 use velero_plugin::{ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
 
 use super::wants_data;
@@ -18,7 +19,7 @@ impl RestoreItemAction for RestoreAction {
     }
 
     async fn applies_to(&self) -> Result<ResourceSelector> {
-        Ok(ResourceSelector::resources(&["volumesnapshotclasses.snapshot.storage.k8s.io"]))
+        Ok(ResourceSelector::resources(&[VOLUME_SNAPSHOT_CLASSES]))
     }
 
     fn needs_feature(&self) -> Option<&str> {

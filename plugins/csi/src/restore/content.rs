@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use velero_api::annotations::{SNAPSHOTTER_SECRET_NAME, SNAPSHOTTER_SECRET_NAMESPACE};
 use velero_api::features::ENABLE_CSI;
+use velero_api::type_names::VOLUME_SNAPSHOT_CONTENTS;
 use velero_api::v1::Restore;
 use velero_plugin::item::text;
 use velero_plugin::{Error, ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
@@ -38,7 +39,7 @@ impl RestoreItemAction for RestoreAction {
     }
 
     async fn applies_to(&self) -> Result<ResourceSelector> {
-        Ok(ResourceSelector::resources(&["volumesnapshotcontents.snapshot.storage.k8s.io"]))
+        Ok(ResourceSelector::resources(&[VOLUME_SNAPSHOT_CONTENTS]))
     }
 
     fn needs_feature(&self) -> Option<&str> {

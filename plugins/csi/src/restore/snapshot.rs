@@ -11,6 +11,7 @@ use velero_api::annotations::{
 use velero_api::features::ENABLE_CSI;
 use velero_api::labels;
 use velero_api::metadata;
+use velero_api::type_names::VOLUME_SNAPSHOTS;
 use velero_api::v1::Restore;
 use velero_cluster::{Cluster, Discovery};
 use velero_plugin::item::{annotation, set_annotation, text};
@@ -59,7 +60,7 @@ impl RestoreItemAction for RestoreAction {
     }
 
     async fn applies_to(&self) -> Result<ResourceSelector> {
-        Ok(ResourceSelector::resources(&["volumesnapshots.snapshot.storage.k8s.io"]))
+        Ok(ResourceSelector::resources(&[VOLUME_SNAPSHOTS]))
     }
 
     fn needs_feature(&self) -> Option<&str> {

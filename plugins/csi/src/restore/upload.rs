@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use velero_api::type_names::DATA_UPLOADS;
 use velero_cluster::Cluster;
 use velero_plugin::{ResourceSelector, RestoreItemAction, RestoreItemInput, RestoreItemOutcome, Result};
 
@@ -28,7 +29,7 @@ impl RestoreItemAction for RestoreAction {
     }
 
     async fn applies_to(&self) -> Result<ResourceSelector> {
-        Ok(ResourceSelector::resources(&["datauploads.velero.io"]))
+        Ok(ResourceSelector::resources(&[DATA_UPLOADS]))
     }
 
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutcome> {

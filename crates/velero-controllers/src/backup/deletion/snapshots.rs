@@ -8,6 +8,7 @@ use kube::api::{DeleteParams, ListParams};
 use velero_api::labels;
 use velero_api::metadata::{label, name};
 use velero_api::records::{BackupOperation, BackupVolumeInfo};
+use velero_api::type_names::DATA_UPLOADS;
 use velero_api::v1::{Backup, BackupStorageLocation, PodVolumeBackup};
 use velero_api::v2alpha1::DataUpload;
 use velero_archive::{ArchiveReader, BackupFile, ItemPath, Limits};
@@ -21,9 +22,6 @@ use crate::backup::deletion::transfers::transfers_of;
 use crate::lifecycle::kind::Kind;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result, describe};
-
-/// The type of the records of moved snapshots, as archives name it.
-const DATA_UPLOADS: &str = "datauploads.velero.io";
 
 /// What a backup owns in repositories, from its files, its archive and the cluster.
 pub(super) async fn owned_snapshots(context: &Context, backup: &Backup, store: &BackupStore) -> Result<OwnedSnapshots> {

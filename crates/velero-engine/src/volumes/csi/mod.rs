@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 use velero_api::annotations;
 use velero_api::records::{BackupOperation, BackupVolumeInfo, CsiSnapshotInfo, VolumeMethod, VolumeResult};
+use velero_api::type_names::VOLUME_SNAPSHOTS as CSI_SNAPSHOTS;
 use velero_cluster::{ItemRef, RawItem};
 use velero_plugin::item::{self, annotation};
 use velero_rules::quantity::Quantity;
@@ -24,9 +25,6 @@ use super::restore_context::{RestoreContext, VolumeVerdict, Wishes};
 use super::saved::{AfterRun, SavedVolumes};
 use crate::lock;
 use crate::restore::{Item, Target};
-
-/// The type of CSI snapshots.
-const CSI_SNAPSHOTS: &str = "volumesnapshots.snapshot.storage.k8s.io";
 
 /// What a restore says that finds a CSI snapshot and cannot use it.
 pub(super) const NEEDS_CSI: &str = "a CSI snapshot, which needs a server with --features=EnableCSI";

@@ -3,7 +3,8 @@
 use serde_json::Value;
 use velero_api::DataMovePhase;
 use velero_api::records::{BackupVolumeInfo, PvInfo, RestoreVolumeInfo, SnapshotDataMovementInfo, VolumeMethod};
-use velero_api::v2alpha1::DataUpload;
+use velero_api::type_names::DATA_UPLOADS;
+use velero_api::v2alpha1::{DOWNLOAD_OPERATION, DataUpload};
 use velero_cluster::RawItem;
 
 use super::super::CLAIMS;
@@ -13,15 +14,10 @@ use super::{BUILT_IN, Claim, DataMovement, UPLOADER};
 use crate::lock;
 use crate::restore::{Item, Target};
 
-/// The type of DataUploads.
-const UPLOADS: &str = "datauploads.velero.io";
-/// What the operations of DataDownloads begin with.
-const DOWNLOAD: &str = "dd-";
-
 impl DataMovement {
     /// Takes over what a DataUpload of the backup says. One that cannot be read is told of by the action on it.
     pub(super) fn learn(&self, resource: &str, work: &Value) {
-        if resource != UPLOADS {
+        if resource != DATA_UPLOADS {
             return;
         }
         if let Ok(upload) = serde_json::from_value::<DataUpload>(work.clone()) {
@@ -37,7 +33,7 @@ impl DataMovement {
     /// Notes a claim whose volume is filled by an operation.
     pub(super) fn note_download(&self, restore: &RestoreContext<'_>, item: &Item, operation_id: &str) {
         let original = item.original.as_deref().unwrap_or_default();
-        if &*item.resource != CLAIMS || !operation_id.starts_with(DOWNLOAD) {
+        if &*item.resource != CLAIMS || !operation_id.starts_with(DOWNLOAD_OPERATION) {
             return;
         }
         lock(&self.downloads).insert(place(item), operation_id.to_owned());
@@ -117,14 +113,15 @@ impl RestoreNotes {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use velero_api::type_names::DATA_DOWNLOADS;
 
     use super::*;
 
     fn learned(mover: &str, status: &Value) -> DataMovement {
         let spec = json!({"sourceNamespace": "shop", "sourcePVC": "data", "datamover": mover});
         let movement = DataMovement::default();
-        movement.learn("datadownloads.velero.io", &json!({"spec": spec}));
-        movement.learn(UPLOADS, &json!({"metadata": {"name": "b-1"}, "spec": spec, "status": status}));
+        movement.learn(DATA_DOWNLOADS, &json!({"spec": spec}));
+        movement.learn(DATA_UPLOADS, &json!({"metadata": {"name": "b-1"}, "spec": spec, "status": status}));
         movement
     }
 

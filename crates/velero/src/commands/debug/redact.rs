@@ -2,11 +2,8 @@
 
 use serde_json::Value;
 use velero_controllers::DOWNLOAD_TOKEN_ANNOTATION;
+use velero_rules::difference::{HIDDEN, LAST_APPLIED};
 
-/// What stands in the place of a secret.
-const HIDDEN: &str = "<hidden>";
-/// An annotation that repeats the whole object.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Words in the name of a variable or setting whose value is likely a secret.
 const TELLTALES: [&str; 6] = ["secret", "password", "token", "credential", "apikey", "accesskey"];
 
