@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use velero_api::metadata::{name, namespace, uid};
 use velero_api::records::BackupVolumeInfo;
+use velero_api::resource::VeleroResource;
 use velero_api::v1::PodVolumeBackup;
 use velero_api::{DataMovePhase, labels, with_causes};
 use velero_cluster::{ItemRef, types};
@@ -19,6 +20,7 @@ use super::super::followed::{Followed, NotSeen};
 use super::agents::{Agents, BACK_OFF, NoAgent};
 use super::asked::Behind;
 use super::create::create;
+use super::error::{NotAsked, NotReady};
 use super::repositories::Repositories;
 use crate::lock;
 
@@ -38,6 +40,16 @@ struct Begun {
     copy: PodVolumeBackup,
     /// What is known of its persistent volume.
     volume: Option<BackupVolumeInfo>,
+}
+
+/// What came of waiting for the end of a copy.
+enum Awaited {
+    /// It has ended, well or not.
+    Ended(PodVolumeBackup),
+    /// Its end was not seen.
+    NotSeen(NotSeen<PodVolumeBackup>),
+    /// Nobody is left on its node who could end it.
+    NoAgent(NoAgent),
 }
 
 impl Begun {
@@ -68,10 +80,10 @@ impl Copies {
     }
 
     /// Why no volume of a pod can be copied; nothing when they can.
-    pub(super) async fn obstacle(&self, backup: &BackupContext<'_>, pod: &RunningPod) -> Result<(), String> {
-        self.agents.check(&pod.node).await.map_err(|missing| missing.to_string())?;
+    pub(super) async fn obstacle(&self, backup: &BackupContext<'_>, pod: &RunningPod) -> Result<(), NotReady> {
+        self.agents.check(&pod.node).await?;
         let location = &backup.backup.spec.storage_location;
-        self.repositories.ensure(backup.copy_means, &pod.namespace, location).await
+        Ok(self.repositories.ensure(backup.copy_means, &pod.namespace, location).await?)
     }
 
     /// Asks for a copy of a volume.
@@ -81,15 +93,15 @@ impl Copies {
         pod: &RunningPod,
         volume: &str,
         behind: &Behind,
-    ) -> Result<(), String> {
+    ) -> Result<(), NotAsked> {
         self.followed.begin();
         let claim = behind.claim.as_ref().map(|claim| (text(claim, "/metadata/name"), text(claim, "/metadata/uid")));
         let wanted = pod_volume_backup(backup.backup, pod, CopiedVolume { name: volume, claim });
-        let wanted = serde_json::to_value(&wanted).map_err(|error| with_causes(&error))?;
+        let wanted = serde_json::to_value(&wanted).map_err(NotAsked::Unwritable)?;
         let names = |attempt| transfer_name(name(backup.backup), uid(backup.backup), &pod.uid, volume, attempt);
         let kind = &types::POD_VOLUME_BACKUPS;
         let made = create(backup.cluster, kind, wanted, labels::BACKUP_UID, names).await;
-        let made = made.map_err(|error| format!("its PodVolumeBackup cannot be made: {}", with_causes(&error)))?;
+        let made = made.map_err(|problem| NotAsked::NotMade { kind: PodVolumeBackup::KIND, problem })?;
         let volume = behind.volume.as_ref().map(|volume| info_of(volume));
         lock(&self.begun).push(Begun { copy: read(&made), volume });
         Ok(())
@@ -109,12 +121,14 @@ impl Copies {
         }
     }
 
-    /// Waits until a copy has ended; an error says why nobody is left on its node who could end it.
-    async fn until_ended(&self, begun: &Begun) -> Result<Result<PodVolumeBackup, NotSeen<PodVolumeBackup>>, NoAgent> {
+    /// Waits until a copy has ended, or never will.
+    async fn until_ended(&self, begun: &Begun) -> Awaited {
         tokio::select! {
             biased;
-            seen = self.followed.until(begun.place(), self.deadline, has_ended) => Ok(seen),
-            missing = self.agents.lost(&begun.copy.spec.node) => Err(missing),
+            seen = self.followed.until(begun.place(), self.deadline, has_ended) => {
+                seen.map_or_else(Awaited::NotSeen, Awaited::Ended)
+            }
+            missing = self.agents.lost(&begun.copy.spec.node) => Awaited::NoAgent(missing),
         }
     }
 
@@ -149,19 +163,19 @@ impl Copies {
         let place = begun.place();
         let last = || self.followed.last(place.0, place.1).unwrap_or_else(|| begun.copy.clone());
         let (copy, problem) = match self.until_ended(begun).await {
-            Ok(Ok(copy)) => return judge(copy),
-            Err(missing) => {
+            Awaited::Ended(copy) => return judge(copy),
+            Awaited::NoAgent(missing) => {
                 self.cancel(backup, begun, "cancelled because no node agent runs on its node any more").await;
                 (last(), format!("nobody ends its PodVolumeBackup {}: {missing}", place.1))
             }
-            Ok(Err(NotSeen::Gone)) => {
+            Awaited::NotSeen(NotSeen::Gone) => {
                 (last(), format!("its PodVolumeBackup {} was deleted before it had ended", place.1))
             }
-            Ok(Err(NotSeen::Unknown(problem))) => {
+            Awaited::NotSeen(NotSeen::Unknown(problem)) => {
                 self.cancel(backup, begun, "cancelled because the server cannot see how far it is").await;
                 (last(), format!("it cannot be seen how its PodVolumeBackup {} has ended: {problem}", place.1))
             }
-            Ok(Err(NotSeen::Late(seen))) => {
+            Awaited::NotSeen(NotSeen::Late(seen)) => {
                 self.cancel(backup, begun, "cancelled because the time of the backup for copies is over").await;
                 let copy = seen.unwrap_or_else(|| begun.copy.clone());
                 let problem = format!(

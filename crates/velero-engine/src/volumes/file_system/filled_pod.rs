@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use velero_api::metadata::{name, namespace, uid};
 use velero_api::records::{PodVolumeInfo, RestoreVolumeInfo};
+use velero_api::resource::VeleroResource;
 use velero_api::v1::PodVolumeRestore;
 use velero_api::{DataMovePhase, labels, with_causes};
 use velero_cluster::types;
@@ -19,6 +20,7 @@ use velero_rules::resume::Relative;
 
 use super::super::followed::NotSeen;
 use super::create::create;
+use super::error::{NotAsked, NotReady};
 use super::filler::{Filler, SeenPod};
 
 /// How long a pod may take to get a node before it is told.
@@ -56,14 +58,14 @@ impl FilledPod {
     /// Fills the volumes; what goes wrong is told. Gives what the files of the restore say of them.
     pub(super) async fn fill(self, wanted: Vec<Wanted>) -> Vec<RestoreVolumeInfo> {
         if let Err(problem) = self.obstacle().await {
-            wanted.iter().for_each(|wanted| self.fail(&wanted.copy.volume_name, &problem));
+            wanted.iter().for_each(|wanted| self.fail(&wanted.copy.volume_name, &problem.to_string()));
             return Vec::new();
         }
         let (mut begun, count) = (Vec::new(), wanted.len());
         for Wanted { copy, claim } in wanted {
             match self.ask(&copy, claim.as_deref()).await {
                 Ok(filling) => begun.push(Begun { filling, claim }),
-                Err(problem) => self.fail(&copy.volume_name, &problem),
+                Err(problem) => self.fail(&copy.volume_name, &problem.to_string()),
             }
         }
         let (infos, filled) = self.wait(begun).await;
@@ -147,22 +149,21 @@ impl FilledPod {
     }
 
     /// Why nobody can fill the volumes; nothing when that is possible.
-    async fn obstacle(&self) -> Result<(), String> {
+    async fn obstacle(&self) -> Result<(), NotReady> {
         let filler = &self.filler;
-        filler.agents.check_any().await.map_err(|missing| missing.to_string())?;
-        filler.repositories.ensure(&filler.means, &self.source, &filler.location).await
+        filler.agents.check_any().await?;
+        Ok(filler.repositories.ensure(&filler.means, &self.source, &filler.location).await?)
     }
 
     /// Asks for a volume to be filled.
-    async fn ask(&self, copy: &PodVolumeInfo, claim: Option<&str>) -> Result<PodVolumeRestore, String> {
+    async fn ask(&self, copy: &PodVolumeInfo, claim: Option<&str>) -> Result<PodVolumeRestore, NotAsked> {
         let Filler { cluster, restore, location, .. } = &*self.filler;
         let claim_uid = match claim {
             None => None,
             Some(claim) => {
                 let item = types::PERSISTENT_VOLUME_CLAIMS.item(Some(&self.pod.namespace), claim);
-                let found = cluster.get(item).await;
-                let found = found.map_err(|error| format!("its claim cannot be read: {}", with_causes(&error)))?;
-                let found = found.ok_or_else(|| format!("its claim {claim} does not exist"))?;
+                let found = cluster.get(item).await.map_err(NotAsked::ClaimUnread)?;
+                let found = found.ok_or_else(|| NotAsked::NoClaim(claim.to_owned()))?;
                 Some(text(&found, "/metadata/uid").to_owned())
             }
         };
@@ -171,11 +172,12 @@ impl FilledPod {
         if let Some(earlier) = &self.waits_for {
             fill_for_earlier(&mut wanted, &earlier.name, &earlier.uid);
         }
-        let wanted = serde_json::to_value(&wanted).map_err(|error| with_causes(&error))?;
+        let wanted = serde_json::to_value(&wanted).map_err(NotAsked::Unwritable)?;
         let names = |attempt| transfer_name(name(restore), uid(restore), &self.pod.uid, &copy.volume_name, attempt);
         let made = create(cluster, &types::POD_VOLUME_RESTORES, wanted, labels::RESTORE_UID, names).await;
-        let made = made.map_err(|error| format!("its PodVolumeRestore cannot be made: {}", with_causes(&error)))?;
-        serde_json::from_value(made).map_err(|error| format!("its PodVolumeRestore cannot be read: {error}"))
+        let kind = PodVolumeRestore::KIND;
+        let made = made.map_err(|problem| NotAsked::NotMade { kind, problem })?;
+        serde_json::from_value(made).map_err(|problem| NotAsked::Unread { kind, problem })
     }
 
     /// Ends when it is clear that nobody can fill the volumes of the pod, and says why.

@@ -4,7 +4,7 @@
 //! asked ── what is asked for the volumes of a pod
 //! agents ── on which nodes somebody can do it
 //! repositories ── whether there is a place for the data
-//! create ── makes the objects that ask for it, once each
+//! create ── makes the objects that ask for it, once each; error ── why they are not asked
 //! saving ── the volumes of a pod: asked for, or refused with the reason
 //! copies ── those of a backup: begun with the pod, waited for before its hooks after it, or at the end
 //! fillings ── those of a restore: begun when the pod is made, waited for at the end
@@ -15,6 +15,7 @@ mod agents;
 mod asked;
 mod copies;
 mod create;
+mod error;
 mod filled_pod;
 mod filler;
 mod fillings;

@@ -151,8 +151,8 @@ impl FileSystem {
         let obstacle = if wanted.is_empty() { Ok(()) } else { copies.obstacle(backup, pod).await };
         for (volume, asked_by, behind, before) in wanted {
             let begun = match &obstacle {
-                Ok(()) => copies.begin(backup, pod, &volume.name, &behind).await,
-                Err(problem) => Err(problem.clone()),
+                Ok(()) => copies.begin(backup, pod, &volume.name, &behind).await.map_err(|problem| problem.to_string()),
+                Err(problem) => Err(problem.to_string()),
             };
             match begun {
                 Ok(()) => {
