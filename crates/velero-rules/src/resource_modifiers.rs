@@ -2,6 +2,7 @@
 
 mod conditions;
 mod document;
+mod error;
 mod patches;
 mod source;
 
@@ -11,6 +12,7 @@ use serde_json::Value;
 
 use conditions::Conditions;
 use document::{Document, RuleDocument};
+use error::RuleError;
 use patches::Patches;
 
 pub use source::ModifierSource;
@@ -114,7 +116,7 @@ impl ResourceModifiers {
 }
 
 impl Rule {
-    fn new(document: &RuleDocument) -> Result<Self, String> {
+    fn new(document: &RuleDocument) -> Result<Self, RuleError> {
         Ok(Self { conditions: Conditions::new(&document.conditions)?, patches: Patches::new(document)? })
     }
 }

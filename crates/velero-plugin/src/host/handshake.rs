@@ -24,27 +24,47 @@ pub(crate) enum Address {
     Tcp(String),
 }
 
+/// Why nobody can talk to what said a line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HandshakeError {
+    /// It is another program.
+    #[error("{0:?} is not the first line of a plugin; is this file a plugin for Velero?")]
+    NotOfAPlugin(String),
+    /// It agrees on protocols in another way.
+    #[error("it speaks version {0:?} of the core protocol instead of 1; rebuild it")]
+    CoreVersion(String),
+    /// It is made for another version of the protocol.
+    #[error("it speaks version {0:?} of the plugin protocol instead of 2; use a newer plugin")]
+    PluginVersion(String),
+    /// It does not speak gRPC.
+    #[error("it speaks {0:?} instead of grpc; use a newer plugin")]
+    Protocol(String),
+    /// It listens where nobody can go.
+    #[error("it listens on a network {0:?}; unix and tcp are known")]
+    Network(String),
+}
+
 /// Reads `core version|protocol version|network|address|protocol|…`.
-pub(crate) fn parse(line: &str) -> Result<Address, String> {
+pub(crate) fn parse(line: &str) -> Result<Address, HandshakeError> {
     let parts: Vec<_> = line.trim().split('|').collect();
     let [core, version, network, address, rest @ ..] = parts.as_slice() else {
         let start: String = line.trim().chars().take(200).collect();
-        return Err(format!("{start:?} is not the first line of a plugin; is this file a plugin for Velero?"));
+        return Err(HandshakeError::NotOfAPlugin(start));
     };
     if *core != "1" {
-        return Err(format!("it speaks version {core:?} of the core protocol instead of 1; rebuild it"));
+        return Err(HandshakeError::CoreVersion((*core).to_owned()));
     }
     if *version != "2" {
-        return Err(format!("it speaks version {version:?} of the plugin protocol instead of 2; use a newer plugin"));
+        return Err(HandshakeError::PluginVersion((*version).to_owned()));
     }
     let protocol = rest.first().copied().unwrap_or("netrpc");
     if protocol != "grpc" {
-        return Err(format!("it speaks {protocol:?} instead of grpc; use a newer plugin"));
+        return Err(HandshakeError::Protocol(protocol.to_owned()));
     }
     match *network {
         "unix" => Ok(Address::Unix(PathBuf::from(address))),
         "tcp" => Ok(Address::Tcp((*address).to_owned())),
-        other => Err(format!("it listens on a network {other:?}; unix and tcp are known")),
+        other => Err(HandshakeError::Network(other.to_owned())),
     }
 }
 
@@ -71,7 +91,7 @@ mod tests {
             ("1|2|unix|/s|netrpc", "netrpc"),
             ("1|2|pigeon|/s|grpc", "pigeon"),
         ] {
-            let error = parse(line).unwrap_err();
+            let error = parse(line).unwrap_err().to_string();
             assert!(error.contains(reason), "{line}: {error}");
         }
     }

@@ -63,7 +63,7 @@ impl PluginProcess {
                 address = first_line(stdout) => address?,
                 how = end_of(&mut ended) => return Err(early_end(&output, &how)),
             };
-            connect(handshake::parse(&address)?).await
+            connect(handshake::parse(&address).map_err(|problem| problem.to_string())?).await
         };
         let connection = match timeout(settings.deadlines.start, start).await {
             Ok(Ok(connection)) => connection,

@@ -6,6 +6,14 @@ pub(super) const IGNORE_FILE: &str = ".kopiaignore";
 pub(super) const CACHE_TAG: &str = "CACHEDIR.TAG";
 pub(super) const CACHE_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 
+/// A pattern that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("pattern {pattern:?} {problem}")]
+pub(super) struct BadPattern {
+    pattern: String,
+    problem: &'static str,
+}
+
 /// The patterns of one file.
 pub(super) struct IgnoreRules {
     /// How long the path of the folder with the file is.
@@ -15,7 +23,7 @@ pub(super) struct IgnoreRules {
 
 impl IgnoreRules {
     /// Reads the patterns of the file in a folder.
-    pub(super) fn parse(folder: &str, text: &str) -> Result<Self, String> {
+    pub(super) fn parse(folder: &str, text: &str) -> Result<Self, BadPattern> {
         let lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
         let patterns = lines.map(Pattern::parse).collect::<Result<_, _>>()?;
         Ok(Self { base: folder.len(), patterns })
@@ -55,8 +63,8 @@ enum Token {
 }
 
 impl Pattern {
-    fn parse(line: &str) -> Result<Self, String> {
-        let wrong = |problem: &str| format!("pattern {line:?} {problem}");
+    fn parse(line: &str) -> Result<Self, BadPattern> {
+        let wrong = |problem| BadPattern { pattern: line.to_owned(), problem };
         let mut text = if line.ends_with("\\ ") { line.trim_start() } else { line.trim() };
         let negated = text.starts_with('!');
         text = text.strip_prefix('!').unwrap_or(text);

@@ -212,7 +212,7 @@ fn read_rules(here: &Here<'_>) -> Result<Option<IgnoreRules>> {
     let mut text = Vec::new();
     file.take(MOST_PATTERNS).read_to_end(&mut text).map_err(at(&path, "read"))?;
     let parsed = IgnoreRules::parse(here.path, &String::from_utf8_lossy(&text));
-    parsed.map(Some).map_err(|problem| Error::NotSaved { path, problem })
+    parsed.map(Some).map_err(|problem| Error::NotSaved { path, problem: problem.to_string() })
 }
 
 fn join(path: &str, name: &str) -> String {

@@ -4,6 +4,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::document::ConditionsDocument;
+use super::error::RuleError;
 use super::patches::{holds, read_value};
 use crate::hooks::text_map;
 use crate::includes_excludes::IncludesExcludes;
@@ -25,18 +26,18 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    pub(super) fn new(document: &ConditionsDocument) -> Result<Self, String> {
+    pub(super) fn new(document: &ConditionsDocument) -> Result<Self, RuleError> {
         let pattern = &document.group_resource;
         if pattern.is_empty() {
-            return Err("groupResource cannot be empty".to_owned());
+            return Err(RuleError::NoGroupResource);
         }
         let group_resource = Wildcard::compile_with_separator(pattern, SEPARATOR)
-            .map_err(|error| format!("bad glob pattern of groupResource {pattern:?}: {error}"))?;
+            .map_err(|problem| RuleError::GroupResource { pattern: pattern.clone(), problem })?;
         let labels = document.label_selector.as_ref().map(Selector::try_from).transpose();
         let mut matches = Vec::new();
         for condition in &document.matches {
             if condition.path.is_empty() {
-                return Err("path is required for match rule".to_owned());
+                return Err(RuleError::NoMatchPath);
             }
             matches.push((condition.path.clone(), read_value(&condition.value)?));
         }
@@ -44,7 +45,7 @@ impl Conditions {
             group_resource,
             namespaces: IncludesExcludes::new(&document.namespaces, &[]),
             name: name_regex(&document.resource_name_regex)?,
-            labels: labels.map_err(|error| format!("error in creating label selector {error}"))?.unwrap_or_default(),
+            labels: labels.map_err(RuleError::Labels)?.unwrap_or_default(),
             matches,
         })
     }
@@ -62,9 +63,9 @@ impl Conditions {
     }
 }
 
-fn name_regex(text: &str) -> Result<Option<Regex>, String> {
+fn name_regex(text: &str) -> Result<Option<Regex>, RuleError> {
     if text.is_empty() {
         return Ok(None);
     }
-    Regex::new(text).map(Some).map_err(|error| format!("error in matching regex {error}"))
+    Regex::new(text).map(Some).map_err(RuleError::Name)
 }

@@ -4,6 +4,7 @@ use json_patch::PatchOperation;
 use serde_json::{Value, json};
 
 use super::document::{JsonPatchDocument, PatchDataDocument, RuleDocument};
+use super::error::{PatchError, RuleError};
 use crate::strategic_merge::strategic_merge;
 
 /// The deepest an object may become: nothing deeper could be read again.
@@ -22,21 +23,19 @@ pub(super) enum Patches {
 }
 
 impl Patches {
-    pub(super) fn new(document: &RuleDocument) -> Result<Self, String> {
+    pub(super) fn new(document: &RuleDocument) -> Result<Self, RuleError> {
         let (json, merge, strategic) = (&document.patches, &document.merge_patches, &document.strategic_patches);
         match (json.is_empty(), merge.is_empty(), strategic.is_empty()) {
             (false, true, true) => json.iter().map(operation).collect::<Result<_, _>>().map(Self::Json),
             (true, false, true) => merge.iter().map(patch_data).collect::<Result<_, _>>().map(Self::Merge),
             (true, true, false) => strategic.iter().map(patch_data).collect::<Result<_, _>>().map(Self::Strategic),
-            (true, true, true) => {
-                Err("no patch data found: specify patches, mergePatches or strategicPatches".to_owned())
-            }
-            _ => Err("only one of patches, mergePatches, strategicPatches can be specified".to_owned()),
+            (true, true, true) => Err(RuleError::NoPatches),
+            _ => Err(RuleError::SeveralKinds),
         }
     }
 
     /// Gives the object with all patches applied, in order.
-    pub(super) fn apply(&self, object: &Value) -> Result<Value, String> {
+    pub(super) fn apply(&self, object: &Value) -> Result<Value, PatchError> {
         let mut changed = object.clone();
         match self {
             Self::Json(operations) => {
@@ -47,30 +46,32 @@ impl Patches {
             Self::Merge(patches) => patches.iter().for_each(|patch| json_patch::merge(&mut changed, patch)),
             Self::Strategic(patches) => {
                 for patch in patches {
-                    strategic_merge(&mut changed, patch).map_err(|error| error.to_string())?;
+                    strategic_merge(&mut changed, patch)?;
                 }
             }
         }
         match changed["kind"].as_str() {
             Some(kind) if !kind.is_empty() => Ok(changed),
-            _ => Err("the patch leaves the object without its kind".to_owned()),
+            _ => Err(PatchError::NoKind),
         }
     }
 }
 
 /// Carries out operations until a test fails; says whether all were carried out.
-fn apply_operations(object: &mut Value, operations: &[PatchOperation]) -> Result<bool, String> {
+fn apply_operations(object: &mut Value, operations: &[PatchOperation]) -> Result<bool, PatchError> {
     let mut copied = 0;
     for operation in operations {
-        copied += growth(object, operation).ok_or_else(|| format!("JSON patch {operation}: it goes too deep"))?;
+        copied += growth(object, operation).ok_or_else(|| PatchError::TooDeep(operation.to_string()))?;
         if copied > MOST_COPIED {
-            return Err(format!("JSON patch {operation}: the rule copies more than {MOST_COPIED} bytes"));
+            return Err(PatchError::TooMuch(operation.to_string(), MOST_COPIED));
         }
         match operation {
             PatchOperation::Test(test) if holds(object, test.path.as_str(), &test.value) => {}
             PatchOperation::Test(_) => return Ok(false),
-            other => json_patch::patch(object, std::slice::from_ref(other))
-                .map_err(|error| format!("JSON patch {other}: {}", error.kind))?,
+            other => {
+                let patched = json_patch::patch(object, std::slice::from_ref(other));
+                patched.map_err(|error| PatchError::Operation(other.to_string(), error.kind.to_string()))?;
+            }
         }
     }
     Ok(true)
@@ -108,30 +109,30 @@ pub(super) fn holds(object: &Value, path: &str, value: &Value) -> bool {
     object.pointer(path).unwrap_or(&Value::Null) == value
 }
 
-fn operation(document: &JsonPatchDocument) -> Result<PatchOperation, String> {
+fn operation(document: &JsonPatchDocument) -> Result<PatchOperation, RuleError> {
     let JsonPatchDocument { operation, from, path, value } = document;
     if operation.is_empty() {
-        return Err("operation cannot be empty".to_owned());
+        return Err(RuleError::NoOperation);
     }
     let name = operation.to_lowercase();
     if !OPERATIONS.contains(&name.as_str()) {
-        return Err(format!("unsupported operation {operation}"));
+        return Err(RuleError::Operation(operation.clone()));
     }
     if path.is_empty() {
-        return Err("path cannot be empty".to_owned());
+        return Err(RuleError::NoPath);
     }
     let value = read_value(value)?;
     let whole = json!({"op": name, "from": from, "path": path, "value": value});
-    serde_json::from_value(whole).map_err(|error| format!("error in decoding json patch of path {path:?}: {error}"))
+    serde_json::from_value(whole).map_err(|problem| RuleError::JsonPatch { path: path.clone(), problem })
 }
 
-fn patch_data(document: &PatchDataDocument) -> Result<Value, String> {
+fn patch_data(document: &PatchDataDocument) -> Result<Value, RuleError> {
     let text = &document.patch_data;
     let read = serde_json::from_str(text).or_else(|_| serde_saphyr::from_str(text));
     match read {
         Ok(patch @ Value::Object(_)) => Ok(patch),
-        Ok(_) => Err("patchData must be an object".to_owned()),
-        Err(error) => Err(format!("error in converting YAML to JSON {error}")),
+        Ok(_) => Err(RuleError::PatchDataNotAnObject),
+        Err(error) => Err(RuleError::PatchData { problem: error.to_string() }),
     }
 }
 
@@ -139,12 +140,12 @@ fn patch_data(document: &PatchDataDocument) -> Result<Value, String> {
 ///
 /// Objects, lists, numbers, booleans and null stand for themselves, all else for a text. Quotes around it make a text
 /// of anything.
-pub(super) fn read_value(text: &str) -> Result<Value, String> {
+pub(super) fn read_value(text: &str) -> Result<Value, RuleError> {
     if let Some(inner) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         return Ok(quoted(inner));
     }
     if text.starts_with(['{', '[']) {
-        return serde_json::from_str(text).map_err(|error| format!("value {text:?} is no valid JSON: {error}"));
+        return serde_json::from_str(text).map_err(|problem| RuleError::Value { text: text.to_owned(), problem });
     }
     let is_boolean = ["true", "false"].iter().any(|word| text.eq_ignore_ascii_case(word));
     let plain = if is_boolean { text.to_lowercase() } else { text.to_owned() };

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use velero_cluster::{Cluster, types};
 use velero_plugin::{Error, Result};
-use velero_registry::{Access, Credentials, Image, Registry};
+use velero_registry::{Access, Credentials, Image, Problem, Registry};
 
 use super::plan::ImageName;
 use crate::compat::Compat;
@@ -50,32 +50,32 @@ impl Registries {
     }
 
     /// An image of one of the registries.
-    pub(super) fn image(&self, name: &ImageName) -> Result<Image, String> {
-        let reference = name.reference().map_err(|problem| problem.to_string())?;
+    pub(super) fn image(&self, name: &ImageName) -> Result<Image> {
+        let failed = |problem: Problem| Error::Failed(problem.to_string());
+        let reference = name.reference().map_err(failed)?;
         let mut known = lock(&self.known);
         if !known.contains_key(&name.registry) {
             let access = self.access(&name.registry)?;
-            let registry = Registry::new(&name.registry, access).map_err(|problem| problem.to_string())?;
+            let registry = Registry::new(&name.registry, access).map_err(failed)?;
             known.insert(name.registry.clone(), registry);
         }
-        known[&name.registry].image(&reference).map_err(|problem| problem.to_string())
+        known[&name.registry].image(&reference).map_err(failed)
     }
 
-    fn access(&self, registry: &str) -> Result<Access, String> {
+    fn access(&self, registry: &str) -> Result<Access> {
         let is_internal = registry == self.internal;
         let anything = self.settings.compat(Compat::InsecureRegistries);
         let credentials = match (is_internal, &self.token, &self.docker_config) {
             (true, Some(token), _) => Credentials::service_account(token.as_str()),
             (true, None, None) => {
                 let file = self.settings.registry_token_file.display();
-                return Err(format!(
+                return Err(Error::Failed(format!(
                     "registry {registry}: there is no token to authenticate with in {file}; run inside the cluster, or set \
                      registryTokenFile"
-                ));
+                )));
             }
-            (_, _, Some(config)) => {
-                Credentials::from_docker_config(config, registry).map_err(|problem| problem.to_string())?
-            }
+            (_, _, Some(config)) => Credentials::from_docker_config(config, registry)
+                .map_err(|problem| Error::Failed(problem.to_string()))?,
             (false, _, None) => Credentials::Anonymous,
         };
         Ok(Access {
@@ -144,7 +144,7 @@ mod tests {
             let found = registries(token, config, Settings::default()).access(registry);
             match (found.map(|access| format!("{:?}", access.credentials)), expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{row}"),
-                (Err(error), Err(part)) => assert!(error.contains(part), "{row}: {error}"),
+                (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{row}: {error}"),
                 (found, _) => panic!("{row}: {found:?}"),
             }
         }

@@ -83,7 +83,8 @@ async fn one(
     state: &watch::Sender<State>,
     cancel: &CancellationToken,
 ) -> Result<Copied, String> {
-    let (source, destination) = (registries.image(&image.source)?, registries.image(&image.destination)?);
+    let open = |name| registries.image(name).map_err(|error| error.to_string());
+    let (source, destination) = (open(&image.source)?, open(&image.destination)?);
     let progress = watch::Sender::default();
     let options = Options {
         platforms: platforms(settings)?,
