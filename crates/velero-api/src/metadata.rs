@@ -19,6 +19,11 @@ pub fn uid<K: Resource>(object: &K) -> &str {
     object.meta().uid.as_deref().unwrap_or_default()
 }
 
+/// Which object it is, for messages: its namespace and name.
+pub fn title<K: Resource>(object: &K) -> String {
+    format!("{}/{}", namespace(object), name(object))
+}
+
 /// The value of a label; empty when there is none.
 pub fn label<'a, K: Resource>(object: &'a K, key: &str) -> &'a str {
     object.meta().labels.as_ref().and_then(|labels| labels.get(key)).map_or("", String::as_str)
@@ -43,6 +48,7 @@ mod tests {
         backup.metadata.uid = Some("u".to_owned());
         (backup.metadata.labels, backup.metadata.annotations) = (entries.clone(), entries);
         assert_eq!((name(&backup), namespace(&backup), uid(&backup)), ("nightly", "velero", "u"));
+        assert_eq!(title(&backup), "velero/nightly");
         assert_eq!((label(&backup, "a"), annotation(&backup, "a")), ("b", "b"));
         assert_eq!((label(&backup, "c"), annotation(&backup, "c")), ("", ""));
         let bare = Backup::default();

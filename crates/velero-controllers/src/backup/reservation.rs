@@ -103,7 +103,7 @@ async fn cluster_identity(context: &Context) -> Result<String> {
     let api: Api<Namespace> = Api::all(context.objects.cluster().client().clone());
     let found = api.get_metadata_opt("kube-system").await;
     let found = found.map_err(|error| ClusterError::from_kube("get namespace kube-system", error))?;
-    Ok(found.and_then(|namespace| namespace.metadata.uid).unwrap_or_default())
+    Ok(found.map(|namespace| uid(&namespace).to_owned()).unwrap_or_default())
 }
 
 /// Whether the files under the name of a backup are its own: those of another cluster's backup may lie there instead. A

@@ -9,7 +9,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
-use velero_api::metadata::uid;
+use velero_api::metadata::{name, title, uid};
 use velero_cluster::{Error as ClusterError, list_all};
 use velero_rules::node_agent_config::NodeAgentConfig;
 use velero_rules::repository_config;
@@ -43,9 +43,9 @@ pub(crate) async fn check_no_other(client: &Client, settings: &Settings) -> Resu
                  work. Remove it, or run this one in another namespace",
                 settings.namespace, settings.node_name
             );
-            return Err(Error::unmet("Pod", &other.name_any(), problem));
+            return Err(Error::unmet("Pod", name(&other), problem));
         }
-        tracing::info!(pod = other.name_any(), "Waiting for the agent before this one to end");
+        tracing::info!(pod = name(&other), "Waiting for the agent before this one to end");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
@@ -63,7 +63,7 @@ async fn other_agent(client: &Client, settings: &Settings) -> Result<Option<Pod>
     let runs = |pod: &Pod| {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         let in_network_of_node = pod.spec.as_ref().is_some_and(|spec| spec.host_network == Some(true));
-        let is_own = pod.name_any() == own || is_pod && in_network_of_node && own == settings.node_name;
+        let is_own = name(pod) == own || is_pod && in_network_of_node && own == settings.node_name;
         matches!(phase, Some("Running" | "Pending")) && !is_own
     };
     Ok(found.into_iter().find(runs))
@@ -89,11 +89,10 @@ pub(crate) async fn check_host_pods(client: &Client, settings: &Settings) -> Res
         tries += 1;
         if tries == HOST_PODS_TRIES {
             return Err(host_pods(format!(
-                "{folder} has no folder {:?} of pod {}/{}, which runs on this node; it must be the folder `pods` below the \
+                "{folder} has no folder {:?} of pod {}, which runs on this node; it must be the folder `pods` below the \
                  kubelet's root directory (`velero install --kubelet-root-dir`)",
                 folder_of(pod),
-                pod.namespace().unwrap_or_default(),
-                pod.name_any(),
+                title(pod),
             )));
         }
         // The pod may have ended just now.

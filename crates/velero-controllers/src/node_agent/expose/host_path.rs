@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Volume};
 use kube::{Api, ResourceExt};
-use velero_api::metadata::uid;
+use velero_api::metadata::{name, namespace, title, uid};
 
 use crate::node_agent::agent::Agent;
 use crate::node_agent::resources;
@@ -66,12 +66,11 @@ fn volume_of<'a>(pod: &'a Pod, name: &str) -> Result<&'a Volume> {
 
 fn claim_name(pod: &Pod, volume: &Volume) -> Option<String> {
     let claim = volume.persistent_volume_claim.as_ref().map(|claim| claim.claim_name.clone());
-    claim.or_else(|| volume.ephemeral.as_ref().map(|_| format!("{}-{}", pod.name_any(), volume.name)))
+    claim.or_else(|| volume.ephemeral.as_ref().map(|_| format!("{}-{}", name(pod), volume.name)))
 }
 
 async fn folder_of_claim(agent: &Agent, pod: &Pod, volume_name: &str, claim_name: &str) -> Result<String> {
-    let namespace = pod.namespace().unwrap_or_default();
-    let claims: Api<PersistentVolumeClaim> = Api::namespaced(agent.client(), &namespace);
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(agent.client(), namespace(pod));
     let claim = resources::get(&claims, claim_name).await?;
     let bound = claim.and_then(|claim| claim.spec?.volume_name).filter(|name| !name.is_empty());
     let bound = bound.ok_or_else(|| {
@@ -109,8 +108,7 @@ async fn matching(host_pods: &Path, below: &Path, folder: &str) -> Vec<PathBuf> 
 }
 
 pub(super) fn failed(pod: &Pod, problem: String) -> Error {
-    let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
-    Error::unmet("Pod", &name, problem)
+    Error::unmet("Pod", &title(pod), problem)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use serde_json::json;
+use velero_api::metadata;
 use velero_api::v2alpha1::{DataDownload, TargetVolumeSpec};
 use velero_cluster::Error as ClusterError;
 use velero_cluster::types::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS};
@@ -79,7 +80,7 @@ async fn take_hold(agent: &Agent, owner: &Owner, target: &PersistentVolumeClaim)
         let phase = target.status.as_ref().and_then(|status| status.phase.as_deref());
         let is_bound = phase == Some("Bound") && claim.is_none();
         let problem = "the claim that was filled for it is gone or has no volume";
-        let title = format!("{}/{}", target.namespace().unwrap_or_default(), target.name_any());
+        let title = metadata::title(target);
         return if is_bound { Ok(Made::Done) } else { Err(Error::unmet("PersistentVolumeClaim", &title, problem)) };
     };
     let policy = volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
@@ -97,22 +98,22 @@ async fn take_hold(agent: &Agent, owner: &Owner, target: &PersistentVolumeClaim)
 
 async fn bind_claim(agent: &Agent, target: &PersistentVolumeClaim, volume: &PersistentVolume) -> Result<()> {
     let bound = target.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).unwrap_or_default();
-    let (namespace, name) = (target.namespace().unwrap_or_default(), target.name_any());
-    if bound == volume.name_any() {
+    if bound == metadata::name(volume) {
         return Ok(());
     }
     if !bound.is_empty() {
         let problem = format!("it was bound to volume {bound:?} while its data was being restored");
-        return Err(Error::unmet("PersistentVolumeClaim", &format!("{namespace}/{name}"), problem));
+        return Err(Error::unmet("PersistentVolumeClaim", &metadata::title(target), problem));
     }
     let patch = json!({
         "metadata": {
             "uid": target.metadata.uid,
             "annotations": { "pv.kubernetes.io/bind-completed": null, "pv.kubernetes.io/bound-by-controller": null },
         },
-        "spec": { "volumeName": volume.name_any() },
+        "spec": { "volumeName": metadata::name(volume) },
     });
-    agent.objects.cluster().merge_patch(PERSISTENT_VOLUME_CLAIMS.item(Some(&namespace), &name), &patch).await?;
+    let item = PERSISTENT_VOLUME_CLAIMS.item(Some(metadata::namespace(target)), metadata::name(target));
+    agent.objects.cluster().merge_patch(item, &patch).await?;
     Ok(())
 }
 
@@ -120,7 +121,7 @@ async fn bind_claim(agent: &Agent, target: &PersistentVolumeClaim, volume: &Pers
 async fn bind_volume(agent: &Agent, target: &PersistentVolumeClaim, volume: &PersistentVolume) -> Result<bool> {
     let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
     let is_pointed = reference.is_some_and(|reference| {
-        reference.name.as_deref() == Some(&target.name_any()) && reference.namespace == target.namespace()
+        reference.name == target.metadata.name && reference.namespace == target.metadata.namespace
     });
     if is_pointed {
         let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -134,8 +135,8 @@ async fn bind_volume(agent: &Agent, target: &PersistentVolumeClaim, volume: &Per
             "annotations": { "pv.kubernetes.io/bound-by-controller": null },
         },
         "spec": { "claimRef": {
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": target.namespace(),
-            "name": target.name_any(), "uid": null, "resourceVersion": null,
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": metadata::namespace(target),
+            "name": metadata::name(target), "uid": null, "resourceVersion": null,
         } },
     });
     patch_volume(agent, volume, &patch).await?;
@@ -153,7 +154,7 @@ async fn let_go(agent: &Agent, volume: &PersistentVolume, policy: &str) -> Resul
 }
 
 async fn patch_volume(agent: &Agent, volume: &PersistentVolume, patch: &serde_json::Value) -> Result<()> {
-    agent.objects.cluster().merge_patch(PERSISTENT_VOLUMES.item(None, &volume.name_any()), patch).await?;
+    agent.objects.cluster().merge_patch(PERSISTENT_VOLUMES.item(None, metadata::name(volume)), patch).await?;
     Ok(())
 }
 

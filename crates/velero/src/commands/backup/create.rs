@@ -175,7 +175,7 @@ fn config_map(name: &str) -> Option<TypedLocalObjectReference> {
 
 /// A backup as the schedule would make it now.
 fn from_schedule(schedule: Schedule, name: Option<&str>, namespace: &str) -> Backup {
-    let schedule_name = metadata::name(&schedule).to_owned();
+    let (schedule_name, schedule_uid) = (metadata::name(&schedule).to_owned(), metadata::uid(&schedule).to_owned());
     let generated = || format!("{schedule_name}-{}", Clock::system().in_utc().digits());
     let name = name.map_or_else(generated, str::to_owned);
     let (labels, annotations) = (backup_labels(&schedule), backup_annotations(&schedule));
@@ -187,7 +187,7 @@ fn from_schedule(schedule: Schedule, name: Option<&str>, namespace: &str) -> Bac
             api_version: Schedule::api_version_text(),
             kind: Schedule::KIND.to_owned(),
             name: schedule_name,
-            uid: schedule.metadata.uid.unwrap_or_default(),
+            uid: schedule_uid,
             controller: Some(true),
             block_owner_deletion: None,
         }]);

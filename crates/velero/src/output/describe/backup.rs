@@ -25,7 +25,7 @@ pub(crate) fn describe_backup(
     manner: &Manner,
 ) -> String {
     let mut describer = Describer::new(manner);
-    describer.metadata(&backup.metadata);
+    describer.metadata(backup);
     describer.gap();
     describe_phase(&mut describer, backup);
     describe_references(&mut describer, backup);

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::Write;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::Resource;
 use tabwriter::TabWriter;
+use velero_api::metadata;
 
 use super::Manner;
 use crate::output::tables::selector_text;
@@ -56,11 +58,11 @@ impl<'a> Describer<'a> {
     }
 
     /// Writes what every object has.
-    pub(super) fn metadata(&mut self, metadata: &ObjectMeta) {
-        let name = self.manner.style.bold(metadata.name.as_deref().unwrap_or_default());
+    pub(super) fn metadata<K: Resource>(&mut self, object: &K) {
+        let name = self.manner.style.bold(metadata::name(object));
         self.field("Name", name);
-        self.field("Namespace", metadata.namespace.as_deref().unwrap_or_default());
-        let none = BTreeMap::new();
+        self.field("Namespace", metadata::namespace(object));
+        let (metadata, none) = (object.meta(), BTreeMap::new());
         self.map("Labels", metadata.labels.as_ref().unwrap_or(&none));
         self.map("Annotations", metadata.annotations.as_ref().unwrap_or(&none));
     }

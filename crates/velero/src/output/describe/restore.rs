@@ -22,7 +22,7 @@ pub(crate) fn describe_restore(
 ) -> String {
     let mut describer = Describer::new(manner);
     let (spec, status) = (&restore.spec, &restore.status);
-    describer.metadata(&restore.metadata);
+    describer.metadata(restore);
     describer.gap();
     describe_phase(&mut describer, restore);
     describer.gap();

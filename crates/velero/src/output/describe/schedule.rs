@@ -11,7 +11,7 @@ use super::describer::Describer;
 pub(crate) fn describe_schedule(schedule: &Schedule, manner: &Manner) -> String {
     let mut describer = Describer::new(manner);
     let template = &schedule.spec.template;
-    describer.metadata(&schedule.metadata);
+    describer.metadata(schedule);
     describer.gap();
     let phase = schedule.status.phase();
     let shown = match phase {
