@@ -86,10 +86,10 @@ impl<K: Transfer> TransferReconciler<K> {
     }
 
     async fn expose(&self, object: K) -> Result<Outcome<K>> {
-        let made = match object.is_due(&self.agent).await {
-            Ok(false) => return self.wait_without_place(object).await,
-            Ok(true) if !has_place(&object) => return self.queue_again(object).await,
-            Ok(true) => object.expose(&self.agent).await,
+        let made = match object.due(&self.agent).await {
+            Ok(None) => return self.wait_without_place(object).await,
+            Ok(Some(_)) if !has_place(&object) => return self.queue_again(object).await,
+            Ok(Some(due)) => object.expose(&self.agent, due).await,
             Err(error) => Err(error),
         };
         match made {

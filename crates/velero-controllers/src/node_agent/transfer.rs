@@ -15,6 +15,9 @@ use crate::runtime::error::Result;
 
 /// An object that has the data of a volume moved.
 pub(crate) trait Transfer: VeleroResource {
+    /// What is known of its volume once others have done what they have to do first.
+    type Due: Send;
+
     /// The controller of the kind.
     const CONTROLLER: Controller;
     /// The label of its pods.
@@ -46,12 +49,11 @@ pub(crate) trait Transfer: VeleroResource {
 
     /// Whether this agent is the one to take it.
     fn is_wanted(&self, agent: &Agent) -> impl Future<Output = Result<Wanted>> + Send;
-    /// Whether what others have to do first is done. Until then it takes no place among those that are prepared.
-    fn is_due(&self, _agent: &Agent) -> impl Future<Output = Result<bool>> + Send {
-        async { Ok(true) }
-    }
+    /// Looks whether others have done what they have to do first; none until then. It takes no place among those that are
+    /// prepared meanwhile.
+    fn due(&self, agent: &Agent) -> impl Future<Output = Result<Option<Self::Due>>> + Send;
     /// Makes its data reachable for a pod, as far as that goes without waiting. It is called until the pod is there.
-    fn expose(&self, agent: &Agent) -> impl Future<Output = Result<Made>> + Send;
+    fn expose(&self, agent: &Agent, due: Self::Due) -> impl Future<Output = Result<Made>> + Send;
     /// What keeps a pod from being made for it, in words; nothing where nothing does, or nobody can tell.
     fn awaited(&self, _agent: &Agent) -> impl Future<Output = Option<String>> + Send {
         async { None }

@@ -5,6 +5,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::{Api, ResourceExt};
 use serde_json::{Map, json};
 use velero_api::labels;
+use velero_api::metadata;
 use velero_api::v2alpha1::DataDownload;
 use velero_cluster::types::PODS;
 
@@ -18,26 +19,25 @@ use crate::node_agent::resources;
 use crate::node_agent::transfer::{Made, Owner, Transfer};
 use crate::runtime::error::{Error, Result};
 
-/// Whether the claim is there and, where its class wants that, used by a pod that was placed.
-pub(crate) async fn is_due(agent: &Agent, download: &DataDownload) -> Result<bool> {
-    Ok(usable_target(agent, download).await?.is_some())
+/// The claim that is restored, which can be filled now.
+pub(crate) struct Target {
+    claim: PersistentVolumeClaim,
+    /// The node that is decided for its volume.
+    node: Option<String>,
 }
 
 /// Makes the claim and the mover.
-pub(crate) async fn expose(agent: &Agent, download: &DataDownload) -> Result<Made> {
-    let owner = Owner::of(download);
-    let Some((target, node)) = usable_target(agent, download).await? else {
-        return Ok(Made::NotYet(claims::LOOK_AGAIN));
-    };
-    let spec = target.spec.clone().unwrap_or_default();
+pub(crate) async fn expose(agent: &Agent, download: &DataDownload, target: &Target) -> Result<Made> {
+    let (owner, node) = (Owner::of(download), target.node.as_deref());
+    let spec = target.claim.spec.clone().unwrap_or_default();
     let class = spec.storage_class_name.clone().unwrap_or_default();
     let wanted = &agent.config.restore_claims;
     let namespace = &download.spec.target_volume.namespace;
     if !copies::make(agent, &owner, namespace, &wanted.secret_names, &wanted.config_map_names).await? {
         return Ok(Made::NotYet(claims::LOOK_AGAIN));
     }
-    let cache_claim = claims::cache(agent, &owner, download.spec.snapshot_size, node.as_deref()).await?;
-    make_claim(agent, &owner, &target, node.as_deref()).await?;
+    let cache_claim = claims::cache(agent, &owner, download.spec.snapshot_size, node).await?;
+    make_claim(agent, &owner, &target.claim, node).await?;
     let selector = agent.config.affinity(&class).map(|affinity| &affinity.node_selector);
     let mode = spec.volume_mode.as_deref().unwrap_or("Filesystem");
     let mover = Mover {
@@ -53,7 +53,7 @@ pub(crate) async fn expose(agent: &Agent, download: &DataDownload) -> Result<Mad
         is_privileged: false,
         leaves_labels: false,
         resource_timeout: download.spec.operation_timeout,
-        placement: placement(node.as_deref(), selector),
+        placement: placement(node, selector),
     };
     mover.create(agent).await?;
     Ok(Made::Done)
@@ -88,24 +88,21 @@ pub(crate) async fn clean_up(agent: &Agent, download: &DataDownload) -> Result<M
     Ok(if pod_is_gone && claim_is_gone && cache_is_gone { Made::Done } else { Made::NotYet(claims::LOOK_AGAIN) })
 }
 
-/// The claim that is restored, with the node that is decided for it; none while it is not time to fill it.
-async fn usable_target(
-    agent: &Agent,
-    download: &DataDownload,
-) -> Result<Option<(PersistentVolumeClaim, Option<String>)>> {
+/// The claim that is restored: once it is there and, where its class wants that, used by a pod that was placed.
+pub(crate) async fn due(agent: &Agent, download: &DataDownload) -> Result<Option<Target>> {
     let wanted = &download.spec.target_volume;
     // A restore makes the claim after the DataDownload.
-    let Some(target) = target_claim(agent, wanted).await? else { return Ok(None) };
-    let spec = target.spec.clone().unwrap_or_default();
+    let Some(claim) = target_claim(agent, wanted).await? else { return Ok(None) };
+    let spec = claim.spec.clone().unwrap_or_default();
     if spec.volume_name.is_some_and(|name| !name.is_empty()) {
         let problem = "it is bound to a volume already, which is not overwritten; restore into a claim that is new";
         return Err(Error::unmet("PersistentVolumeClaim", &title(wanted), problem));
     }
     let class = spec.storage_class_name.unwrap_or_default();
-    Ok(match is_consumed(agent, &target, &class).await? {
+    Ok(match is_consumed(agent, &claim, &class).await? {
         Consumed::NotYet => None,
-        Consumed::By(node) => Some((target, Some(node))),
-        Consumed::DoesNotMatter => Some((target, None)),
+        Consumed::By(node) => Some(Target { claim, node: Some(node) }),
+        Consumed::DoesNotMatter => Some(Target { claim, node: None }),
     })
 }
 
@@ -122,14 +119,16 @@ async fn is_consumed(agent: &Agent, target: &PersistentVolumeClaim, class: &str)
     }
     let found = resources::get(&Api::<StorageClass>::all(agent.client()), class).await?;
     let found = found.ok_or_else(|| {
-        let name = format!("{}/{}", target.namespace().unwrap_or_default(), target.name_any());
-        Error::unmet("PersistentVolumeClaim", &name, format!("its storage class {class:?} does not exist"))
+        let problem = format!("its storage class {class:?} does not exist");
+        Error::unmet("PersistentVolumeClaim", &metadata::title(target), problem)
     })?;
     if found.volume_binding_mode.as_deref() != Some("WaitForFirstConsumer") {
         return Ok(Consumed::DoesNotMatter);
     }
-    let node = target.annotations().get(claims::SELECTED_NODE).filter(|node| !node.is_empty());
-    Ok(node.cloned().map_or(Consumed::NotYet, Consumed::By))
+    Ok(match metadata::annotation(target, claims::SELECTED_NODE) {
+        "" => Consumed::NotYet,
+        node => Consumed::By(node.to_owned()),
+    })
 }
 
 async fn make_claim(agent: &Agent, owner: &Owner, target: &PersistentVolumeClaim, node: Option<&str>) -> Result<()> {

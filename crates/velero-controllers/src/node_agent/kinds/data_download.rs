@@ -5,13 +5,16 @@ use velero_api::v2alpha1::DataDownload;
 use velero_api::{finalizers, labels};
 
 use crate::node_agent::agent::Agent;
-use crate::node_agent::expose::{generic_restore, rebind};
+use crate::node_agent::expose::generic_restore::{self, Target};
+use crate::node_agent::expose::rebind;
 use crate::node_agent::metrics::NodeCounter;
 use crate::node_agent::transfer::{Fields, Known, Made, Transfer, Wanted, take_restore_result};
 use crate::runtime::controller::Controller;
 use crate::runtime::error::Result;
 
 impl Transfer for DataDownload {
+    type Due = Target;
+
     const CONTROLLER: Controller = Controller::DataDownload;
     const POD_LABEL: &'static str = labels::DATA_DOWNLOAD;
     const FINALIZER: &'static str = finalizers::DATA_UPLOAD_DOWNLOAD;
@@ -70,12 +73,12 @@ impl Transfer for DataDownload {
         Ok(Wanted::Yes)
     }
 
-    async fn is_due(&self, agent: &Agent) -> Result<bool> {
-        generic_restore::is_due(agent, self).await
+    async fn due(&self, agent: &Agent) -> Result<Option<Target>> {
+        generic_restore::due(agent, self).await
     }
 
-    async fn expose(&self, agent: &Agent) -> Result<Made> {
-        generic_restore::expose(agent, self).await
+    async fn expose(&self, agent: &Agent, due: Target) -> Result<Made> {
+        generic_restore::expose(agent, self, &due).await
     }
 
     async fn awaited(&self, agent: &Agent) -> Option<String> {

@@ -12,6 +12,8 @@ use crate::runtime::controller::Controller;
 use crate::runtime::error::Result;
 
 impl Transfer for DataUpload {
+    type Due = ();
+
     const CONTROLLER: Controller = Controller::DataUpload;
     const POD_LABEL: &'static str = labels::DATA_UPLOAD;
     const FINALIZER: &'static str = finalizers::DATA_UPLOAD_DOWNLOAD;
@@ -86,7 +88,11 @@ impl Transfer for DataUpload {
         })
     }
 
-    async fn expose(&self, agent: &Agent) -> Result<Made> {
+    async fn due(&self, _agent: &Agent) -> Result<Option<()>> {
+        Ok(Some(()))
+    }
+
+    async fn expose(&self, agent: &Agent, (): ()) -> Result<Made> {
         csi_snapshot::expose(agent, self).await
     }
 

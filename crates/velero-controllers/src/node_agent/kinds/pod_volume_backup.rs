@@ -14,6 +14,8 @@ use crate::runtime::controller::Controller;
 use crate::runtime::error::Result;
 
 impl Transfer for PodVolumeBackup {
+    type Due = ();
+
     const CONTROLLER: Controller = Controller::PodVolumeBackup;
     const POD_LABEL: &'static str = labels::POD_VOLUME_BACKUP;
     const FINALIZER: &'static str = finalizers::POD_VOLUME;
@@ -77,7 +79,11 @@ impl Transfer for PodVolumeBackup {
         })
     }
 
-    async fn expose(&self, agent: &Agent) -> Result<Made> {
+    async fn due(&self, _agent: &Agent) -> Result<Option<()>> {
+        Ok(Some(()))
+    }
+
+    async fn expose(&self, agent: &Agent, (): ()) -> Result<Made> {
         volume(self, &Owner::of(self)).expose(agent).await
     }
 

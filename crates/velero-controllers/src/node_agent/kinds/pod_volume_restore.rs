@@ -16,6 +16,8 @@ use crate::runtime::error::Result;
 const WAIT_CONTAINER: &str = "restore-wait";
 
 impl Transfer for PodVolumeRestore {
+    type Due = ();
+
     const CONTROLLER: Controller = Controller::PodVolumeRestore;
     const POD_LABEL: &'static str = labels::POD_VOLUME_RESTORE;
     const FINALIZER: &'static str = finalizers::POD_VOLUME;
@@ -86,7 +88,11 @@ impl Transfer for PodVolumeRestore {
         agent.awaited_pods.stop_waiting(name);
     }
 
-    async fn expose(&self, agent: &Agent) -> Result<Made> {
+    async fn due(&self, _agent: &Agent) -> Result<Option<()>> {
+        Ok(Some(()))
+    }
+
+    async fn expose(&self, agent: &Agent, (): ()) -> Result<Made> {
         volume(self, &Owner::of(self)).expose(agent).await
     }
 
