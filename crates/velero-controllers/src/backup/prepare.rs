@@ -119,7 +119,7 @@ fn complete(backup: &mut Backup, settings: &Settings, facts: &Facts, now: Timest
         (annotations::SOURCE_CLUSTER_GIT_VERSION, full),
         (annotations::SOURCE_CLUSTER_MAJOR_VERSION, major),
         (annotations::SOURCE_CLUSTER_MINOR_VERSION, minor),
-        (annotations::RESOURCE_TIMEOUT, settings.resource_timeout.to_string()),
+        (annotations::RESOURCE_TIMEOUT, settings.patience.resource_timeout.to_string()),
     ];
     metadata.annotations.get_or_insert_default().extend(notes.map(|(key, value)| (key.to_owned(), value)));
 }

@@ -14,7 +14,7 @@ use crate::runtime::repositories::Repositories;
 pub(crate) fn copy_means(context: &Context) -> CopyMeans {
     let keeper = Keeper {
         repositories: Repositories::new(context.objects.clone(), context.locations.clone()),
-        patience: context.settings.resource_timeout.to_std(),
+        patience: context.settings.patience.resource_timeout.to_std(),
     };
     CopyMeans { timeout: context.settings.fs_backup_timeout.to_std(), repositories: Some(Arc::new(keeper)) }
 }

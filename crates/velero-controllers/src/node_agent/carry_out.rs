@@ -192,7 +192,7 @@ impl<K: Transfer> TransferReconciler<K> {
             self.agent.slots.give_back(uid(&noted));
             return Ok(Outcome::Changed(Box::new(noted)));
         }
-        let patience = self.agent.settings.resource_timeout;
+        let patience = self.agent.settings.patience.resource_timeout;
         match object.finish(&self.agent).await {
             Ok(Made::Done) => {}
             Ok(Made::NotYet(time)) => {

@@ -9,6 +9,7 @@ use velero_rules::data_move::Deadlines;
 
 use crate::runtime::error::{Error, Result};
 use crate::runtime::log_format::LogSettings;
+use crate::runtime::shared_settings::{MetricsSettings, PatienceSettings};
 
 /// How a node agent is set up: one field for each flag, whose help is the text of the field, and what else it must know.
 #[derive(Clone, Debug, Parser, Serialize, Deserialize)]
@@ -33,9 +34,9 @@ pub struct Settings {
     #[command(flatten)]
     pub log: LogSettings,
 
-    /// How long to wait for single resources where no other timeout applies
-    #[arg(long, default_value = "10m0s")]
-    pub resource_timeout: GoDuration,
+    /// How long it waits for others.
+    #[command(flatten)]
+    pub patience: PatienceSettings,
 
     /// How long to wait until the data of a volume is reachable for the pod that moves it
     #[arg(long, default_value = "30m0s")]
@@ -45,9 +46,9 @@ pub struct Settings {
     #[arg(long, default_value = "30m0s")]
     pub data_mover_still_timeout: GoDuration,
 
-    /// The address to expose prometheus metrics
-    #[arg(long, default_value = ":8085")]
-    pub metrics_address: String,
+    /// Where it says how it fares.
+    #[command(flatten)]
+    pub metrics: MetricsSettings,
 
     /// ConfigMap with the configuration of the node agents
     #[arg(long, default_value = "", hide_default_value = true)]
@@ -86,7 +87,7 @@ impl Settings {
             return Err(Error::Setting { flag: "node-name", problem: problem.to_owned() });
         }
         for (flag, duration) in [
-            ("resource-timeout", self.resource_timeout),
+            ("resource-timeout", self.patience.resource_timeout),
             ("data-mover-prepare-timeout", self.data_mover_prepare_timeout),
             ("data-mover-still-timeout", self.data_mover_still_timeout),
         ] {
@@ -110,9 +111,9 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_velero() {
         let settings = Settings::default();
-        assert_eq!(settings.resource_timeout, GoDuration::from_mins(10));
+        assert_eq!(settings.patience.resource_timeout, GoDuration::from_mins(10));
         assert_eq!(settings.data_mover_prepare_timeout, GoDuration::from_mins(30));
-        assert_eq!((settings.metrics_address.as_str(), settings.log.log_level.as_str()), (":8085", "info"));
+        assert_eq!((settings.metrics.metrics_address.as_str(), settings.log.log_level.as_str()), (":8085", "info"));
         assert!(settings.node_agent_configmap.is_empty() && settings.backup_repository_configmap.is_empty());
     }
 

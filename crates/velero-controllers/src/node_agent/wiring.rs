@@ -43,7 +43,7 @@ pub async fn run_until(settings: Settings, stop: CancellationToken) -> Result<()
     check_cluster(&cluster, &settings.namespace).await?;
     startup::check_no_other(cluster.client(), &settings).await?;
     startup::check_host_pods(cluster.client(), &settings).await?;
-    let listener = match settings.metrics_address.as_str() {
+    let listener = match settings.metrics.metrics_address.as_str() {
         "" => None,
         address => Some(listen(address).await?),
     };

@@ -171,7 +171,7 @@ impl PreparedRestore {
             features: settings.features.clone(),
             priorities: settings.priorities()?,
             version_priorities: facts::version_priorities(&objects, &settings.features).await?,
-            resource_timeout: settings.resource_timeout.to_std(),
+            resource_timeout: settings.patience.resource_timeout.to_std(),
             terminating_timeout: settings.terminating_resource_timeout.to_std(),
             limits: settings.archive_limits(),
             scratch: settings.scratch_folder(),

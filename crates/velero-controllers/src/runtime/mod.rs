@@ -2,7 +2,8 @@
 //! to plugins. It knows kinds of objects, but not what becomes of them.
 //!
 //! ```text
-//! settings, log_format, logging, signals, error, clock, controller, lock, process ── what is known before anything runs
+//! settings, shared_settings, log_format, logging, signals, error, clock, controller, lock, process ── what is known before
+//!                                                                                                      anything runs
 //! traces ── stages of backups and restores, for a collector
 //! leadership ── whether this process may write
 //! named, objects, events, metrics ── Velero's own objects, and what is told about them
@@ -42,6 +43,7 @@ pub(crate) mod repositories;
 pub(crate) mod repository_settings;
 pub(crate) mod retry;
 pub(crate) mod settings;
+pub(crate) mod shared_settings;
 pub(crate) mod signals;
 pub(crate) mod snapshot_locations;
 pub(crate) mod store_message;

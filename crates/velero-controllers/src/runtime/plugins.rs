@@ -206,7 +206,7 @@ fn host_settings(settings: &Settings) -> HostSettings {
     ];
     HostSettings {
         arguments: arguments.into(),
-        deadlines: Deadlines { work: settings.resource_timeout.to_std(), ..Deadlines::default() },
+        deadlines: Deadlines { work: settings.patience.resource_timeout.to_std(), ..Deadlines::default() },
         ..HostSettings::default()
     }
 }

@@ -22,6 +22,7 @@ use crate::runtime::controller::Controller;
 use crate::runtime::error::{Error, Result};
 use crate::runtime::log_format::{LogFormat, LogSettings};
 use crate::runtime::repository_settings::RepositorySettings;
+use crate::runtime::shared_settings::{MetricsSettings, PatienceSettings};
 use crate::runtime::traces::Endpoint;
 use crate::runtime::web_settings::WebSettings;
 
@@ -87,9 +88,9 @@ pub struct Settings {
     #[arg(long, default_value = "auto")]
     pub openshift: OpenShift,
 
-    /// The address to expose prometheus metrics
-    #[arg(long, default_value = ":8085")]
-    pub metrics_address: String,
+    /// Where it says how it fares.
+    #[command(flatten)]
+    pub metrics: MetricsSettings,
 
     /// The address to serve the page on, as in :8086; nothing means that there is none
     #[arg(long, default_value = "", hide_default_value = true)]
@@ -186,9 +187,9 @@ pub struct Settings {
     #[arg(long, default_value = "4h0m0s")]
     pub default_item_operation_timeout: GoDuration,
 
-    /// How long to wait for single resources where no other timeout applies
-    #[arg(long, default_value = "10m0s")]
-    pub resource_timeout: GoDuration,
+    /// How long it waits for others.
+    #[command(flatten)]
+    pub patience: PatienceSettings,
 
     /// Move data by default for all snapshots supporting data movement
     #[arg(long)]
@@ -422,7 +423,7 @@ mod tests {
         assert_eq!(settings.backup_sync_period, GoDuration::from_mins(1));
         assert_eq!(settings.store_validation_frequency, GoDuration::from_mins(1));
         assert_eq!(settings.terminating_resource_timeout, GoDuration::from_mins(10));
-        assert_eq!(settings.resource_timeout, GoDuration::from_mins(10));
+        assert_eq!(settings.patience.resource_timeout, GoDuration::from_mins(10));
         assert_eq!(settings.default_backup_ttl, GoDuration::from_hours(720));
         assert_eq!(settings.default_item_operation_timeout, GoDuration::from_hours(4));
         assert_eq!(settings.fs_backup_timeout, GoDuration::from_hours(4));

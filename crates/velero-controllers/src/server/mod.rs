@@ -24,5 +24,6 @@ pub use crate::runtime::controller::{Controller, UnknownController};
 pub use crate::runtime::log_format::{LogFormat, LogSettings, UnknownLogFormat};
 pub use crate::runtime::repository_settings::RepositorySettings;
 pub use crate::runtime::settings::{FlagsWithoutEffect, INSTALL_FLAGS, Settings};
+pub use crate::runtime::shared_settings::{MetricsSettings, PatienceSettings};
 pub use crate::runtime::web_settings::WebSettings;
 pub use wiring::{run, run_until, run_until_with};

@@ -86,7 +86,7 @@ pub async fn run_until_with(settings: Settings, further: Actions, stop: Cancella
     let leadership = Leadership::new(stop.clone());
     let cluster = connect(&settings, &leadership).await?;
     startup::check_cluster(&cluster, &settings.namespace).await?;
-    let listener = match settings.metrics_address.as_str() {
+    let listener = match settings.metrics.metrics_address.as_str() {
         "" => None,
         address => Some(http::listen(address).await?),
     };
@@ -205,7 +205,7 @@ async fn context(
 ) -> Result<SharedContext> {
     let plugins = Plugins::find(&settings, &cluster, further).await?;
     let objects = Objects::new(cluster, &settings.namespace);
-    let locations = Locations::new(objects.clone(), settings.resource_timeout.to_std(), plugins.stores());
+    let locations = Locations::new(objects.clone(), settings.patience.resource_timeout.to_std(), plugins.stores());
     let locations = locations.guarded(leadership.guard());
     Ok(Arc::new(Context {
         repositories: Repositories::new(objects.clone(), locations.clone()),

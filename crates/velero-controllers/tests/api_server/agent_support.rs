@@ -51,15 +51,16 @@ impl AgentNode {
     }
 
     pub(crate) fn settings(&self) -> Settings {
-        Settings {
+        let mut settings = Settings {
             namespace: self.cluster.namespace.clone(),
             kubeconfig: Some(self.cluster.test_box.kubeconfig()),
             node_name: self.node.clone(),
             host_pods: self.host_pods.path().to_owned(),
             mover_image: "example.io/velero:test".to_owned(),
-            metrics_address: String::new(),
             ..Settings::default()
-        }
+        };
+        settings.metrics.metrics_address.clear();
+        settings
     }
 
     pub(crate) async fn start(&mut self, settings: Settings) {

@@ -222,7 +222,7 @@ fn a_server_that_cannot_renew_its_lease_writes_nothing_and_stops_when_it_learns_
         install_definitions(&cluster).await;
         let folder = tempfile::tempdir().unwrap();
         let (is_cut, settings) = without_renewals(&cluster, folder.path()).await;
-        let address = settings.metrics_address.clone();
+        let address = settings.metrics.metrics_address.clone();
         let running = tokio::spawn(run_until(settings, CancellationToken::new()));
         let leader = until_held(&cluster, |_| true).await;
         let second = Server::start_with(cluster.clone(), brief(&cluster)).await;

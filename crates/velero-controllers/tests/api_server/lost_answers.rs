@@ -6,7 +6,7 @@ use http::Method;
 use kube::api::PostParams;
 use velero_api::annotations::{HOLDER_IDENTITY, RETRY_INTERRUPTED};
 use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase, RestoreSpec};
-use velero_controllers::server::Settings;
+use velero_controllers::server::{PatienceSettings, Settings};
 use velero_testkit::cluster_test;
 
 use crate::lossy_proxy::{Fate, open, open_for};
@@ -81,8 +81,8 @@ fn an_end_is_written_as_soon_as_the_api_server_takes_it_however_long_that_lasts(
         let rule = first(7, "backups", "Completed", Fate::Lost);
         let kubeconfig = Some(open(&cluster, folder.path(), rule).await);
         // No limit for single requests is one for the end.
-        let resource_timeout = velero_api::GoDuration::from_secs(1);
-        let settings = Settings { kubeconfig, resource_timeout, ..settings(&cluster) };
+        let patience = PatienceSettings { resource_timeout: velero_api::GoDuration::from_secs(1) };
+        let settings = Settings { kubeconfig, patience, ..settings(&cluster) };
         let server = Server::start_with(cluster.clone(), settings).await;
         server.directory_location("default", directory.path()).await;
         let workload = Workload::new(&cluster, 2).await;

@@ -17,7 +17,7 @@ use velero_api::labels;
 use velero_api::metadata::{annotation, label, uid};
 use velero_api::records::ResultsFile;
 use velero_api::v1::{Backup, BackupPhase, BackupSpec, PodVolumeRestore, Restore, RestorePhase, RestoreSpec};
-use velero_controllers::server::Settings;
+use velero_controllers::server::{PatienceSettings, Settings};
 use velero_rules::resume::{resume_name, resuming};
 use velero_testkit::harness::unique_name;
 use velero_testkit::{TestCluster, cluster_test, storage_box_test};
@@ -187,7 +187,8 @@ fn a_pod_that_waits_for_data_gets_what_is_missing_and_is_made_again_only_if_nobo
         assert_restore_phase(&first, &RestorePhase::Failed);
 
         // While nobody ends what was begun, nothing is put into the volume, and the resumed restore says so.
-        let hasty = Settings { resource_timeout: velero_api::GoDuration::from_secs(2), ..settings(&cluster) };
+        let patience = PatienceSettings { resource_timeout: velero_api::GoDuration::from_secs(2) };
+        let hasty = Settings { patience, ..settings(&cluster) };
         let server = Server::start_with(cluster.clone(), hasty).await;
         let busy = resume(&server, "r").await;
         assert_restore_phase(&busy, &RestorePhase::PartiallyFailed);
@@ -318,7 +319,8 @@ async fn made_again_without_the_first(cluster: &TestCluster, folder: &Path) -> S
 fn a_claim_whose_data_never_came_is_made_again_and_one_of_somebody_else_is_not() {
     storage_box_test(|cluster| async move {
         // Nobody brings the volumes, so they are not waited for as long as it may take.
-        let hasty = Settings { resource_timeout: velero_api::GoDuration::from_secs(5), ..settings(&cluster) };
+        let patience = PatienceSettings { resource_timeout: velero_api::GoDuration::from_secs(5) };
+        let hasty = Settings { patience, ..settings(&cluster) };
         let scene = Scene::with_settings(&cluster, &["data", "more"], hasty).await;
         scene.begin("b", scene.spec()).await;
         for (_, upload) in scene.uploads("b", 2).await {

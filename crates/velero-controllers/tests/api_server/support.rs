@@ -16,7 +16,7 @@ use velero_api::v1::{
     Backup, BackupPhase, BackupSpec, BackupStorageLocation, BackupStorageLocationSpec, Restore, RestorePhase,
     RestoreSpec,
 };
-use velero_controllers::server::{Settings, run_until_with};
+use velero_controllers::server::{MetricsSettings, Settings, run_until_with};
 use velero_plugin::Actions;
 use velero_testkit::TestCluster;
 use velero_testkit::harness::unique_name;
@@ -38,7 +38,7 @@ pub(crate) fn settings(cluster: &TestCluster) -> Settings {
     Settings {
         namespace: cluster.namespace.clone(),
         kubeconfig: Some(cluster.test_box.kubeconfig()),
-        metrics_address: format!("127.0.0.1:{port}"),
+        metrics: MetricsSettings { metrics_address: format!("127.0.0.1:{port}") },
         ..Settings::default()
     }
 }
@@ -55,7 +55,7 @@ impl Server {
 
     pub(crate) async fn start_with_actions(cluster: TestCluster, settings: Settings, actions: Actions) -> Self {
         install_definitions(&cluster).await;
-        let (stop, address) = (CancellationToken::new(), settings.metrics_address.clone());
+        let (stop, address) = (CancellationToken::new(), settings.metrics.metrics_address.clone());
         let running = run_until_with(settings, actions, stop.clone());
         let task = tokio::spawn(async move { running.await.expect("the server must run") });
         let server = Self { cluster, address, stop, task };

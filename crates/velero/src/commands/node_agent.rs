@@ -44,8 +44,8 @@ mod tests {
         let cli = Cli::from_arg_matches(&matches).unwrap();
         let Command::NodeAgent(NodeAgentCommand::Server(arguments)) = cli.command else { panic!("another command") };
         let settings = agent_settings(*arguments, Settings::resolve(cli.global, &ClientConfig::default()));
-        assert_eq!((settings.namespace.as_str(), settings.metrics_address.as_str()), ("backups", ":9085"));
-        assert_eq!(settings.resource_timeout.to_string(), "20m0s");
+        assert_eq!((settings.namespace.as_str(), settings.metrics.metrics_address.as_str()), ("backups", ":9085"));
+        assert_eq!(settings.patience.resource_timeout.to_string(), "20m0s");
         assert_eq!(settings.data_mover_prepare_timeout.to_string(), "1h0m0s");
         assert_eq!(settings.node_agent_configmap, "agents");
         assert_eq!(settings.backup_repository_configmap, "repositories");

@@ -56,7 +56,7 @@ impl PodVolume<'_> {
             cache_claim,
             is_privileged: agent.config.privileged_fs_backup,
             leaves_labels: false,
-            resource_timeout: agent.settings.resource_timeout,
+            resource_timeout: agent.settings.patience.resource_timeout,
             placement: Placement::Node(agent.node().to_owned()),
         };
         mover.create(agent).await?;
