@@ -16,7 +16,8 @@ fn read(bytes: &[u8]) {
     let kind = Arc::new(ResourceType::new("v1", "Pod", "pods", true));
     let Ok(item) = RawItem::new(kind, Bytes::copy_from_slice(bytes)) else { return };
     let _ = item.metadata();
-    let Ok(written) = item.to_json_bytes() else { return };
+    let mut written = Vec::new();
+    let Ok(()) = item.write_to(&mut written) else { return };
     let value: Value = serde_json::from_slice(&written).expect("an item that was taken is no JSON");
     assert!(value.is_object(), "an item that was taken is no object");
     let wait = WaitContainer {

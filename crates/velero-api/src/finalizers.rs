@@ -8,6 +8,3 @@ pub const DATA_UPLOAD_DOWNLOAD: &str = "velero.io/data-upload-download-finalizer
 
 /// On a PodVolumeBackup or PodVolumeRestore until its transfer has ended.
 pub const POD_VOLUME: &str = "velero.io/pod-volume-finalizer";
-
-/// Left on VolumeSnapshotContents by older versions; it is removed where it is found.
-pub const VOLUME_SNAPSHOT_CONTENT_PROTECT: &str = "velero.io/volume-snapshot-content-protect-finalizer";

@@ -112,13 +112,6 @@ impl RawItem {
         Ok(())
     }
 
-    /// The object with `apiVersion` and `kind` as JSON text.
-    pub fn to_json_bytes(&self) -> Result<Vec<u8>> {
-        let mut buffer = Vec::with_capacity(self.bytes.len() + 64);
-        self.write_to(&mut buffer)?;
-        Ok(buffer)
-    }
-
     /// The object with `apiVersion` and `kind`, parsed.
     pub fn to_value(&self) -> Result<Value> {
         let mut value: Value = serde_json::from_slice(&self.bytes).map_err(|error| self.unreadable(error))?;
@@ -259,6 +252,13 @@ mod tests {
         RawItem::new(resource_type, Bytes::from_static(text.as_bytes())).unwrap()
     }
 
+    /// The object with `apiVersion` and `kind` as JSON text.
+    fn written(text: &'static str) -> Vec<u8> {
+        let mut written = Vec::new();
+        item(text).write_to(&mut written).unwrap();
+        written
+    }
+
     #[test]
     fn what_is_no_text_or_no_object_is_no_item() {
         let kind = Arc::new(ResourceType::new("v1", "ConfigMap", "configmaps", true));
@@ -283,14 +283,14 @@ mod tests {
             ("{}", r#"{"apiVersion":"apps/v1","kind":"Deployment"}"#),
             (" { } ", r#"{"apiVersion":"apps/v1","kind":"Deployment" } "#),
         ] {
-            assert_eq!(String::from_utf8(item(text).to_json_bytes().unwrap()).unwrap(), expected);
+            assert_eq!(String::from_utf8(written(text)).unwrap(), expected);
         }
     }
 
     #[test]
     fn present_type_fields_are_left_alone() {
         let text = r#"{"metadata":{"name":"web"},"kind":"Odd","apiVersion":"old/v1"}"#;
-        assert_eq!(item(text).to_json_bytes().unwrap(), text.as_bytes());
+        assert_eq!(written(text), text.as_bytes());
         assert_eq!(item(text).to_value().unwrap()["apiVersion"], "old/v1");
     }
 
@@ -300,7 +300,7 @@ mod tests {
             r#"{"kind":"Deployment","metadata":{"name":"web"}}"#,
             r#"{"kind":null,"apiVersion":"","metadata":{"name":"web"}}"#,
         ] {
-            let written = item(text).to_json_bytes().unwrap();
+            let written = written(text);
             let expected = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}});
             assert_eq!(serde_json::from_slice::<Value>(&written).unwrap(), expected);
             assert_eq!(String::from_utf8(written).unwrap().matches("kind").count(), 1);
@@ -316,8 +316,7 @@ mod tests {
     #[test]
     fn bytes_survive_untouched() {
         let text = "{\"metadata\":{\"name\":\"web\"},\"data\":{\"html\":\"\\u003cb\\u003e\",\"n\":123456789012345678901234567890}}";
-        let written = item(text).to_json_bytes().unwrap();
-        assert!(String::from_utf8(written).unwrap().ends_with(&text[1..]));
+        assert!(String::from_utf8(written(text)).unwrap().ends_with(&text[1..]));
     }
 
     #[test]

@@ -114,18 +114,6 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// The bytes of an indirect list, as kopia writes them.
-pub fn write_list(entries: &[ListEntry]) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct List<'a> {
-        stream: &'a str,
-        entries: &'a [ListEntry],
-    }
-    let mut bytes = serde_json::to_vec(&List { stream: "kopia:indirect", entries }).unwrap_or_default();
-    bytes.push(b'\n');
-    bytes
-}
-
 /// Shows all pieces of an object in order; lists are read as they are needed.
 pub fn for_each_piece(
     source: &dyn ContentSource,
@@ -261,6 +249,18 @@ mod tests {
 
     use super::*;
     use crate::testing::sealer;
+
+    /// The bytes of an indirect list, as kopia writes them.
+    fn write_list(entries: &[ListEntry]) -> Vec<u8> {
+        #[derive(Serialize)]
+        struct List<'a> {
+            stream: &'a str,
+            entries: &'a [ListEntry],
+        }
+        let mut bytes = serde_json::to_vec(&List { stream: "kopia:indirect", entries }).unwrap();
+        bytes.push(b'\n');
+        bytes
+    }
 
     #[derive(Default)]
     struct Contents(HashMap<ContentId, Bytes>);

@@ -92,9 +92,4 @@ impl Index {
     pub(super) fn raw(&self) -> &RawIndex {
         &self.raw
     }
-
-    /// Gives the index back, to be merged with others.
-    pub fn into_raw(self) -> RawIndex {
-        self.raw
-    }
 }
