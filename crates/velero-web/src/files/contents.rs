@@ -4,9 +4,9 @@ use std::io::Read;
 use std::time::Instant;
 
 use velero_api::v1::DownloadTargetKind;
-use velero_archive::{ArchiveReader, Entry, Error as ArchiveError, ItemPath};
+use velero_archive::{ArchiveReader, Entry, ItemPath};
 
-use super::{FileProblem, Files, read_until, target};
+use super::{FileProblem, Files, Unreadable, read_until, target};
 use crate::comparison::{Comparison, Object, Side};
 
 /// Takes what a backup holds into a comparison, and gives that back.
@@ -20,44 +20,33 @@ pub(crate) async fn take_contents(
     read_until(deadline, files, &wanted, move |reader, deadline| take_all(reader, comparison, side, deadline)).await
 }
 
-/// Why reading stopped.
-struct Stopped(String);
-
-impl From<ArchiveError> for Stopped {
-    fn from(error: ArchiveError) -> Self {
-        Self(error.to_string())
-    }
-}
-
 fn take_all(
     reader: impl Read,
     mut comparison: Comparison,
     side: Side,
     deadline: Instant,
-) -> Result<Comparison, String> {
+) -> Result<Comparison, Unreadable> {
     let read = ArchiveReader::new(reader).for_each(|entry| {
         if Instant::now() > deadline {
             let text = "it takes too long: look for a type, a namespace or a part of a name";
-            return Err(Stopped(text.to_owned()));
+            return Err(Unreadable::TooSlow(text));
         }
-        take(entry, &mut comparison, side).map_err(Stopped)
+        take(entry, &mut comparison, side)
     });
-    match read {
-        Ok(_) => Ok(comparison),
-        Err(Stopped(problem)) => Err(problem),
-    }
+    read.map(|_| comparison)
 }
 
 /// Takes one object. Of an object in several versions the copy counts that restores use.
-fn take(entry: Entry<'_>, comparison: &mut Comparison, side: Side) -> Result<(), String> {
+fn take(entry: Entry<'_>, comparison: &mut Comparison, side: Side) -> Result<(), Unreadable> {
     let Some(item) = ItemPath::parse(entry.path).filter(|item| item.version.is_none()) else { return Ok(()) };
     let namespace = item.namespace.unwrap_or_default();
     let object = Object { resource: item.group_resource, namespace, name: item.name };
     if !comparison.is_wanted(side, object) {
         return Ok(());
     }
-    let content = serde_json::from_slice(entry.body).map_err(|error| format!("{}: {error}", entry.path))?;
-    comparison.add(side, object, content).map_err(|error| error.to_string())
+    let content = serde_json::from_slice(entry.body);
+    let content = content.map_err(|problem| Unreadable::Entry { path: entry.path.to_owned(), problem })?;
+    Ok(comparison.add(side, object, content)?)
 }
 
 #[cfg(test)]
@@ -100,12 +89,12 @@ mod tests {
     #[test]
     fn what_cannot_be_read_and_what_takes_too_long_says_so() {
         let broken = archive(&[(PATH, "<html>")]);
-        let problem = take_all(&broken[..], Comparison::new(""), Side::One, later()).err().unwrap();
+        let problem = take_all(&broken[..], Comparison::new(""), Side::One, later()).err().unwrap().to_string();
         assert!(problem.contains(PATH), "{problem}");
         let good = archive(&[(PATH, MAP)]);
         assert!(take_all(&good[..good.len() - 9], Comparison::new(""), Side::One, later()).is_err(), "cut short");
         let late = Instant::now() - Duration::from_secs(1);
-        let problem = take_all(&good[..], Comparison::new(""), Side::One, late).err().unwrap();
+        let problem = take_all(&good[..], Comparison::new(""), Side::One, late).err().unwrap().to_string();
         assert!(problem.contains("takes too long"), "{problem}");
     }
 }

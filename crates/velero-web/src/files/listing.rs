@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use velero_api::v1::DownloadTargetKind;
 use velero_archive::gzjson;
 
-use super::{FileProblem, Files, read, target};
+use super::{FileProblem, Files, Unreadable, read, target};
 
 /// How many objects a page has.
 pub(crate) const OBJECTS: usize = 100;
@@ -89,15 +89,15 @@ impl Listing {
     }
 }
 
-fn select(reader: io::Take<impl Read>, search: &Search, page: usize) -> Result<Listing, String> {
+fn select(reader: io::Take<impl Read>, search: &Search, page: usize) -> Result<Listing, Unreadable> {
     let mut listing = Listing::default();
     let mut reader = BufReader::with_capacity(64 << 10, reader);
     let kinds = Kinds { listing: &mut listing, search, first: page.saturating_mul(OBJECTS) };
     let read = kinds.deserialize(&mut serde_json::Deserializer::from_reader(&mut reader));
     match read {
         Ok(()) => Ok(listing),
-        Err(_) if reader.get_ref().limit() == 0 => Err(format!("it has more than {} MiB", LARGEST >> 20)),
-        Err(error) => Err(error.to_string()),
+        Err(_) if reader.get_ref().limit() == 0 => Err(Unreadable::TooLong { mebibytes: LARGEST >> 20 }),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -187,7 +187,7 @@ impl<'de> Visitor<'de> for Names<'_> {
 mod tests {
     use super::*;
 
-    fn select(text: &[u8], search: &Search, page: usize) -> Result<Listing, String> {
+    fn select(text: &[u8], search: &Search, page: usize) -> Result<Listing, Unreadable> {
         super::select(text.take(LARGEST), search, page)
     }
 
@@ -246,7 +246,7 @@ mod tests {
         assert!(select(b"[]", &all, 0).is_err());
         assert_eq!(select(b"null", &all, 0).unwrap(), Listing::default());
         let endless = b"{\"v1/Pod\":[\"".as_slice().chain(io::repeat(b'x')).take(1 << 20);
-        let problem = super::select(endless, &all, 0).unwrap_err();
+        let problem = super::select(endless, &all, 0).unwrap_err().to_string();
         assert!(problem.contains("more than 128 MiB"), "{problem}");
     }
 }

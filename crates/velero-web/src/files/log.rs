@@ -47,7 +47,7 @@ impl LogPage {
         wanted: Wanted,
     ) -> Result<Self, FileProblem> {
         read(files, &target(kind, name), move |reader, deadline| {
-            select(MultiGzDecoder::new(reader), &wanted, deadline).map_err(|error| error.to_string())
+            Ok(select(MultiGzDecoder::new(reader), &wanted, deadline)?)
         })
         .await
     }

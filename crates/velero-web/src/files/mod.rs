@@ -6,6 +6,7 @@
 //! object ── one object, as it was
 //! contents ── all objects of a backup, for a comparison
 //! preview ── what a restore would do
+//! unreadable ── why a file that is there cannot be read
 //! ```
 
 mod contents;
@@ -13,6 +14,7 @@ mod listing;
 mod log;
 mod object;
 mod preview;
+mod unreadable;
 
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
@@ -35,6 +37,7 @@ pub(crate) use log::Line as LogLine;
 pub(crate) use log::{LONGEST_LINE, LogPage};
 pub(crate) use object::ObjectPath;
 pub(crate) use preview::Preview;
+use unreadable::Unreadable;
 
 /// How large a document may be that is read whole, compressed and not.
 const COMPRESSED: usize = 8 << 20;
@@ -145,7 +148,7 @@ where
 async fn read<T, F>(files: &dyn Files, wanted: &DownloadTarget, work: F) -> Result<T, FileProblem>
 where
     T: Send + 'static,
-    F: FnOnce(Box<dyn Read + Send>, Instant) -> Result<T, String> + Send + 'static,
+    F: FnOnce(Box<dyn Read + Send>, Instant) -> Result<T, Unreadable> + Send + 'static,
 {
     read_until(Instant::now() + READING, files, wanted, work).await
 }
@@ -159,7 +162,7 @@ async fn read_until<T, F>(
 ) -> Result<T, FileProblem>
 where
     T: Send + 'static,
-    F: FnOnce(Box<dyn Read + Send>, Instant) -> Result<T, String> + Send + 'static,
+    F: FnOnce(Box<dyn Read + Send>, Instant) -> Result<T, Unreadable> + Send + 'static,
 {
     let opened = timeout_at(deadline.into(), files.open(wanted)).await.map_err(|_| late(wanted))?;
     let reader = Box::new(InTime { reader: blocking_reader(opened?), deadline });

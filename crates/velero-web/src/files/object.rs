@@ -6,7 +6,7 @@ use serde_json::Value;
 use velero_api::v1::DownloadTargetKind;
 use velero_archive::{ArchiveReader, Error as ArchiveError, ItemPath};
 
-use super::{FileProblem, Files, read, target};
+use super::{FileProblem, Files, Unreadable, read, target};
 
 /// How large an object may be to be shown.
 const LARGEST: usize = 2 << 20;
@@ -36,12 +36,12 @@ enum Type {
 /// Why reading stopped.
 enum Stop {
     Found(Box<Value>),
-    Failed(String),
+    Failed(Unreadable),
 }
 
 impl From<ArchiveError> for Stop {
     fn from(error: ArchiveError) -> Self {
-        Self::Failed(error.to_string())
+        Self::Failed(error.into())
     }
 }
 
@@ -82,12 +82,11 @@ impl ObjectPath {
         found.ok_or_else(|| FileProblem::None(format!("{label} is not in backup {backup:?}")))
     }
 
-    fn search(&self, reader: impl std::io::Read, deadline: Instant) -> Result<Option<Value>, String> {
+    fn search(&self, reader: impl std::io::Read, deadline: Instant) -> Result<Option<Value>, Unreadable> {
         let outcome = ArchiveReader::new(reader).for_each(|entry| {
             if Instant::now() > deadline {
-                return Err(Stop::Failed(
-                    "the archive is so large that looking for one object takes too long".to_owned(),
-                ));
+                let what = "the archive is so large that looking for one object takes too long";
+                return Err(Stop::Failed(Unreadable::TooSlow(what)));
             }
             match self.is_at(entry.path).then(|| self.read_body(entry.body)) {
                 Some(Ok(Some(object))) => Err(Stop::Found(Box::new(object))),
@@ -112,11 +111,11 @@ impl ObjectPath {
         is_of_type && item.version.is_none() && item.name == self.name && item.namespace == self.namespace.as_deref()
     }
 
-    fn read_body(&self, body: &[u8]) -> Result<Option<Value>, String> {
+    fn read_body(&self, body: &[u8]) -> Result<Option<Value>, Unreadable> {
         if body.len() > LARGEST {
-            return Err(format!("the object has {} bytes, more than the page shows", body.len()));
+            return Err(Unreadable::ObjectTooLarge { bytes: body.len() });
         }
-        let object: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+        let object: Value = serde_json::from_slice(body)?;
         let is_it = match &self.of {
             Type::Kind { kind, api_version } => {
                 object["kind"] == kind.as_str() && object["apiVersion"] == api_version.as_str()

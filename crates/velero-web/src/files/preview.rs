@@ -11,7 +11,7 @@ use velero_api::v1::DownloadTargetKind;
 use velero_archive::gzjson;
 use velero_engine::restore::{ItemPreview, PreviewAction};
 
-use super::{FileProblem, Files, read, target};
+use super::{FileProblem, Files, Unreadable, read, target};
 
 /// How many objects a page has.
 const ITEMS: usize = 100;
@@ -44,15 +44,15 @@ impl Preview {
     }
 }
 
-fn select(reader: io::Take<impl Read>, page: usize) -> Result<Preview, String> {
+fn select(reader: io::Take<impl Read>, page: usize) -> Result<Preview, Unreadable> {
     let mut preview = Preview::default();
     let mut reader = BufReader::with_capacity(64 << 10, reader);
     let report = Report { preview: &mut preview, first: page.saturating_mul(ITEMS) };
     let read = report.deserialize(&mut serde_json::Deserializer::from_reader(&mut reader));
     match read {
         Ok(()) => Ok(preview),
-        Err(_) if reader.get_ref().limit() == 0 => Err(format!("it has more than {} MiB", LARGEST >> 20)),
-        Err(error) => Err(error.to_string()),
+        Err(_) if reader.get_ref().limit() == 0 => Err(Unreadable::TooLong { mebibytes: LARGEST >> 20 }),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -170,6 +170,6 @@ mod tests {
         assert!(read("[]").is_err() && read("{\"items\":[1]}").is_err() && read("{\"items\":[").is_err());
         assert!(read("{\"items\":null}").unwrap().shown.is_empty());
         let endless = b"{\"backup\":\"".as_slice().chain(io::repeat(b'x')).take(1 << 20);
-        assert!(select(endless, 0).unwrap_err().contains("more than 128 MiB"));
+        assert!(select(endless, 0).unwrap_err().to_string().contains("more than 128 MiB"));
     }
 }
