@@ -320,6 +320,35 @@ fn a_restarted_agent_goes_on_with_what_the_one_before_it_left() {
 }
 
 #[test]
+fn a_restarted_agent_counts_what_moves_data_before_it_begins_the_next() {
+    cluster_test(|cluster| async move {
+        let mut node = AgentNode::with_agent(&cluster).await;
+        let pod = node.pod_with_volume("app", &[]).await;
+        node.backup("moves", &pod).await;
+        in_progress(&node, "moves").await;
+        // As many as are prepared at a time.
+        let waiting = ["waits-a", "waits-b", "waits-c"];
+        for name in waiting {
+            node.backup(name, &pod).await;
+            node.mover(name).await;
+            node.set_status(name, json!({"phase": "Running"})).await;
+            node.until(name, is(DataMovePhase::Prepared)).await;
+        }
+        node.stop().await;
+        node.backup("further", &pod).await;
+        node.start(node.settings()).await;
+        // Long enough for it to have looked at all of them.
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        for name in waiting {
+            node.until(name, is(DataMovePhase::Prepared)).await;
+        }
+        node.until("further", is(DataMovePhase::New)).await;
+        assert!(node.pods().get_opt("further").await.unwrap().is_none(), "one more was prepared than there is room for");
+        node.remove().await;
+    });
+}
+
+#[test]
 fn preparing_and_moving_have_deadlines() {
     cluster_test(|cluster| async move {
         let mut node = AgentNode::new(&cluster).await;
