@@ -180,7 +180,13 @@ async fn forget_in(
         }
         Err(error) if snapshots.is_empty() => {
             let (backup, error) = (name(backup), describe(&error));
-            tracing::warn!(backup, namespace, location = place, error, "What broke off may have left snapshots of volumes");
+            tracing::warn!(
+                backup,
+                namespace,
+                location = place,
+                error,
+                "What broke off may have left snapshots of volumes"
+            );
             Ok(None)
         }
         Err(error) if may_pass(&error) => Err(error),
