@@ -11,6 +11,8 @@ pub const SELECTORS: [&str; 2] = ["role=node-agent", "name=node-agent"];
 const CONTAINER: &str = "node-agent";
 /// What the kubelet calls the pause before it starts a container again.
 const PAUSE: &str = "CrashLoopBackOff";
+/// What keeps an agent from which nobody hears.
+const SILENT: &str = "its node, which does not answer";
 
 /// Where agents run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub struct IdleAgent {
     pub problem: String,
     /// Whether it has not run yet.
     pub is_new: bool,
+    /// Whether it ran when its node was last heard of.
+    pub is_silent: bool,
     /// Since when the kubelet waits to start it again, after it has ended several times.
     pub pauses_since: Option<Timestamp>,
 }
@@ -40,6 +44,7 @@ impl Nodes {
     /// Adds the pod of an agent.
     pub fn add(&mut self, pod: AgentPod) {
         self.any = true;
+        let is_silent = is_silent(&pod.status.conditions);
         let (node, phase) = (pod.spec.node_name, pod.status.phase);
         let is_new = phase == "Pending";
         if !is_new && phase != "Running" || pod.metadata.deletion_timestamp.is_some() || node.is_empty() {
@@ -51,6 +56,10 @@ impl Nodes {
         let Some(stopped) = state.waiting.or(state.terminated) else {
             match is_new {
                 true => _ = self.idle.insert(node, IdleAgent::new(pod.metadata.name, phase, is_new)),
+                false if is_silent => {
+                    let idle = IdleAgent::new(pod.metadata.name, SILENT.to_owned(), is_new);
+                    self.idle.insert(node, IdleAgent { is_silent, ..idle });
+                }
                 false => _ = self.running.insert(node),
             }
             return;
@@ -64,8 +73,15 @@ impl Nodes {
 
 impl IdleAgent {
     fn new(pod: String, problem: String, is_new: bool) -> Self {
-        Self { pod, problem, is_new, pauses_since: None }
+        Self { pod, problem, is_new, is_silent: false, pauses_since: None }
     }
+}
+
+/// Whether the node of a pod does not answer any more: its controller says then that the pod is not ready, and leaves what
+/// the kubelet has said of the containers as it was.
+fn is_silent(conditions: &[Condition]) -> bool {
+    let is = |kind: &str, status: &str| conditions.iter().any(|found| found.kind == kind && found.status == status);
+    is("Ready", "False") && is("ContainersReady", "True")
 }
 
 /// The part of a pod that tells where an agent runs.
@@ -94,7 +110,16 @@ struct Spec {
 #[serde(default, rename_all = "camelCase")]
 struct Status {
     phase: String,
+    conditions: Vec<Condition>,
     container_statuses: Vec<Container>,
+}
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(default)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
 }
 
 #[derive(Debug, Deserialize, Default)]
@@ -205,6 +230,23 @@ mod tests {
         }
         assert_eq!(nodes.idle["loops"].pauses_since, ended.parse().ok());
         assert_eq!(nodes.idle["pulls"].pauses_since, None);
+    }
+
+    #[test]
+    fn an_agent_whose_node_does_not_answer_does_not_run() {
+        for (ready, containers_ready, is_silent) in
+            [("True", "True", false), ("False", "False", false), ("False", "True", true)]
+        {
+            let conditions = json!([
+                {"type": "Ready", "status": ready}, {"type": "ContainersReady", "status": containers_ready},
+            ]);
+            let pod = json!({"metadata": {"name": "agent"}, "spec": {"nodeName": "a"}, "status": {"phase": "Running",
+                "conditions": conditions, "containerStatuses": [{"name": "node-agent", "state": {"running": {}}}]}});
+            let mut nodes = Nodes::default();
+            nodes.add(serde_json::from_value(pod).unwrap());
+            assert_eq!(nodes.running.is_empty(), is_silent, "{ready} {containers_ready}");
+            assert_eq!(nodes.idle.get("a").is_some_and(|idle| idle.is_silent), is_silent, "{ready} {containers_ready}");
+        }
     }
 
     #[test]

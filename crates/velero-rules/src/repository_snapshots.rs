@@ -23,6 +23,9 @@ pub struct RepositoryKey {
 pub struct OwnedSnapshots {
     /// The snapshots by repository.
     pub by_repository: BTreeMap<RepositoryKey, BTreeSet<String>>,
+    /// Repositories that may have snapshots of which no record tells: what was to be saved there has not ended well, and may
+    /// have been saved all the same.
+    pub searched: BTreeSet<RepositoryKey>,
     /// What cannot be removed, and why.
     obstacles: BTreeSet<String>,
     /// Claims whose data was moved, and of whose snapshot nothing is known so far.
@@ -52,6 +55,9 @@ impl OwnedSnapshots {
         let (spec, snapshot) = (&copy.spec, &copy.status.snapshot_id);
         let pod = spec.pod.name.as_deref().unwrap_or_default();
         let namespace = spec.pod.namespace.as_deref().unwrap_or_default();
+        if snapshot.is_empty() && spec.uploader_type == KOPIA && has_broken_off(copy.status.phase()) {
+            self.search(namespace, location);
+        }
         self.add_of_pod(&spec.uploader_type, (namespace, pod, &spec.volume), location, snapshot);
     }
 
@@ -60,6 +66,9 @@ impl OwnedSnapshots {
         let spec = &upload.spec;
         self.seen.insert((spec.source_namespace.clone(), spec.source_pvc.clone()));
         if upload.status.snapshot_id.is_empty() {
+            if is_own_mover(&spec.data_mover) && has_broken_off(upload.status.phase()) {
+                self.search(&spec.source_namespace, location);
+            }
             return;
         }
         if !is_own_mover(&spec.data_mover) {
@@ -88,8 +97,12 @@ impl OwnedSnapshots {
         let snapshot = moved.map(|moved| moved.snapshot_handle.as_str()).unwrap_or_default();
         let phase = moved.map(|moved| moved.phase.as_str()).unwrap_or_default();
         match snapshot {
-            // What did not come to an end has left nothing.
-            "" if volume.result == Some(VolumeResult::Failed) || has_failed(phase) => {}
+            // What did not come to an end has left nothing that could be restored.
+            "" if volume.result == Some(VolumeResult::Failed) || has_failed(phase) => {
+                if is_own_mover(mover) && !volume.pvc_namespace.is_empty() {
+                    self.search(&volume.pvc_namespace, location);
+                }
+            }
             "" => drop(self.unknown.insert(claim)),
             _ if !is_own_mover(mover) => self.refuse_mover(&format!("claim {}/{}", claim.0, claim.1), mover),
             snapshot => {
@@ -152,9 +165,21 @@ impl OwnedSnapshots {
     }
 
     fn add(&mut self, namespace: &str, location: &str, snapshot: &str) {
-        let key = RepositoryKey { namespace: namespace.to_owned(), location: location.to_owned() };
-        self.by_repository.entry(key).or_default().insert(snapshot.to_owned());
+        self.by_repository.entry(key(namespace, location)).or_default().insert(snapshot.to_owned());
     }
+
+    fn search(&mut self, namespace: &str, location: &str) {
+        self.searched.insert(key(namespace, location));
+    }
+}
+
+fn key(namespace: &str, location: &str) -> RepositoryKey {
+    RepositoryKey { namespace: namespace.to_owned(), location: location.to_owned() }
+}
+
+/// Whether data may have been saved of which no record tells: somebody took the transfer, and it did not end well.
+fn has_broken_off(phase: &DataMovePhase) -> bool {
+    !matches!(phase, DataMovePhase::New | DataMovePhase::Completed)
 }
 
 /// Whether the data mover is the built-in one.
@@ -238,6 +263,35 @@ mod tests {
             owned.add_volume(&volume(value), "default");
         }
         assert_eq!((ids(&owned).len(), owned.obstacle()), (0, None));
+    }
+
+    #[test]
+    fn where_something_has_broken_off_snapshots_without_a_record_are_looked_for() {
+        for (phase, expected) in [
+            (DataMovePhase::New, 0),
+            (DataMovePhase::Completed, 0),
+            (DataMovePhase::InProgress, 1),
+            (DataMovePhase::Failed, 1),
+            (DataMovePhase::Canceled, 1),
+        ] {
+            let (mut of_copy, mut of_upload) = (OwnedSnapshots::default(), OwnedSnapshots::default());
+            let (mut copy, mut upload) = (copy("kopia", ""), upload("", ""));
+            (copy.status.phase, upload.status.phase) = (Some(phase.clone()), Some(phase.clone()));
+            of_copy.add_copy(&copy, "default");
+            of_upload.add_upload(&upload, "default");
+            assert_eq!((of_copy.searched.len(), of_upload.searched.len()), (expected, expected), "{phase}");
+            assert!(of_copy.by_repository.is_empty() && of_upload.obstacle().is_none(), "{phase}");
+            (copy.status.snapshot_id, copy.spec.uploader_type) = (String::new(), "restic".to_owned());
+            upload.spec.data_mover = "vendor".to_owned();
+            let mut of_others = OwnedSnapshots::default();
+            of_others.add_copy(&copy, "default");
+            of_others.add_upload(&upload, "default");
+            assert!(of_others.searched.is_empty(), "{phase}: those of others are not known here");
+        }
+        let mut owned = OwnedSnapshots::default();
+        let failed = json!({ "pvcNamespace": "shop", "pvcName": "c", "snapshotDataMoved": true, "result": "failed" });
+        owned.add_volume(&volume(failed), "default");
+        assert_eq!(owned.searched, BTreeSet::from([key("shop", "default")]));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! wiring ── everything that runs in it, in one place
-//! startup, http ── what happens once before; metrics
+//! startup, taken_up, http ── what happens once before; what the agent before this one left; metrics
 //! reconcile ── one object of any of the four kinds, a step further; carry_out does the step
 //! kinds/ ── what differs between PodVolumeBackup, PodVolumeRestore, DataUpload and DataDownload
 //! expose/ ── making data reachable for a pod, and taking that back
@@ -32,6 +32,7 @@ mod resources;
 mod settings;
 mod slots;
 mod startup;
+mod taken_up;
 mod transfer;
 mod triggers;
 mod wiring;

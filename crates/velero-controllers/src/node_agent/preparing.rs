@@ -45,7 +45,8 @@ pub(crate) enum Room {
 impl Preparing {
     /// As many as keep that many at work.
     pub(crate) fn ahead_of(concurrency: usize) -> Self {
-        Self { limit: concurrency + AHEAD, state: Mutex::default() }
+        // The ConfigMap may name any number.
+        Self { limit: concurrency.saturating_add(AHEAD), state: Mutex::default() }
     }
 
     pub(crate) fn room(&self, now: Instant) -> Room {
@@ -127,6 +128,13 @@ mod tests {
         assert_eq!(preparing.room(now + LOOK_EVERY), Room::Look);
         preparing.remove("b");
         assert_eq!(preparing.room(now), Room::Free);
+    }
+
+    #[test]
+    fn a_number_that_no_node_could_move_is_no_limit() {
+        let preparing = Preparing::ahead_of(usize::MAX);
+        ["a", "b", "c"].into_iter().for_each(|uid| preparing.add(uid));
+        assert_eq!(preparing.room(Instant::now()), Room::Free);
     }
 
     #[test]

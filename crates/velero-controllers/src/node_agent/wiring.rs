@@ -17,7 +17,7 @@ use crate::node_agent::reconcile::TransferReconciler;
 use crate::node_agent::settings::Settings;
 use crate::node_agent::slots::Slots;
 use crate::node_agent::transfer::Transfer;
-use crate::node_agent::{http, startup, triggers};
+use crate::node_agent::{http, startup, taken_up, triggers};
 use crate::runtime::driver::{Times, drive_on};
 use crate::runtime::error::Result;
 use crate::runtime::logging;
@@ -48,6 +48,7 @@ pub async fn run_until(settings: Settings, stop: CancellationToken) -> Result<()
         address => Some(listen(address).await?),
     };
     let agent = agent(settings, cluster, stop).await?;
+    take_up(&agent).await?;
 
     let mut tasks = JoinSet::new();
     if let Some(listener) = listener {
@@ -96,6 +97,14 @@ async fn agent(settings: Settings, cluster: Cluster, stop: CancellationToken) ->
         settings,
         stop,
     }))
+}
+
+/// Counts what the agent before this one left at work.
+async fn take_up(agent: &Agent) -> Result<()> {
+    taken_up::count::<PodVolumeBackup>(agent).await?;
+    taken_up::count::<PodVolumeRestore>(agent).await?;
+    taken_up::count::<DataUpload>(agent).await?;
+    taken_up::count::<DataDownload>(agent).await
 }
 
 /// The restores that wait for a pod of this node, whenever it changes.

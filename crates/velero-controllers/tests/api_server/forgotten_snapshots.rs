@@ -41,9 +41,15 @@ fn copy(namespace: &str, backup: &Backup, snapshot: &str, uploader: &str) -> Val
 
 /// Saves a folder into a repository; gives the id of the snapshot.
 fn save(repository: &Repository, volume: &str) -> String {
+    save_for(repository, volume, None)
+}
+
+/// The same, for the backup of a UID.
+fn save_for(repository: &Repository, volume: &str, backup: Option<&str>) -> String {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), volume).unwrap();
-    let request = SnapshotRequest::of_velero("snapshot-pod-volume", &format!("shop/web/{volume}"), Default::default());
+    let tags = backup.into_iter().map(|uid| ("backup-uid".to_owned(), uid.to_owned())).collect();
+    let request = SnapshotRequest::of_velero("snapshot-pod-volume", &format!("shop/web/{volume}"), tags);
     upload_folder(repository, folder.path(), &request, &UploadOptions::default(), &Counters::default()).unwrap().id
 }
 
@@ -95,6 +101,43 @@ fn the_snapshots_of_a_deleted_backup_are_forgotten_and_those_of_others_stay() {
         let left: Vec<String> = repository.snapshots().unwrap().into_iter().map(|(id, _)| id).collect();
         assert_eq!(left, [kept]);
         assert!(!folder.exists());
+        workload.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn what_a_killed_mover_has_saved_goes_with_its_backup_and_keeps_none_that_cannot_be_looked_into() {
+    cluster_test(|cluster| async move {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::start(cluster.clone()).await;
+        let workload = Workload::new(&cluster, 1).await;
+        server.directory_location("default", directory.path()).await;
+        server.create(of(&cluster, "shop")).await;
+        server.until("shop-default-kopia", is_ready).await;
+        let password = password(&cluster).await.unwrap();
+        let repository = Repository::open(blobs(directory.path(), "shop"), &password).unwrap();
+        let kept = [save(&repository, "untold"), save_for(&repository, "of-another", Some("another"))];
+        // The mover was killed between the last byte that it saved and its word: no record has the snapshot.
+        let broken_off = |backup: &Backup| {
+            let mut record = copy(&cluster.namespace, backup, "", "kopia");
+            record["status"] = json!({"phase": "Failed", "message": "the pod was removed"});
+            let file = format!("{0}/{0}-podvolumebackups.json.gz", backup.metadata.name.as_ref().unwrap());
+            fs::write(directory.path().join("backups").join(file), gzjson::encode(&json!([record])).unwrap()).unwrap();
+        };
+        let backup = server.backup("old", workload.spec()).await;
+        broken_off(&backup);
+        save_for(&repository, "data", backup.metadata.uid.as_deref());
+        server.create(request(&cluster.namespace, "old")).await;
+        server.until_gone::<Backup>("old").await;
+        repository.refresh().unwrap();
+        let left: Vec<String> = repository.snapshots().unwrap().into_iter().map(|(id, _)| id).collect();
+        assert_eq!(left, kept);
+
+        broken_off(&server.backup("locked", workload.spec()).await);
+        fs::write(directory.path().join("kopia/shop/kopia.repository.f"), "nonsense").unwrap();
+        server.create(request(&cluster.namespace, "locked")).await;
+        server.until_gone::<Backup>("locked").await;
         workload.delete().await;
         server.stop().await;
     });

@@ -7,7 +7,8 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use velero_api::labels::EXPOSE_ON_GOING;
+use velero_api::annotations::PVC_NAME;
+use velero_api::labels::{EXPOSE_ON_GOING, PVC_UID};
 use velero_api::metadata::{label, uid};
 use velero_api::records::{DATA_PATH_COMPLETED, DATA_PATH_PROGRESS};
 use velero_api::v1::{PodVolumeBackup, PodVolumeRestore, PodVolumeRestoreSpec};
@@ -120,6 +121,39 @@ fn a_copy_of_a_volume_that_goes_with_its_pod_has_failed_where_the_pod_has_ended_
         assert!(said.contains("volume \"data\"") && said.contains("/app") && said.contains("may lack files"), "{said}");
         assert!(failed.status.snapshot_id.is_empty(), "nobody must restore from it");
         node.until_clean::<PodVolumeBackup>("b-1").await;
+        node.remove().await;
+    });
+}
+
+#[test]
+fn a_copy_of_a_claim_has_failed_where_the_claim_is_gone_meanwhile() {
+    cluster_test(|cluster| async move {
+        let node = AgentNode::with_agent(&cluster).await;
+        let pod = node.pod_with_volume("app", &[]).await;
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+        let claim = json!({"metadata": {"name": "kept"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody",
+                "resources": {"requests": {"storage": "1Mi"}}}});
+        let kept = claims.create(&PostParams::default(), &serde_json::from_value(claim).unwrap()).await.unwrap();
+        for (name, claim, claim_uid, phase) in [
+            ("there", "kept", uid(&kept), DataMovePhase::Completed),
+            ("gone", "nobody", "another", DataMovePhase::Failed),
+            ("replaced", "kept", "another", DataMovePhase::Failed),
+        ] {
+            node.backup(name, &pod).await;
+            let mover = in_progress(&node, name).await;
+            let of_claim = json!({"annotations": {PVC_NAME: claim}, "labels": {PVC_UID: claim_uid}});
+            node.patch::<PodVolumeBackup>(name, json!({"metadata": of_claim})).await;
+            node.end_mover(&mover, 0, RESULT).await;
+            let ended = node.until(name, |backup: &PodVolumeBackup| backup.status.phase().is_terminal()).await;
+            let said = &ended.status.message;
+            assert_eq!(*ended.status.phase(), phase, "{name}: {said}");
+            if phase == DataMovePhase::Failed {
+                assert!(said.contains(&format!("/{claim}")) && said.contains("volume \"data\""), "{name}: {said}");
+                assert!(said.contains("may lack files") && ended.status.snapshot_id.is_empty(), "{name}: {said}");
+            }
+            node.until_clean::<PodVolumeBackup>(name).await;
+        }
         node.remove().await;
     });
 }
@@ -315,6 +349,38 @@ fn a_restarted_agent_goes_on_with_what_the_one_before_it_left() {
         for name in ["ended", "lost"] {
             node.until_clean::<PodVolumeBackup>(name).await;
         }
+        node.remove().await;
+    });
+}
+
+#[test]
+fn a_restarted_agent_counts_what_moves_data_before_it_begins_the_next() {
+    cluster_test(|cluster| async move {
+        let mut node = AgentNode::with_agent(&cluster).await;
+        let pod = node.pod_with_volume("app", &[]).await;
+        node.backup("moves", &pod).await;
+        in_progress(&node, "moves").await;
+        // As many as are prepared at a time.
+        let waiting = ["waits-a", "waits-b", "waits-c"];
+        for name in waiting {
+            node.backup(name, &pod).await;
+            node.mover(name).await;
+            node.set_status(name, json!({"phase": "Running"})).await;
+            node.until(name, is(DataMovePhase::Prepared)).await;
+        }
+        node.stop().await;
+        node.backup("further", &pod).await;
+        node.start(node.settings()).await;
+        // Long enough for it to have looked at all of them.
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        for name in waiting {
+            node.until(name, is(DataMovePhase::Prepared)).await;
+        }
+        node.until("further", is(DataMovePhase::New)).await;
+        assert!(
+            node.pods().get_opt("further").await.unwrap().is_none(),
+            "one more was prepared than there is room for"
+        );
         node.remove().await;
     });
 }

@@ -125,10 +125,15 @@ impl Shop {
         };
         let bound = tokio::time::timeout(PATIENCE, await_condition(claims, name, is_bound)).await;
         bound.expect("the claim is not bound").unwrap();
+        self.pod_on_claim(name, node, name).await
+    }
+
+    /// The same with a claim that is there already.
+    pub(crate) async fn pod_on_claim(&self, name: &str, node: &str, claim: &str) -> Pod {
         let pod = json!({
             "metadata": {"name": name, "labels": {"app": name}, "annotations": {"backup.velero.io/backup-volumes": "data"}},
             "spec": {"nodeName": node, "automountServiceAccountToken": false,
-                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}],
+                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}],
                 "nodeSelector": {"example.com/never": "true"},
                 "containers": [
                     {"name": "main", "image": "none", "volumeMounts": [{"name": "data", "mountPath": "/data"}]},

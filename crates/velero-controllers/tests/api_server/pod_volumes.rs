@@ -221,6 +221,31 @@ fn a_copy_that_fails_vanishes_or_never_ends_is_an_error_of_its_volume_alone() {
     });
 }
 
+#[test]
+fn a_claim_that_one_pod_cannot_copy_and_another_does_is_no_error() {
+    cluster_test(|cluster| async move {
+        let (directory, server, nodes, shop) = scene(&cluster).await;
+        // By their names the pod that nobody can reach comes first.
+        shop.pod_with_claim("a-lonely", &nodes.without_agent).await;
+        shop.pod_with_claim("b-lonely", &nodes.without_agent).await;
+        shop.pod_on_claim("c-reached", &nodes.with_agent, "a-lonely").await;
+        let agents = play(&cluster, |_| Ending::Completed);
+        let backup = server.backup("b", of_pods(&shop)).await;
+        assert_phase(&backup, &BackupPhase::PartiallyFailed);
+        let told = errors_of(&directory, "backups/b/b-results.gz", &shop.namespace);
+        assert_eq!((told.len(), backup.status.errors), (1, 1), "{told:#?}");
+        assert_says(&told, &format!("volume data of pod {}/b-lonely is not backed up", shop.namespace));
+        assert_says(&told, &format!("no node agent runs on node {}", nodes.without_agent));
+        let made = copies(&server).await;
+        let pods: Vec<Option<&str>> = made.iter().map(|copy| copy.spec.pod.name.as_deref()).collect();
+        assert_eq!(pods, [Some("c-reached")]);
+        drop(agents);
+        shop.remove().await;
+        nodes.remove().await;
+        server.stop().await;
+    });
+}
+
 /// What was not copied does not come back, and a pod that nobody can reach is told of.
 async fn failed_copies_are_told_by_the_restore(server: &Server, directory: &TempDir, shop: &Shop) {
     let target = unique_name("copy");

@@ -37,7 +37,7 @@ impl MoverPod {
             Some("Succeeded") => Self::Succeeded(termination(mover).unwrap_or_default()),
             Some("Failed") => Self::Failed(failure(status, mover)),
             Some("Unknown") => Self::Stuck(format!("nobody knows how the pod is: {}", failure(status, mover))),
-            Some("Running") => Self::Running,
+            Some("Running") => ended(status, mover).unwrap_or(Self::Running),
             _ => stuck(mover).map_or(Self::Waiting, Self::Stuck),
         }
     }
@@ -50,6 +50,16 @@ pub(super) fn is_cancel(message: &str) -> bool {
 
 fn container_status<'a>(status: &'a PodStatus, container: &str) -> Option<&'a ContainerStatus> {
     status.container_statuses.iter().flatten().find(|status| status.name == container)
+}
+
+/// How a mover ended beside which another container goes on, such as one that a mesh puts into every pod: the pod runs for as
+/// long as any of them does.
+fn ended(status: &PodStatus, mover: Option<&ContainerStatus>) -> Option<MoverPod> {
+    let ended = mover?.state.as_ref()?.terminated.as_ref()?;
+    Some(match ended.exit_code {
+        0 => MoverPod::Succeeded(termination(mover).unwrap_or_default()),
+        _ => MoverPod::Failed(failure(status, mover)),
+    })
 }
 
 fn termination(mover: Option<&ContainerStatus>) -> Option<String> {

@@ -276,6 +276,7 @@ fn a_pod_is_read_as_the_table_says() {
         json!({ "phase": "Pending", "containerStatuses": state(waiting) })
     };
     let unusable = "its container cannot be made, CreateContainerConfigError: secret \"s\" not found";
+    let done = state(json!({ "terminated": { "exitCode": 0, "reason": "Completed", "message": "{}" } }));
     let table = [
         (refused("secret \"s\" not found"), MoverPod::Stuck(unusable.to_owned())),
         (refused("failed to sync secret cache: timed out waiting for the condition"), MoverPod::Waiting),
@@ -285,6 +286,10 @@ fn a_pod_is_read_as_the_table_says() {
         (json!({ "phase": "Pending", "containerStatuses": waiting("ImagePullBackOff") }), stuck("ImagePullBackOff")),
         (json!({ "phase": "Pending", "containerStatuses": waiting("ErrImageNeverPull") }), stuck("ErrImageNeverPull")),
         (json!({ "phase": "Running" }), MoverPod::Running),
+        (json!({ "phase": "Running", "containerStatuses": state(json!({ "running": {} })) }), MoverPod::Running),
+        // Another container of the pod goes on.
+        (json!({ "phase": "Running", "containerStatuses": ended("no space") }), failed("no space")),
+        (json!({ "phase": "Running", "containerStatuses": done }), MoverPod::Succeeded("{}".to_owned())),
         (json!({ "phase": "Succeeded", "containerStatuses": ended("{}") }), MoverPod::Succeeded("{}".to_owned())),
         (json!({ "phase": "Failed", "containerStatuses": ended("no space") }), failed("no space")),
         (

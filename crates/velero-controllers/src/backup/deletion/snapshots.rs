@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use velero_api::labels;
-use velero_api::metadata::{label, name};
+use velero_api::metadata::{label, name, uid};
 use velero_api::records::{BackupOperation, BackupVolumeInfo};
 use velero_api::type_names::DATA_UPLOADS;
 use velero_api::v1::{Backup, BackupStorageLocation, PodVolumeBackup};
@@ -14,6 +14,7 @@ use velero_api::v2alpha1::DataUpload;
 use velero_archive::{ArchiveReader, BackupFile, ItemPath, Limits};
 use velero_cluster::{Error as ClusterError, list_all};
 use velero_repo::clock::system_clock;
+use velero_repo::manifest::{Manifest, SNAPSHOT};
 use velero_repo::{Error as RepositoryError, Repository, forget};
 use velero_rules::repository_snapshots::{OwnedSnapshots, RepositoryKey};
 use velero_store::{BackupStore, blocking_reader};
@@ -22,6 +23,11 @@ use crate::backup::deletion::transfers::transfers_of;
 use crate::lifecycle::kind::Kind;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result, describe};
+
+/// The tag of a copy that names its backup.
+const OF_BACKUP: &str = "backup-uid";
+/// What the operations of DataUploads begin with; the UID of the backup follows.
+const OF_UPLOAD: &str = "du-";
 
 /// What a backup owns in repositories, from its files, its archive and the cluster.
 pub(super) async fn owned_snapshots(context: &Context, backup: &Backup, store: &BackupStore) -> Result<OwnedSnapshots> {
@@ -100,8 +106,13 @@ fn config_maps(context: &Context) -> Api<ConfigMap> {
 pub(super) async fn forget_snapshots(context: &Context, backup: &Backup, store: &BackupStore) -> Result<Vec<String>> {
     let owned = owned_snapshots(context, backup, store).await?;
     let mut left: Vec<String> = owned.obstacle().into_iter().collect();
-    for (repository, snapshots) in owned.by_repository {
-        left.extend(forget_in(context, backup, &repository, snapshots).await?);
+    let (mut by_repository, searched) = (owned.by_repository, owned.searched);
+    for repository in &searched {
+        by_repository.entry(repository.clone()).or_default();
+    }
+    for (repository, snapshots) in by_repository {
+        let is_searched = searched.contains(&repository);
+        left.extend(forget_in(context, backup, &repository, snapshots, is_searched).await?);
     }
     if left.is_empty() {
         for note in notes(context, backup).await? {
@@ -113,20 +124,26 @@ pub(super) async fn forget_snapshots(context: &Context, backup: &Backup, store: 
     Ok(left)
 }
 
+/// Forgets the snapshots of a repository that records tell of, and where it `is_searched` those too that say themselves that
+/// they were saved for the backup: of a mover that was killed when it had saved everything no record tells. What keeps these
+/// alone from being looked for keeps no backup from going.
 async fn forget_in(
     context: &Context,
     backup: &Backup,
     repository: &RepositoryKey,
     snapshots: BTreeSet<String>,
+    is_searched: bool,
 ) -> Result<Option<String>> {
     let namespace = repository.namespace.as_str();
     let own = &backup.spec.storage_location;
     let place = if repository.location.is_empty() { own } else { &repository.location };
     let failed = |problem: &str| {
         let count = snapshots.len();
-        Some(format!(
-            "{count} snapshots of volumes in the repository of namespace {namespace:?} in location {place:?}: {problem}"
-        ))
+        (count > 0).then(|| {
+            format!(
+                "{count} snapshots of volumes in the repository of namespace {namespace:?} in location {place:?}: {problem}"
+            )
+        })
     };
     let Some(location) = context.objects.get::<BackupStorageLocation>(place).await? else {
         return Ok(failed("the location does not exist any more; create it again, or remove the data by hand"));
@@ -134,11 +151,17 @@ async fn forget_in(
     if location.is_read_only() {
         return Ok(failed("the location is ReadOnly (spec.accessMode)"));
     }
-    let ids: Vec<String> = snapshots.iter().cloned().collect();
+    let mut ids: Vec<String> = snapshots.iter().cloned().collect();
+    let owner = Some(uid(backup).to_owned()).filter(|owner| is_searched && !owner.is_empty());
     let forgotten = context.repositories.work(&location, namespace, move |store, password| {
-        forget(&Repository::open(store, &password)?, &ids, &system_clock())
+        let repository = Repository::open(store, &password)?;
+        if let Some(owner) = owner {
+            ids.extend(saved_for(&repository, &owner)?);
+        }
+        if ids.is_empty() { Ok(0) } else { forget(&repository, &ids, &system_clock()) }
     });
     match forgotten.await {
+        Ok(0) if snapshots.is_empty() => Ok(None),
         Ok(count) => {
             tracing::info!(
                 backup = name(backup),
@@ -154,9 +177,34 @@ async fn forget_in(
             tracing::warn!(backup = name(backup), namespace, location = place, "The repository of its volumes is gone");
             Ok(None)
         }
+        Err(error) if snapshots.is_empty() => {
+            let (backup, error) = (name(backup), describe(&error));
+            tracing::warn!(
+                backup,
+                namespace,
+                location = place,
+                error,
+                "What broke off may have left snapshots of volumes"
+            );
+            Ok(None)
+        }
         Err(error) if may_pass(&error) => Err(error),
         Err(error) => Ok(failed(&describe(&error))),
     }
+}
+
+/// The snapshots of a repository that were saved for the backup of that UID.
+fn saved_for(repository: &Repository, owner: &str) -> velero_repo::Result<Vec<String>> {
+    let found = repository.manifests(&|manifest| is_saved_for(manifest, owner))?;
+    Ok(found.into_iter().map(|manifest| manifest.id).collect())
+}
+
+/// Whether a snapshot was saved for the backup of that UID. Copies through pods name it, moved data its operation.
+fn is_saved_for(manifest: &Manifest, owner: &str) -> bool {
+    let tag = |key: &str| manifest.labels.as_ref().and_then(|tags| tags.get(key)).map_or("", String::as_str);
+    let operation = tag(labels::ASYNC_OPERATION_ID).strip_prefix(OF_UPLOAD);
+    let is_moved = operation.and_then(|rest| rest.strip_prefix(owner)).is_some_and(|rest| rest.starts_with('.'));
+    manifest.has_labels(&[("type", SNAPSHOT)]) && (tag(OF_BACKUP) == owner || is_moved)
 }
 
 /// Whether the same may work later without anybody doing something about it.
@@ -178,7 +226,28 @@ fn may_pass(error: &Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_snapshot_says_for_which_backup_it_was_saved() {
+        let saved_for = |labels: serde_json::Value| {
+            let manifest = json!({"id": "k", "modified": "2026-01-01T00:00:00Z", "labels": labels});
+            is_saved_for(&serde_json::from_value(manifest).unwrap(), "u1")
+        };
+        for (labels, expected) in [
+            (json!({"type": "snapshot", "backup-uid": "u1"}), true),
+            (json!({"type": "snapshot", "backup-uid": "u12"}), false),
+            (json!({"type": "snapshot", "velero.io/async-operation-id": "du-u1.c1"}), true),
+            (json!({"type": "snapshot", "velero.io/async-operation-id": "du-u12.c1"}), false),
+            (json!({"type": "snapshot"}), false),
+            (json!({"type": "policy", "backup-uid": "u1"}), false),
+            (json!(null), false),
+        ] {
+            assert_eq!(saved_for(labels.clone()), expected, "{labels}");
+        }
+    }
 
     #[test]
     fn an_operation_that_makes_a_data_upload_moves_data() {

@@ -1,5 +1,6 @@
 //! Where the kubelet keeps a volume of a pod.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ pub(super) async fn find(agent: &Agent, pod: &Pod, volume_name: &str) -> Result<
     let below = PathBuf::from(uid(pod)).join("volumes");
     let looked = tokio::time::timeout(PATIENCE, matching(&agent.settings.host_pods, &below, &folder)).await;
     let found = looked.map_err(|_| silent(pod, volume_name, agent.node()))?;
+    let found = found.map_err(|error| broken(pod, volume_name, agent.node(), &error))?;
     match found.as_slice() {
         [path] => Ok(path.clone()),
         [] => Err(failed(
@@ -50,6 +52,17 @@ fn silent(pod: &Pod, volume_name: &str, node: &str) -> Error {
         format!(
             "volume {volume_name:?} does not answer on node {node}: its folder could not be looked at within {seconds} s; see \
              that its storage, such as the server of an NFS volume, can be reached from there"
+        ),
+    )
+}
+
+/// A volume whose folder is there and cannot be used: its server is another one by now, or the process behind it has ended.
+fn broken(pod: &Pod, volume_name: &str, node: &str, error: &io::Error) -> Error {
+    failed(
+        pod,
+        format!(
+            "volume {volume_name:?} cannot be looked at on node {node}: {error}; see that its storage can be reached from there, \
+             and start the pod anew where it stays so"
         ),
     )
 }
@@ -95,16 +108,18 @@ async fn folder_of_claim(agent: &Agent, pod: &Pod, volume_name: &str, claim_name
     Ok(if spec.csi.is_some() || is_migrated { format!("{bound}/mount") } else { bound })
 }
 
-/// The folders `<below>/*/<folder>`, relative to the one of all pods.
-async fn matching(host_pods: &Path, below: &Path, folder: &str) -> Vec<PathBuf> {
+/// The folders `<below>/*/<folder>`, relative to the one of all pods; an error of one that is there and cannot be looked at.
+async fn matching(host_pods: &Path, below: &Path, folder: &str) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    let Ok(mut plugins) = tokio::fs::read_dir(host_pods.join(below)).await else { return found };
+    let Ok(mut plugins) = tokio::fs::read_dir(host_pods.join(below)).await else { return Ok(found) };
     while let Ok(Some(plugin)) = plugins.next_entry().await {
-        if tokio::fs::metadata(plugin.path().join(folder)).await.is_ok() {
-            found.push(below.join(plugin.file_name()).join(folder));
+        match tokio::fs::metadata(plugin.path().join(folder)).await {
+            Ok(_) => found.push(below.join(plugin.file_name()).join(folder)),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+            Err(error) => return Err(error),
         }
     }
-    found
+    Ok(found)
 }
 
 pub(super) fn failed(pod: &Pod, problem: String) -> Error {
@@ -138,10 +153,26 @@ mod tests {
             ("other", vec![]),
             ("twice", vec!["uid/volumes/a/twice", "uid/volumes/b/twice"]),
         ] {
-            let mut found = matching(root.path(), below, folder).await;
+            let mut found = matching(root.path(), below, folder).await.unwrap();
             found.sort();
             assert_eq!(found, expected.into_iter().map(PathBuf::from).collect::<Vec<_>>(), "{folder}");
         }
-        assert!(matching(root.path(), Path::new("nobody/volumes"), "data").await.is_empty());
+        assert!(matching(root.path(), Path::new("nobody/volumes"), "data").await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_is_there_and_cannot_be_looked_at_is_named_with_the_reason() {
+        let (root, below) = (tempfile::tempdir().unwrap(), Path::new("uid/volumes"));
+        let plugin = root.path().join(below).join("kubernetes.io~csi/pv-1");
+        std::fs::create_dir_all(&plugin).unwrap();
+        // Stands for a mount whose server is gone.
+        std::os::unix::fs::symlink("mount", plugin.join("mount")).unwrap();
+        let error = matching(root.path(), below, "pv-1/mount").await.unwrap_err();
+        let (said, reason) = (broken(&Pod::default(), "data", "n1", &error).to_string(), error.to_string());
+        for word in ["volume \"data\"", "node n1", reason.as_str(), "start the pod anew"] {
+            assert!(said.contains(word), "{said}");
+        }
+        std::fs::write(root.path().join(below).join("file"), "").unwrap();
+        assert!(matching(root.path(), below, "other").await.unwrap().is_empty(), "a file holds no folder");
     }
 }

@@ -1,8 +1,9 @@
 //! The volume of a pod on this node, shown to the mover by the folder in which the kubelet has mounted it.
 
-use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod, Volume};
 use kube::Api;
 use serde_json::json;
+use velero_api::metadata::uid;
 use velero_cluster::types::PODS;
 
 use super::{claims, host_path};
@@ -87,6 +88,24 @@ impl PodVolume<'_> {
         Err(Error::unmet("Pod", &self.title(), problem))
     }
 
+    /// An error where the claim that the volume is made of is gone, or another one has its name: its storage may have been
+    /// removed while it was read.
+    pub(crate) async fn check_claim_still_there(&self, agent: &Agent, claim: &str, claim_uid: &str) -> Result<()> {
+        let namespace = self.pod.namespace.as_deref().unwrap_or_default();
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(agent.client(), namespace);
+        let found = resources::get(&claims, claim).await?;
+        if found.is_some_and(|found| claim_uid.is_empty() || uid(&found) == claim_uid) {
+            return Ok(());
+        }
+        let problem = format!(
+            "it was deleted while volume {:?} of pod {} was read, and its storage may go with it, file by file: the copy may \
+             lack files. Back it up again while the claim is there",
+            self.volume,
+            self.title()
+        );
+        Err(Error::unmet("PersistentVolumeClaim", &format!("{namespace}/{claim}"), problem))
+    }
+
     /// The pod, for messages.
     fn title(&self) -> String {
         let name = |field: &Option<String>| field.clone().unwrap_or_default();
@@ -111,12 +130,12 @@ impl PodVolume<'_> {
 }
 
 /// Whether the kubelet has removed a volume that is made of no claim, or does so now: it empties an emptyDir as soon as
-/// the containers of its pod have ended, long before the pod is gone.
+/// the containers of its pod have ended, long before the pod is gone, and a driver what it made for the pod.
 fn is_taken_away(pod: Option<&Pod>, volume: &str) -> bool {
     let Some(pod) = pod else { return true };
     let volumes = pod.spec.iter().filter_map(|spec| spec.volumes.as_ref()).flatten();
-    let goes_with_pod = volumes.into_iter().any(|found| found.name == volume && found.empty_dir.is_some());
-    goes_with_pod && is_over(pod)
+    let goes_with_pod = |found: &Volume| found.empty_dir.is_some() || found.csi.is_some();
+    volumes.into_iter().any(|found| found.name == volume && goes_with_pod(found)) && is_over(pod)
 }
 
 /// Whether no container of a pod runs any more, nor will again.
@@ -135,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_dir_is_taken_away_when_the_containers_of_its_pod_have_ended() {
+    fn what_was_made_for_a_pod_is_taken_away_when_its_containers_have_ended() {
         let running = json!({ "running": {} });
         let ended = json!({ "terminated": { "exitCode": 0 } });
         let deleted = json!("2026-01-01T00:00:00Z");
@@ -154,6 +173,7 @@ mod tests {
             json!({ "name": "data", "emptyDir": {} }),
             json!({ "name": "data", "persistentVolumeClaim": { "claimName": "c" } }),
         );
+        let of_driver = json!({ "name": "data", "csi": { "driver": "disk.example.com" } });
         for (volume, deleted, phase, state, expected) in [
             (&folder, &Value::Null, "Running", &running, false),
             (&folder, &Value::Null, "Running", &ended, false),
@@ -163,6 +183,8 @@ mod tests {
             (&folder, &deleted, "Running", &ended, true),
             (&claim, &deleted, "Running", &ended, false),
             (&claim, &Value::Null, "Succeeded", &ended, false),
+            (&of_driver, &deleted, "Running", &running, false),
+            (&of_driver, &deleted, "Running", &ended, true),
         ] {
             let found = is_taken_away(Some(&pod(volume, deleted, phase, state)), "data");
             assert_eq!(found, expected, "{volume} {deleted} {phase} {state}");

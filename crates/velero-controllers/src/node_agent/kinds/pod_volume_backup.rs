@@ -88,9 +88,12 @@ impl Transfer for PodVolumeBackup {
     }
 
     async fn finish(&self, agent: &Agent) -> Result<Made> {
-        // What is made of a claim stays when its pod ends.
-        if annotation(self, annotations::PVC_NAME).is_empty() {
-            volume(self, &Owner::of(self)).check_still_there(agent).await?;
+        let owner = Owner::of(self);
+        let read = volume(self, &owner);
+        match annotation(self, annotations::PVC_NAME) {
+            "" => read.check_still_there(agent).await?,
+            // What is made of a claim stays when its pod ends.
+            claim => read.check_claim_still_there(agent, claim, label(self, labels::PVC_UID)).await?,
         }
         Ok(Made::Done)
     }

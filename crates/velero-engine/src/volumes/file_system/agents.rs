@@ -55,6 +55,11 @@ pub(super) enum NoAgent {
          describe pod {pod}"
     )]
     NotStarted { pod: String, node: String, namespace: String, problem: String },
+    /// Nobody hears of that node any more.
+    #[error(
+        "node {node} does not answer, so node agent {pod} there can start nothing that copies; see that the node is up and its          kubelet runs: kubectl describe node {node}"
+    )]
+    Silent { pod: String, node: String },
     /// It is not known on which node the pod is.
     #[error("the pod is on no node")]
     NoNode,
@@ -65,8 +70,10 @@ pub(super) enum NoAgent {
 
 impl NoAgent {
     /// What is said of an agent that was waited for in vain.
-    fn of(IdleAgent { pod, problem, is_new, .. }: IdleAgent, node: String, namespace: String) -> Self {
+    fn of(idle: IdleAgent, node: String, namespace: String) -> Self {
+        let IdleAgent { pod, problem, is_new, is_silent, .. } = idle;
         match is_new {
+            _ if is_silent => Self::Silent { pod, node },
             true => Self::NotStarted { pod, node, namespace, problem },
             false => Self::Broken { pod, node, namespace, problem },
         }
@@ -241,5 +248,8 @@ mod tests {
             let said = NoAgent::of(idle, "a".to_owned(), "velero".to_owned()).to_string();
             assert!(said.contains(remedy) && said.contains("ContainerCreating"), "{said}");
         }
+        let idle = IdleAgent { pod: "agent-a".to_owned(), is_silent: true, ..IdleAgent::default() };
+        let said = NoAgent::of(idle, "a".to_owned(), "velero".to_owned()).to_string();
+        assert!(said.starts_with("node a does not answer") && said.contains("kubectl describe node a"), "{said}");
     }
 }

@@ -95,14 +95,15 @@ impl FileSystem {
         }
     }
 
-    /// Says that the copy of a volume could not be begun; once for each claim, whoever mounts it.
-    fn fail(&self, backup: &BackupContext<'_>, (namespace, pod): (&str, &str), volume: &PodVolume, reason: &str) {
-        let claim = volume.claim.as_ref().map(|claim| (namespace.to_owned(), claim.clone()));
-        if claim.is_some_and(|claim| matches!(lock(&self.claims).get(&claim), Some(Dealt::Told(_)))) {
-            return;
+    /// Says that the copy of a volume could not be begun. A claim may be copied by another pod, as on a node that has its agent:
+    /// that is told at the end.
+    fn fail(&self, backup: &BackupContext<'_>, (namespace, pod): (&str, &str), volume: &PodVolume, reason: String) {
+        if volume.outlives_pod() {
+            let refused = Dealt::Refused { pod: pod.to_owned(), volume: volume.name.clone(), reason };
+            return self.note(namespace, volume, refused);
         }
-        tell(backup.journal.error(), (namespace, pod), &volume.name, reason);
-        self.note(namespace, volume, Dealt::Told(reason.to_owned()));
+        tell(backup.journal.error(), (namespace, pod), &volume.name, &reason);
+        self.note(namespace, volume, Dealt::Told(reason));
     }
 
     /// Notes what became of the claim of a volume; nothing makes a copy undone, and what was told is not told again.
@@ -167,7 +168,7 @@ impl FileSystem {
                     let (asked_by, remedy) = (asked_by.as_str(), asked_by.remedy());
                     let problem =
                         format!("{problem}. It is {asked_by} that asks for the copy; to do without, {remedy}");
-                    self.fail(backup, place, volume, &problem);
+                    self.fail(backup, place, volume, problem);
                 }
             }
         }
