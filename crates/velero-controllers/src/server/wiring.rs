@@ -50,6 +50,8 @@ use crate::status::request::ServerStatusRequestReconciler;
 
 /// How long plugins may take to end when the server does.
 const LAST_WORDS: Duration = Duration::from_secs(10);
+/// How long a change may take that a server tries before its controllers begin, and again later.
+const MOMENT: Duration = Duration::from_secs(2);
 
 /// Runs the server until the process is told to end; a backup or restore that runs then becomes Failed and
 /// says why.
@@ -148,18 +150,20 @@ async fn wait_and_lead(
 }
 
 /// Ends what an earlier leader left, then lets the controllers work until the server is told to end. Lists that are not answered
-/// are asked for again while the Lease is kept: nobody else would get them either.
+/// are asked for again while the Lease is kept: nobody else would get them either. What else takes long, goes on beside the
+/// controllers: pods, stores and webhooks that do not answer are to keep nobody waiting.
 async fn lead(context: &SharedContext, tasks: &mut JoinSet<()>, ready: &AtomicBool) -> Result<()> {
     context.metrics.leads();
-    owed_hooks::pay_all(context).await?;
-    interrupted::fail_interrupted(context).await?;
-    // That one object is refused ends nobody who leads.
-    if !is_default_ensured(context).await {
+    let left = interrupted::find(context).await?;
+    tasks.spawn(owed_hooks::pay_all(context.clone(), left.owing_hooks));
+    interrupted::fail_interrupted(context, tasks, left.backups, left.restores).await;
+    // That one object is refused, or hangs in a webhook, ends nobody who leads.
+    if !at_once(is_default_ensured(context)).await {
         tasks.spawn(ensure_later(context.clone()));
     }
     until_read(&context.stop, "the objects that are counted", || census::count_once(context)).await?;
     if context.settings.is_enabled(ServerStatusRequestReconciler::CONTROLLER) {
-        let is_true = kept::is_refreshed(context).await;
+        let is_true = at_once(kept::is_refreshed(context)).await;
         tasks.spawn(kept::keep(context.clone(), is_true));
     }
     tasks.spawn(records::remove_ended(context.clone()));
@@ -170,6 +174,11 @@ async fn lead(context: &SharedContext, tasks: &mut JoinSet<()>, ready: &AtomicBo
     ready.store(true, Ordering::Release);
     until_all_end(context, tasks).await;
     Ok(())
+}
+
+/// Whether something was done that nobody waits for any longer than a moment; it is done later then.
+async fn at_once(done: impl Future<Output = bool>) -> bool {
+    tokio::time::timeout(MOMENT, done).await.unwrap_or(false)
 }
 
 /// Waits until all parts of the server have ended, which they do when it is told to end.
@@ -219,6 +228,7 @@ async fn context(
         backups: InHand::default(),
         restores: InHand::default(),
         parked_hooks: ParkedHooks::default(),
+        hooks_paid: CancellationToken::new(),
         to_count: Notify::new(),
         events: TaskTracker::new(),
         settings,

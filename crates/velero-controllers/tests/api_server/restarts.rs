@@ -17,10 +17,12 @@ use velero_api::v1::{
 };
 use velero_api::v2alpha1::{DataDownload, DataUpload};
 use velero_controllers::server::{Controller, Settings};
+use velero_testkit::faulty_proxy::{Action, Request};
 use velero_testkit::harness::unique_name;
 use velero_testkit::{TestCluster, cluster_test};
 
 use crate::lossy_proxy::{Fate, open_for};
+use crate::s3_support::s3_behind;
 use crate::steered::{Courses, RESTORE_ACTION, Steering};
 use crate::support::{
     PATIENCE, Server, Workload, api, assert_phase, assert_says, delete_namespace, has_ended, install_definitions,
@@ -89,6 +91,34 @@ fn a_server_that_takes_over_waits_for_lists_that_the_api_server_does_not_give_ye
         assert_phase(&failed, &BackupPhase::Failed);
         assert_says(&[failed.status.failure_reason], "during the server starting");
         server.stop().await;
+    });
+}
+
+#[test]
+fn a_store_that_does_not_answer_keeps_a_server_that_takes_over_from_nothing_else() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster).await;
+        let silence = |_: &Request| Action::Delay(Duration::from_secs(120));
+        let silent = BackupStorageLocationSpec { default: false, ..s3_behind(&cluster, silence).await };
+        let silent = BackupStorageLocation::new(&cluster.namespace, "silent", silent);
+        api::<BackupStorageLocation>(&cluster).create(&PostParams::default(), &silent).await.unwrap();
+        let mut backup = Backup::new(&cluster.namespace, "ran", Default::default());
+        backup.spec.storage_location = "silent".to_owned();
+        backup.metadata.annotations = Some([(HOLDER_IDENTITY.to_owned(), "gone_1".to_owned())].into());
+        backup.status.phase = Some(BackupPhase::InProgress);
+        api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
+        let begin = Instant::now();
+        let server = Server::start(cluster.clone()).await;
+        assert!(begin.elapsed() < Duration::from_secs(20), "it waited for {:?}", begin.elapsed());
+        assert_phase(&api::<Backup>(&cluster).get("ran").await.unwrap(), &BackupPhase::InProgress);
+        let failed = server.ended("ran").await;
+        assert_phase(&failed, &BackupPhase::Failed);
+        assert_says(&[failed.status.failure_reason], "during the server starting");
+        // By now it pays what the backup owes, and asks the store.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let begin = Instant::now();
+        server.stop().await;
+        assert!(begin.elapsed() < Duration::from_secs(5), "it waited for {:?}", begin.elapsed());
     });
 }
 
