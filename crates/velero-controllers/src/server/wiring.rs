@@ -50,7 +50,7 @@ use crate::status::request::ServerStatusRequestReconciler;
 
 /// How long plugins may take to end when the server does.
 const LAST_WORDS: Duration = Duration::from_secs(10);
-/// How long a change may take that a server tries before its controllers begin, and again later.
+/// How long a change may take that a server tries before its controllers begin, and again later; and the Events of its last work.
 const MOMENT: Duration = Duration::from_secs(2);
 
 /// Runs the server until the process is told to end; a backup or restore that runs then becomes Failed and
@@ -173,6 +173,9 @@ async fn lead(context: &SharedContext, tasks: &mut JoinSet<()>, ready: &AtomicBo
     context.leadership.begin();
     ready.store(true, Ordering::Release);
     until_all_end(context, tasks).await;
+    // Events are writes too: what the last ends tell is told while the Lease is held.
+    context.events.close();
+    let _ = tokio::time::timeout(MOMENT, context.events.wait()).await;
     Ok(())
 }
 

@@ -28,6 +28,7 @@ use crate::support::{
     PATIENCE, Server, Workload, api, assert_phase, assert_says, delete_namespace, has_ended, install_definitions,
     into_copy, settings,
 };
+use crate::told::told;
 
 #[test]
 fn a_new_server_fails_what_was_running_and_goes_on_with_what_was_waiting() {
@@ -138,6 +139,11 @@ fn a_server_that_is_stopped_fails_the_running_backup_and_leaves_no_archive() {
         let backup = api::<Backup>(&cluster).get("cut").await.unwrap();
         assert_phase(&backup, &BackupPhase::Failed);
         assert_says(&[&backup.status.failure_reason], "the server was stopped");
+        let told = told(&cluster).await;
+        assert!(
+            told.contains("Backup cut Warning Failed"),
+            "the last Event is written while the Lease is held: {told:?}"
+        );
         assert!(!directory.path().join("backups/cut/cut.tar.gz").exists());
         workload.delete().await;
     });
