@@ -50,7 +50,8 @@ use crate::status::request::ServerStatusRequestReconciler;
 
 /// How long plugins may take to end when the server does.
 const LAST_WORDS: Duration = Duration::from_secs(10);
-/// How long a change may take that a server tries before its controllers begin, and again later; and the Events of its last work.
+/// How long may take what a server tries before its controllers begin, and does later where it takes longer; and the Events of its
+/// last work.
 const MOMENT: Duration = Duration::from_secs(2);
 
 /// Runs the server until the process is told to end; a backup or restore that runs then becomes Failed and
@@ -161,7 +162,12 @@ async fn lead(context: &SharedContext, tasks: &mut JoinSet<()>, ready: &AtomicBo
     if !at_once(is_default_ensured(context)).await {
         tasks.spawn(ensure_later(context.clone()));
     }
-    until_read(&context.stop, "the objects that are counted", || census::count_once(context)).await?;
+    let counted = until_read(&context.stop, "the objects that are counted", || census::count_once(context));
+    match tokio::time::timeout(MOMENT, counted).await {
+        Ok(counted) => counted?,
+        // The figures come soon, and nothing else waits for them.
+        Err(_) => context.to_count.notify_one(),
+    }
     if context.settings.is_enabled(ServerStatusRequestReconciler::CONTROLLER) {
         let is_true = at_once(kept::is_refreshed(context)).await;
         tasks.spawn(kept::keep(context.clone(), is_true));

@@ -96,6 +96,23 @@ fn a_server_that_takes_over_waits_for_lists_that_the_api_server_does_not_give_ye
 }
 
 #[test]
+fn a_list_that_only_figures_need_keeps_a_server_that_takes_over_from_nothing() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster).await;
+        let folder = tempfile::tempdir().unwrap();
+        let away = |path: &str, _: &str| match path.contains("/schedules?") && !path.contains("watch=") {
+            true => Fate::Lost,
+            false => Fate::Answered,
+        };
+        let kubeconfig = Some(open_for(&cluster, folder.path(), &[Method::GET], away).await);
+        let begin = Instant::now();
+        let server = Server::start_with(cluster.clone(), Settings { kubeconfig, ..settings(&cluster) }).await;
+        assert!(begin.elapsed() < Duration::from_secs(20), "it waited for {:?}", begin.elapsed());
+        server.stop().await;
+    });
+}
+
+#[test]
 fn a_store_that_does_not_answer_keeps_a_server_that_takes_over_from_nothing_else() {
     cluster_test(|cluster| async move {
         install_definitions(&cluster).await;
