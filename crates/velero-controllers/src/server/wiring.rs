@@ -111,7 +111,7 @@ pub async fn run_until_with(settings: Settings, further: Actions, stop: Cancella
     }
     // They watch from now on and reconcile once this server leads: so a takeover finds them ready.
     start_controllers(&context, &mut tasks);
-    tasks.spawn(census::count_all(context.clone()));
+    tasks.spawn(broken_off_at_the_end(context.clone(), census::count_all(context.clone())));
     let ended = wait_and_lead(&context, &mut tasks, lease, &ready).await;
     tasks.abort_all();
     // Nobody waits for plugins that do not want to end, nor for events that nobody takes.
@@ -160,7 +160,7 @@ async fn lead(context: &SharedContext, tasks: &mut JoinSet<()>, ready: &AtomicBo
     interrupted::fail_interrupted(context, tasks, left.backups, left.restores).await;
     // That one object is refused, or hangs in a webhook, ends nobody who leads.
     if !at_once(is_default_ensured(context)).await {
-        tasks.spawn(ensure_later(context.clone()));
+        tasks.spawn(broken_off_at_the_end(context.clone(), ensure_later(context.clone())));
     }
     let counted = until_read(&context.stop, "the objects that are counted", || census::count_once(context));
     match tokio::time::timeout(MOMENT, counted).await {
@@ -172,9 +172,9 @@ async fn lead(context: &SharedContext, tasks: &mut JoinSet<()>, ready: &AtomicBo
         let is_true = at_once(kept::is_refreshed(context)).await;
         tasks.spawn(kept::keep(context.clone(), is_true));
     }
-    tasks.spawn(records::remove_ended(context.clone()));
+    tasks.spawn(broken_off_at_the_end(context.clone(), records::remove_ended(context.clone())));
     if let Some(cron) = context.settings.report_cron()? {
-        tasks.spawn(reports::write_all(context.clone(), cron));
+        tasks.spawn(broken_off_at_the_end(context.clone(), reports::write_all(context.clone(), cron)));
     }
     context.leadership.begin();
     ready.store(true, Ordering::Release);
@@ -188,6 +188,12 @@ async fn lead(context: &SharedContext, tasks: &mut JoinSet<()>, ready: &AtomicBo
 /// Whether something was done that nobody waits for any longer than a moment; it is done later then.
 async fn at_once(done: impl Future<Output = bool>) -> bool {
     tokio::time::timeout(MOMENT, done).await.unwrap_or(false)
+}
+
+/// Does something that the next server does anew, wherever it is when this one is told to end: an API server or a store that does
+/// not answer must not keep the Lease.
+async fn broken_off_at_the_end(context: SharedContext, work: impl Future<Output = ()> + Send + 'static) {
+    let _ = context.stop.run_until_cancelled(work).await;
 }
 
 /// Waits until all parts of the server have ended, which they do when it is told to end.
