@@ -76,10 +76,37 @@ fn listed(machine: &Machine, bucket: &str, prefix: &str, element: &str) -> Resul
 
 /// What the store says of all objects in the bucket under a prefix: keys, times, sizes and digests.
 pub fn listing(machine: &Machine, bucket: &str, prefix: &str) -> Result<String> {
-    let url = format!("{}/{bucket}?list-type=2&prefix={}", TestBox::store_url_for_pods(), prefix.replace('/', "%2F"));
     let credentials = format!("{ACCESS_KEY}:{SECRET_KEY}");
     let sign = ["--silent", "--show-error", "--fail", "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", &credentials];
-    machine.run("curl", sign.iter().chain(&[url.as_str()]))
+    let (store, prefix) = (TestBox::store_url_for_pods(), in_query(prefix));
+    let (mut all, mut further) = (String::new(), String::new());
+    loop {
+        let url = format!("{store}/{bucket}?{further}list-type=2&prefix={prefix}");
+        let page = machine.run("curl", sign.iter().chain(&[url.as_str()]))?;
+        let next = next_page(&page);
+        all.push_str(&page);
+        match next {
+            Some(token) => further = format!("continuation-token={}&", in_query(&token)),
+            None => return Ok(all),
+        }
+    }
+}
+
+/// Where a list goes on, of which a page has a thousand objects; nothing at its end.
+fn next_page(page: &str) -> Option<String> {
+    let (_, rest) = page.split_once("<NextContinuationToken>")?;
+    let (token, _) = rest.split_once("</NextContinuationToken>")?;
+    let goes_on = page.contains("<IsTruncated>true</IsTruncated>") && !token.is_empty();
+    goes_on.then(|| token.to_owned())
+}
+
+/// A text as a value in the query of a URL.
+fn in_query(text: &str) -> String {
+    let encoded = text.bytes().map(|byte| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    });
+    encoded.collect()
 }
 
 /// The files of a backup's archive: path and content.

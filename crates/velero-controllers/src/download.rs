@@ -52,7 +52,9 @@ impl Reconciler for DownloadRequestReconciler {
             let left = expiration.map_or(DOWNLOAD_URL_LIFETIME, |expiration| clock::until(expiration, now));
             return Ok(Next::After(left + std::time::Duration::from_secs(1)));
         }
-        process(&self.context, request).await?;
+        // A server that ends leaves it to the next.
+        let processing = process(&self.context, request);
+        self.context.unless_stopped(processing).await.unwrap_or(Ok(()))?;
         Ok(Next::After(DOWNLOAD_URL_LIFETIME + std::time::Duration::from_secs(1)))
     }
 }

@@ -11,7 +11,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 
 /// The name of the Lease, in the namespace of the servers.
 pub const LEASE_NAME: &str = "velero-server";
-/// On the Lease: the process that holds it, so that a successor on the same machine can see that it is gone.
+/// On the Lease: who holds it and the process of that holder, so that a successor on the same machine can see that it is gone.
 pub const HOLDER_PROCESS: &str = "velero.io/holder-process";
 
 /// The shortest time for which a Lease may be held without being renewed: an API server under load takes seconds.

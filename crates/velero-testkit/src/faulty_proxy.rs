@@ -191,7 +191,8 @@ async fn serve(client: TcpStream, upstream: &str, rule: &dyn Rule) -> io::Result
             if let Action::Redate(date) = action {
                 *answer.date.lock().await = date;
             }
-            let is_upgrade = request.is_upgrade();
+            // One that is refused here goes on as HTTP.
+            let is_upgrade = request.is_upgrade() && !matches!(action, Action::Answer(_) | Action::Unavailable);
             if !pass(request, action, &mut from_client, &mut to_store, &to_client).await? {
                 break;
             }
@@ -344,6 +345,16 @@ async fn read_head(client: &mut BufReader<OwnedReadHalf>) -> io::Result<Option<R
     Ok(Some(Request { method, path, length, head }))
 }
 
+/// An answer as it is sent to a request: that to `HEAD` has no body, which would be taken for the beginning of the next answer.
+fn as_asked<'a>(request: &Request, answer: &'a [u8]) -> &'a [u8] {
+    const END_OF_HEAD: &[u8] = b"\r\n\r\n";
+    let end = answer.windows(END_OF_HEAD.len()).position(|window| window == END_OF_HEAD);
+    match end {
+        Some(end) if request.method == "HEAD" => &answer[..end + END_OF_HEAD.len()],
+        _ => answer,
+    }
+}
+
 /// Treats one request; `false` ends the connection.
 async fn pass(
     request: Request,
@@ -369,7 +380,7 @@ async fn pass(
         }
         Action::Answer(answer) => {
             client.read_exact(&mut body).await?;
-            answers.lock().await.write_all(&answer).await?;
+            answers.lock().await.write_all(as_asked(&request, &answer)).await?;
             return Ok(true);
         }
         Action::Flip(place) => {
@@ -434,5 +445,17 @@ mod tests {
             client.read_exact(&mut answer).await.unwrap_or_else(|error| panic!("{path}: {error}"));
             assert_eq!(answer, SMALL, "{path}");
         }
+    }
+    #[tokio::test]
+    async fn an_answer_to_a_question_for_the_head_has_no_body() {
+        let refuses = |_: &Request| answer("500 Internal Server Error", "text/plain", "no");
+        let url = start(&small_store().await, refuses).await.unwrap();
+        let mut client = TcpStream::connect(url.trim_start_matches("http://")).await.unwrap();
+        client.write_all(b"HEAD / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n").await.unwrap();
+        let head = "HTTP/1.1 500 Internal Server Error\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n";
+        let expected = format!("{head}{head}no");
+        let mut answers = vec![0; expected.len()];
+        client.read_exact(&mut answers).await.unwrap();
+        assert_eq!(String::from_utf8(answers).unwrap(), expected);
     }
 }

@@ -14,8 +14,10 @@ use super::report::Report;
 use super::stage::Stage;
 use super::{sample, settle};
 
-/// How often a server that has ended by itself is looked for.
+/// How often a server that has ended by itself is looked for, and whoever comes and goes and is to be struck.
 const A_LOOK_EVERY: Duration = Duration::from_millis(500);
+/// What the table calls a fault that struck nobody.
+const NOBODY: &str = "(nobody there to strike)";
 
 /// Everything that goes from round to round.
 pub(super) struct Rounds {
@@ -53,11 +55,12 @@ impl Rounds {
 
     /// Carries out what a plan says, each at its moment.
     fn strike(&mut self, plan: &Plan) -> Result<()> {
-        let begun = Instant::now();
+        let (begun, mut awaited) = (Instant::now(), Vec::new());
         for (at, what) in &plan.0 {
             while let Some(rest) = at.checked_sub(begun.elapsed()).filter(|rest| !rest.is_zero()) {
                 sleep(rest.min(A_LOOK_EVERY));
                 self.watch_over_server()?;
+                self.strike_who_came(&mut awaited)?;
             }
             match what {
                 Happening::Begin(work) => {
@@ -68,18 +71,33 @@ impl Rounds {
                 Happening::Strike(fault) => {
                     let struck = fault.strike(&mut self.stage).with_context(|| fault.name())?;
                     if !struck && fault.needs_node() {
-                        self.missed.push(*fault);
+                        awaited.push(*fault);
+                    } else {
+                        self.report.fault(if struck { fault.name() } else { NOBODY });
                     }
-                    self.report.fault(if struck { fault.name() } else { "(nobody there to strike)" });
                 }
                 Happening::Heal(fault) => fault.heal(&mut self.stage).with_context(|| fault.name())?,
             }
         }
+        awaited.iter().for_each(|_| self.report.fault(NOBODY));
+        self.missed.extend(awaited);
         for fault in Fault::ALL {
             fault.heal(&mut self.stage).with_context(|| fault.name())?;
         }
         self.stage.api.clear();
         self.stage.store.clear();
+        Ok(())
+    }
+
+    /// Strikes those that were not there when it was their turn, and are now.
+    fn strike_who_came(&mut self, awaited: &mut Vec<Fault>) -> Result<()> {
+        for fault in std::mem::take(awaited) {
+            if fault.strike(&mut self.stage).with_context(|| fault.name())? {
+                self.report.fault(fault.name());
+            } else {
+                awaited.push(fault);
+            }
+        }
         Ok(())
     }
 

@@ -23,8 +23,8 @@ use super::sources::{self, Source};
 pub(super) const REPOSITORY_PASSWORD: &str = "torture-repository-password";
 /// The namespace of the server.
 const NAMESPACE: &str = "velero";
-/// Short times, so that what has to end ends soon.
-const FLAGS: [&str; 8] = [
+/// Short times, so that what has to end ends soon, and short pages.
+const FLAGS: [&str; 9] = [
     "--backup-sync-period=3s",
     "--item-operation-sync-frequency=1s",
     "--resource-timeout=20s",
@@ -33,6 +33,8 @@ const FLAGS: [&str; 8] = [
     "--concurrent-backups=4",
     "--store-validation-frequency=5s",
     "--log-level=debug",
+    // What is backed up are few objects: so their lists have several pages, which can expire.
+    "--client-page-size=3",
 ];
 const PLUGIN: &str = "velero-plugin-example";
 /// How long agents may take to work again.

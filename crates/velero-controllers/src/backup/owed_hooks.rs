@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use futures::FutureExt;
+use futures::future::{BoxFuture, join_all};
 use velero_api::annotations::OWED_HOOKS;
 use velero_api::metadata::{annotation, name};
 use velero_api::v1::Backup;
@@ -14,10 +15,9 @@ use velero_engine::Journal;
 use velero_engine::backup::{NotWritten, OwedHooks, OwedPod, run_owed_hooks};
 
 use crate::lifecycle::kind::Kind;
-use crate::runtime::context::Context;
+use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::error::{Error, Result, describe};
 use crate::runtime::objects::Objects;
-use crate::runtime::retry::until_read;
 
 /// How long the hooks may take that a backup owes at its end.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -47,22 +47,20 @@ pub(super) async fn hurry(context: &Context) {
     tokio::time::sleep(HURRY).await;
 }
 
-/// Runs what the backups of earlier servers owe.
-pub(crate) async fn pay_all(context: &Context) -> Result<()> {
-    let found = until_read(&context.stop, "backups that owe hooks", || owing(context)).await?;
-    futures::future::join_all(found.iter().map(|backup| pay_one(context, backup))).await;
-    Ok(())
+/// Whether a backup owes hooks.
+pub(crate) fn owes_hooks(backup: &Backup) -> bool {
+    !annotation(backup, OWED_HOOKS).is_empty()
 }
 
-async fn owing(context: &Context) -> Result<Vec<Backup>> {
-    let mut found = Vec::new();
-    let visitor = |backup: Backup| {
-        if !annotation(&backup, OWED_HOOKS).is_empty() {
-            found.push(backup);
-        }
-    };
-    context.objects.visit("", visitor).await?;
-    Ok(found)
+/// Runs what the backups of earlier servers owe, then lets backups begin. A pod may take its time, or its node be gone: nothing
+/// else waits for it.
+pub(crate) async fn pay_all(context: SharedContext, owing: Vec<Backup>) {
+    let mut paying: Vec<BoxFuture<'_, ()>> = Vec::with_capacity(owing.len());
+    for backup in &owing {
+        paying.push(pay_one(&context, backup).boxed());
+    }
+    join_all(paying).await;
+    context.hooks_paid.cancel();
 }
 
 async fn pay_one(context: &Context, backup: &Backup) {

@@ -72,7 +72,9 @@ impl Reconciler for BackupsReconciler {
                 return finalizer::finish(context, &backup).await;
             }
             BackupPhase::Failed | BackupPhase::Completed | BackupPhase::PartiallyFailed if owes(&backup) => {
-                return debts::pay(context, &backup).await;
+                // The next server goes on with it.
+                let paying = debts::pay(context, &backup);
+                return context.unless_stopped(paying).await.unwrap_or(Ok(Next::Change));
             }
             BackupPhase::New | BackupPhase::Queued | BackupPhase::ReadyToStart | BackupPhase::InProgress => {}
             BackupPhase::WaitingForPluginOperations | BackupPhase::WaitingForPluginOperationsPartiallyFailed => {}

@@ -66,6 +66,10 @@ struct Wish {
 
 /// Runs a backup whose turn has come, to its end.
 pub(super) async fn run(context: &SharedContext, queue: &Queue, backup: Backup) -> Result<Next> {
+    // It might stop the same pods that are still to be let go on.
+    if !context.hooks_paid.is_cancelled() {
+        return Ok(Next::After(WHILE_HELD));
+    }
     // A deletion may have it, or the run of another of this name that was deleted.
     let Some(hold) = context.backups.busy.enter(name(&backup)) else { return Ok(Next::After(WHILE_HELD)) };
     let facts = facts::gather(context, &backup).await?;

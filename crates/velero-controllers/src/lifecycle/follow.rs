@@ -61,7 +61,9 @@ pub(crate) async fn follow<K: Follow>(context: &Context, owner: &K) -> Result<Ne
         return Ok(Next::Change);
     }
     if let Some(reason) = requested(&owner) {
-        owner.end_cancelled(context, &reason).await?;
+        // The next server ends it, should this one be told to end before.
+        let ending = owner.end_cancelled(context, &reason);
+        context.unless_stopped(ending).await.unwrap_or(Ok(()))?;
         return Ok(Next::Change);
     }
     let left = in_hand.operations.pause_left(name(&owner), uid(&owner));

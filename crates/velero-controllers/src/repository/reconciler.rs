@@ -65,7 +65,9 @@ impl Reconciler for BackupRepositoryReconciler {
                 if !pause.is_zero() {
                     return Ok(Next::After(pause));
                 }
-                match establish(&self.context, &repository).await? {
+                // A server that ends leaves it to the next.
+                let establishing = self.context.unless_stopped(establish(&self.context, &repository)).await;
+                match establishing.unwrap_or(Ok(Established::Later))? {
                     Established::Ready(repository) => *repository,
                     Established::NotReady => {
                         lock(&self.tried).insert(uid(&repository).to_owned(), Instant::now());

@@ -139,7 +139,8 @@ async fn look(context: &Context, request: &Restore, prepared: PreparedRestore) -
         warnings: results.warnings,
         errors: results.errors,
     };
-    let stored = store.put_restore_json(name(request), RestoreFile::Results, &report).await;
+    let storing = store.put_restore_json(name(request), RestoreFile::Results, &report);
+    let Some(stored) = context.unless_stopped(storing).await else { return Ok(None) };
     stored.map_err(RunError::Report)?;
     Ok(Some(counts))
 }

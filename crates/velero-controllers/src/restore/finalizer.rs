@@ -21,8 +21,9 @@ pub(crate) async fn finish_abandoned(context: &Context, restore: Restore) -> Res
     let (journal, known) = (restore.journal(context), restore.counts());
     // Where nothing is noted, hooks are all that could have been left.
     let awaited = Awaited::noted(&restore).unwrap_or(Awaited { hooks: true, volumes: false });
-    note_unfinished(&journal, "The server was stopped", awaited);
     let cancelled = requested(&restore);
+    let why = if cancelled.is_some() { "The restore was cancelled" } else { "The server was stopped" };
+    note_unfinished(&journal, why, awaited);
     if let Some(reason) = &cancelled {
         journal.error().error(reason).message("The restore was cancelled before it was finished");
     }

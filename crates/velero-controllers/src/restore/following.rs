@@ -61,8 +61,9 @@ impl Follow for Restore {
         };
         let mut ended = partially_failed(self, format!("the operations of the restore cannot be followed: {problem}"))?;
         ended.put_counts(counts);
-        write(context, self, &ended).await?;
-        report(context, &ended);
+        if write(context, self, &ended).await? {
+            report(context, &ended);
+        }
         Ok(())
     }
 }
@@ -75,18 +76,21 @@ async fn leave(context: &Context, restore: &Restore, moved: Restore, store: &Bac
     } else if ended.status.phase().is_terminal() {
         ended.status.completion_timestamp = Some(clock::now_time());
     }
-    write(context, restore, &ended).await?;
+    let is_written = write(context, restore, &ended).await?;
     context.restores.operations.forget(name(restore));
     context.rest_plugins().await;
-    if ended.status.phase().is_terminal() {
+    // Who has ended it in between has told so.
+    if is_written && ended.status.phase().is_terminal() {
         report(context, &ended);
     }
     Ok(())
 }
 
-async fn write(context: &Context, restore: &Restore, moved: &Restore) -> Result<()> {
-    if let End::Gone = context.write_end(restore, moved).await? {
+/// Writes what a restore is now; gives whether it is, and not deleted or ended by somebody else.
+async fn write(context: &Context, restore: &Restore, moved: &Restore) -> Result<bool> {
+    let end = context.write_end(restore, moved).await?;
+    if let End::Gone = end {
         cancel_owned(context, restore, None).await;
     }
-    Ok(())
+    Ok(matches!(end, End::Written(_)))
 }

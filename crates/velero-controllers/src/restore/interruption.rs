@@ -57,12 +57,13 @@ pub(super) async fn patience(context: &Context) {
 
 /// Waits for items to be restored. Whatever ends the restore before, those at hand are finished until `patience` ends: only the
 /// answer to a call tells what an action has begun, and a volume that was made is lost without its object. So it can be told, too,
-/// what was restored and what was not.
+/// what was restored and what was not. Who is not done by then is broken off, and the journal says so.
 pub(super) async fn items(
     mut work: Pin<&mut impl Future<Output = Result<Restored, RunError>>>,
     interruption: Pin<&mut impl Future<Output = RunError>>,
     halt: &CancellationToken,
     patience: impl Future<Output = ()>,
+    journal: &Journal,
 ) -> Result<Restored, Cut> {
     let error = tokio::select! {
         restored = &mut work => return restored.map_err(Cut::from),
@@ -71,7 +72,13 @@ pub(super) async fn items(
     halt.cancel();
     let finished = tokio::select! {
         finished = work => finished.ok(),
-        () = patience => None,
+        () = patience => {
+            journal.error().message(
+                "Items at hand were not restored in time and are broken off; operations and volumes that actions have begun for \
+                 them may be left",
+            );
+            None
+        }
     };
     Err(Cut { error, outcome: finished.map(|restored| restored.outcome) })
 }
@@ -103,7 +110,13 @@ mod tests {
     use std::future::{pending, ready};
     use std::pin::pin;
 
+    use velero_engine::journal::{Level, LogFormat};
+
     use super::*;
+
+    fn journal() -> Journal {
+        Journal::for_restore("velero", "r", LogFormat::Text, Level::Info)
+    }
 
     /// What ends a restore before it is done.
     fn reasons() -> [RunError; 2] {
@@ -122,8 +135,10 @@ mod tests {
                 Err(RunError::GivenUp)
             });
             let told = reason.to_string();
-            let Err(cut) = items(work, pin!(ready(reason)), &halt, pending()).await else { panic!("it was ended") };
-            assert!(is_finished.is_cancelled(), "{told}");
+            let journal = journal();
+            let ended = pin!(ready(reason));
+            let Err(cut) = items(work, ended, &halt, pending(), &journal).await else { panic!("it was ended") };
+            assert!(is_finished.is_cancelled() && journal.counts().errors == 0, "{told}");
             assert_eq!(cut.error.to_string(), told);
         }
     }
@@ -132,9 +147,12 @@ mod tests {
     async fn items_that_take_too_long_are_not_waited_for() {
         for reason in reasons() {
             let (halt, told) = (CancellationToken::new(), reason.to_string());
-            let interruption = pin!(ready(reason));
-            let Err(cut) = items(pin!(pending()), interruption, &halt, ready(())).await else { panic!("it was ended") };
+            let journal = journal();
+            let ended = pin!(ready(reason));
+            let cut = items(pin!(pending()), ended, &halt, ready(()), &journal).await;
+            let Err(cut) = cut else { panic!("it was ended") };
             assert!(halt.is_cancelled() && cut.outcome.is_none());
+            assert_eq!(journal.counts().errors, 1, "what may be left is told");
             assert_eq!(cut.error.to_string(), told);
         }
     }

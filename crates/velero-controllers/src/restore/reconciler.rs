@@ -50,7 +50,9 @@ impl Reconciler for RestoresReconciler {
     async fn reconcile(&self, restore: Restore) -> Result<Next> {
         let context = &self.context;
         if restore.metadata.deletion_timestamp.is_some() {
-            return deletion::release(context, &restore).await;
+            // The next server goes on with it.
+            let releasing = deletion::release(context, &restore);
+            return context.unless_stopped(releasing).await.unwrap_or(Ok(Next::Change));
         }
         if dry_run::is_asked(&restore) {
             return dry_runs::answer(context, restore, &self.looks).await;
@@ -78,11 +80,13 @@ impl Reconciler for RestoresReconciler {
                 return follow(context, &restore).await;
             }
             RestorePhase::Failed | RestorePhase::PartiallyFailed if owes(&restore) => {
-                return debts::pay(context, &restore).await;
+                let paying = debts::pay(context, &restore);
+                return context.unless_stopped(paying).await.unwrap_or(Ok(Next::Change));
             }
             // Who finishes a restore does not let go of it before its end: this one was left behind.
             phase if Restore::is_finalizing(phase) && context.settings.is_enabled(Controller::RestoreFinalizer) => {
-                finalizer::finish_abandoned(context, restore).await?;
+                let finishing = finalizer::finish_abandoned(context, restore);
+                context.unless_stopped(finishing).await.unwrap_or(Ok(()))?;
             }
             RestorePhase::InProgress => {}
             RestorePhase::WaitingForPluginOperations | RestorePhase::WaitingForPluginOperationsPartiallyFailed => {}

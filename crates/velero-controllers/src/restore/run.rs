@@ -134,7 +134,7 @@ async fn attempt(
     // In a block of its own: what is given up has ended before it is cleaned up.
     let mut restored = {
         let work = pin!(transfer::contents(context, prepared, journal, &store, means));
-        interruption::items(work, interrupted.as_mut(), &halt, interruption::patience(context)).await
+        interruption::items(work, interrupted.as_mut(), &halt, interruption::patience(context), journal).await
     };
     // Others may run while volumes are filled.
     drop(place);

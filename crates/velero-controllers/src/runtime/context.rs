@@ -1,6 +1,7 @@
 //! What all reconcilers share.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +20,9 @@ use crate::runtime::parked::ParkedHooks;
 use crate::runtime::plugins::Plugins;
 use crate::runtime::repositories::Repositories;
 use crate::runtime::settings::Settings;
+
+/// How long a server that is told to end goes on with what the next one can begin anew.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 /// What all reconcilers share.
 pub(crate) struct Context {
@@ -39,6 +43,8 @@ pub(crate) struct Context {
     pub(crate) restores: InHand<RestoreOperation>,
     /// Hooks of restores that wait for operations.
     pub(crate) parked_hooks: ParkedHooks,
+    /// Cancelled when the hooks that earlier servers owe have run: no backup begins before.
+    pub(crate) hooks_paid: CancellationToken,
     /// Told when something has changed that only a look at all objects counts.
     pub(crate) to_count: Notify,
     /// Events that are on their way.
@@ -62,6 +68,20 @@ impl<O> Default for InHand<O> {
 }
 
 impl Context {
+    /// Does what the next server can begin anew: a server that is told to end waits a moment for it and no longer. Nothing when it
+    /// was not done by then.
+    pub(crate) async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let late = async {
+            self.stop.cancelled().await;
+            tokio::time::sleep(LAST_MOMENT).await;
+        };
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = late => None,
+        }
+    }
+
     /// Ends the processes of plugins that answer questions once nobody waits any more.
     pub(crate) async fn rest_plugins(&self) {
         if self.backups.operations.is_empty() && self.restores.operations.is_empty() {

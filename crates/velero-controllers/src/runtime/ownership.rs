@@ -58,9 +58,10 @@ fn tell<K: VeleroResource>(ended: &K, end: &End<K>) {
 
 impl Context {
     /// Takes an object into work: a conflict if it has changed since it was read. As long as no answer says whether it
-    /// is taken, it is asked again: nobody else would work on it.
+    /// is taken, it is asked again: nobody else would work on it. A refusal is told after a few tries, for others wait for the turn
+    /// of this one.
     pub(crate) async fn take<K: VeleroResource>(&self, before: &K, after: &K) -> Result<K> {
-        until_answered(&self.stop, name(before), || self.try_to_take(before, after)).await
+        until_answered_or_refused(&self.stop, name(before), || self.try_to_take(before, after)).await
     }
 
     async fn try_to_take<K: VeleroResource>(&self, before: &K, after: &K) -> Result<K> {

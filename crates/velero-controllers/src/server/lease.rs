@@ -112,8 +112,8 @@ impl ServerLease {
     }
 
     fn holder_is_gone(&self) -> bool {
-        let told = self.latest.as_ref().and_then(|lease| lease.metadata.annotations.as_ref()?.get(HOLDER_PROCESS));
-        told.zip(self.process.as_ref()).is_some_and(|(told, own)| own.knows_gone(told))
+        let latest = self.latest.as_ref().zip(self.process.as_ref());
+        latest.is_some_and(|(lease, own)| process_of_holder(lease).is_some_and(|told| own.knows_gone(told)))
     }
 
     /// What passes is waited for, what does not ends the server.
@@ -144,7 +144,7 @@ impl ServerLease {
         lease.metadata.labels.get_or_insert_default().extend(own);
         let annotations = lease.metadata.annotations.get_or_insert_default();
         match &self.process {
-            Some(process) => annotations.insert(HOLDER_PROCESS.to_owned(), process.text()),
+            Some(process) => annotations.insert(HOLDER_PROCESS.to_owned(), told(&self.identity, process)),
             None => annotations.remove(HOLDER_PROCESS),
         };
         let spec = lease.spec.get_or_insert_default();
@@ -294,8 +294,48 @@ impl HeldLease {
     }
 }
 
+/// What a holder tells of its process. Others may write themselves into a Lease and leave what the last holder has told: so it says
+/// of whom it is.
+fn told(identity: &str, process: &Process) -> String {
+    format!("{identity} {}", process.text())
+}
+
+/// The process of who holds a Lease, if that is told.
+fn process_of_holder(lease: &Lease) -> Option<&str> {
+    let (identity, process) = lease.metadata.annotations.as_ref()?.get(HOLDER_PROCESS)?.rsplit_once(' ')?;
+    let holder = lease.spec.as_ref()?.holder_identity.as_deref()?;
+    (identity == holder).then_some(process)
+}
+
 /// The time now, as exactly as a Lease can hold it: what is read there must equal what was written.
 fn written_time() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::coordination::v1::LeaseSpec;
+
+    use super::*;
+
+    #[test]
+    fn the_process_of_another_than_the_holder_says_nothing_of_the_holder() {
+        let own = Process::own().unwrap();
+        let spec = LeaseSpec { holder_identity: Some("a_1".to_owned()), ..LeaseSpec::default() };
+        let mut lease = Lease { spec: Some(spec), ..Lease::default() };
+        assert_eq!(process_of_holder(&lease), None);
+        for (text, expected) in [
+            (told("a_1", &own), Some(own.text())),
+            (told("b_2", &own), None),
+            (own.text(), None),
+            (String::new(), None),
+        ] {
+            let annotations = Some([(HOLDER_PROCESS.to_owned(), text.clone())].into());
+            lease.metadata.annotations = annotations;
+            assert_eq!(process_of_holder(&lease).map(str::to_owned), expected, "{text:?}");
+        }
+        lease.spec = None;
+        assert_eq!(process_of_holder(&lease), None, "nobody holds it");
+    }
 }

@@ -50,6 +50,9 @@ use crate::status::request::ServerStatusRequestReconciler;
 
 /// How long plugins may take to end when the server does.
 const LAST_WORDS: Duration = Duration::from_secs(10);
+/// How long may take what a server tries before its controllers begin, and does later where it takes longer; and the Events of its
+/// last work.
+const MOMENT: Duration = Duration::from_secs(2);
 
 /// Runs the server until the process is told to end; a backup or restore that runs then becomes Failed and
 /// says why.
@@ -108,7 +111,7 @@ pub async fn run_until_with(settings: Settings, further: Actions, stop: Cancella
     }
     // They watch from now on and reconcile once this server leads: so a takeover finds them ready.
     start_controllers(&context, &mut tasks);
-    tasks.spawn(census::count_all(context.clone()));
+    tasks.spawn(broken_off_at_the_end(context.clone(), census::count_all(context.clone())));
     let ended = wait_and_lead(&context, &mut tasks, lease, &ready).await;
     tasks.abort_all();
     // Nobody waits for plugins that do not want to end, nor for events that nobody takes.
@@ -148,28 +151,49 @@ async fn wait_and_lead(
 }
 
 /// Ends what an earlier leader left, then lets the controllers work until the server is told to end. Lists that are not answered
-/// are asked for again while the Lease is kept: nobody else would get them either.
+/// are asked for again while the Lease is kept: nobody else would get them either. What else takes long, goes on beside the
+/// controllers: pods, stores and webhooks that do not answer are to keep nobody waiting.
 async fn lead(context: &SharedContext, tasks: &mut JoinSet<()>, ready: &AtomicBool) -> Result<()> {
     context.metrics.leads();
-    owed_hooks::pay_all(context).await?;
-    interrupted::fail_interrupted(context).await?;
-    // That one object is refused ends nobody who leads.
-    if !is_default_ensured(context).await {
-        tasks.spawn(ensure_later(context.clone()));
+    let left = interrupted::find(context).await?;
+    tasks.spawn(owed_hooks::pay_all(context.clone(), left.owing_hooks));
+    interrupted::fail_interrupted(context, tasks, left.backups, left.restores).await;
+    // That one object is refused, or hangs in a webhook, ends nobody who leads.
+    if !at_once(is_default_ensured(context)).await {
+        tasks.spawn(broken_off_at_the_end(context.clone(), ensure_later(context.clone())));
     }
-    until_read(&context.stop, "the objects that are counted", || census::count_once(context)).await?;
+    let counted = until_read(&context.stop, "the objects that are counted", || census::count_once(context));
+    match tokio::time::timeout(MOMENT, counted).await {
+        Ok(counted) => counted?,
+        // The figures come soon, and nothing else waits for them.
+        Err(_) => context.to_count.notify_one(),
+    }
     if context.settings.is_enabled(ServerStatusRequestReconciler::CONTROLLER) {
-        let is_true = kept::is_refreshed(context).await;
+        let is_true = at_once(kept::is_refreshed(context)).await;
         tasks.spawn(kept::keep(context.clone(), is_true));
     }
-    tasks.spawn(records::remove_ended(context.clone()));
+    tasks.spawn(broken_off_at_the_end(context.clone(), records::remove_ended(context.clone())));
     if let Some(cron) = context.settings.report_cron()? {
-        tasks.spawn(reports::write_all(context.clone(), cron));
+        tasks.spawn(broken_off_at_the_end(context.clone(), reports::write_all(context.clone(), cron)));
     }
     context.leadership.begin();
     ready.store(true, Ordering::Release);
     until_all_end(context, tasks).await;
+    // Events are writes too: what the last ends tell is told while the Lease is held.
+    context.events.close();
+    let _ = tokio::time::timeout(MOMENT, context.events.wait()).await;
     Ok(())
+}
+
+/// Whether something was done that nobody waits for any longer than a moment; it is done later then.
+async fn at_once(done: impl Future<Output = bool>) -> bool {
+    tokio::time::timeout(MOMENT, done).await.unwrap_or(false)
+}
+
+/// Does something that the next server does anew, wherever it is when this one is told to end: an API server or a store that does
+/// not answer must not keep the Lease.
+async fn broken_off_at_the_end(context: SharedContext, work: impl Future<Output = ()> + Send + 'static) {
+    let _ = context.stop.run_until_cancelled(work).await;
 }
 
 /// Waits until all parts of the server have ended, which they do when it is told to end.
@@ -219,6 +243,7 @@ async fn context(
         backups: InHand::default(),
         restores: InHand::default(),
         parked_hooks: ParkedHooks::default(),
+        hooks_paid: CancellationToken::new(),
         to_count: Notify::new(),
         events: TaskTracker::new(),
         settings,

@@ -17,15 +17,18 @@ use velero_api::v1::{
 };
 use velero_api::v2alpha1::{DataDownload, DataUpload};
 use velero_controllers::server::{Controller, Settings};
+use velero_testkit::faulty_proxy::{Action, Request};
 use velero_testkit::harness::unique_name;
 use velero_testkit::{TestCluster, cluster_test};
 
 use crate::lossy_proxy::{Fate, open_for};
+use crate::s3_support::s3_behind;
 use crate::steered::{Courses, RESTORE_ACTION, Steering};
 use crate::support::{
     PATIENCE, Server, Workload, api, assert_phase, assert_says, delete_namespace, has_ended, install_definitions,
     into_copy, settings,
 };
+use crate::told::told;
 
 #[test]
 fn a_new_server_fails_what_was_running_and_goes_on_with_what_was_waiting() {
@@ -93,6 +96,55 @@ fn a_server_that_takes_over_waits_for_lists_that_the_api_server_does_not_give_ye
 }
 
 #[test]
+fn a_list_that_only_figures_need_keeps_a_server_that_takes_over_from_nothing() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster).await;
+        let folder = tempfile::tempdir().unwrap();
+        let away = |path: &str, _: &str| match path.contains("/schedules?") && !path.contains("watch=") {
+            true => Fate::Lost,
+            false => Fate::Answered,
+        };
+        let kubeconfig = Some(open_for(&cluster, folder.path(), &[Method::GET], away).await);
+        let begin = Instant::now();
+        let server = Server::start_with(cluster.clone(), Settings { kubeconfig, ..settings(&cluster) }).await;
+        assert!(begin.elapsed() < Duration::from_secs(20), "it waited for {:?}", begin.elapsed());
+        // By now it looks again for the figures.
+        tokio::time::sleep(Duration::from_secs(12)).await;
+        let begin = Instant::now();
+        server.stop().await;
+        assert!(begin.elapsed() < Duration::from_secs(5), "it waited for {:?}", begin.elapsed());
+    });
+}
+
+#[test]
+fn a_store_that_does_not_answer_keeps_a_server_that_takes_over_from_nothing_else() {
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster).await;
+        let silence = |_: &Request| Action::Delay(Duration::from_secs(120));
+        let silent = BackupStorageLocationSpec { default: false, ..s3_behind(&cluster, silence).await };
+        let silent = BackupStorageLocation::new(&cluster.namespace, "silent", silent);
+        api::<BackupStorageLocation>(&cluster).create(&PostParams::default(), &silent).await.unwrap();
+        let mut backup = Backup::new(&cluster.namespace, "ran", Default::default());
+        backup.spec.storage_location = "silent".to_owned();
+        backup.metadata.annotations = Some([(HOLDER_IDENTITY.to_owned(), "gone_1".to_owned())].into());
+        backup.status.phase = Some(BackupPhase::InProgress);
+        api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
+        let begin = Instant::now();
+        let server = Server::start(cluster.clone()).await;
+        assert!(begin.elapsed() < Duration::from_secs(20), "it waited for {:?}", begin.elapsed());
+        assert_phase(&api::<Backup>(&cluster).get("ran").await.unwrap(), &BackupPhase::InProgress);
+        let failed = server.ended("ran").await;
+        assert_phase(&failed, &BackupPhase::Failed);
+        assert_says(&[failed.status.failure_reason], "during the server starting");
+        // By now it pays what the backup owes, and asks the store.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let begin = Instant::now();
+        server.stop().await;
+        assert!(begin.elapsed() < Duration::from_secs(5), "it waited for {:?}", begin.elapsed());
+    });
+}
+
+#[test]
 fn a_server_that_is_stopped_fails_the_running_backup_and_leaves_no_archive() {
     cluster_test(|cluster| async move {
         let directory = tempfile::tempdir().unwrap();
@@ -108,6 +160,11 @@ fn a_server_that_is_stopped_fails_the_running_backup_and_leaves_no_archive() {
         let backup = api::<Backup>(&cluster).get("cut").await.unwrap();
         assert_phase(&backup, &BackupPhase::Failed);
         assert_says(&[&backup.status.failure_reason], "the server was stopped");
+        let told = told(&cluster).await;
+        assert!(
+            told.contains("Backup cut Warning Failed"),
+            "the last Event is written while the Lease is held: {told:?}"
+        );
         assert!(!directory.path().join("backups/cut/cut.tar.gz").exists());
         workload.delete().await;
     });

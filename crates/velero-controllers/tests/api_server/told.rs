@@ -65,7 +65,7 @@ const WAITED_FOR: [(&str, &str); 15] = [
 ];
 
 /// The Events of the namespace, each as kind, name, type and reason.
-async fn told(cluster: &TestCluster) -> BTreeSet<String> {
+pub(crate) async fn told(cluster: &TestCluster) -> BTreeSet<String> {
     let api: Api<Event> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let all = api.list(&ListParams::default()).await.unwrap().items.into_iter();
     let line = |event: Event| {

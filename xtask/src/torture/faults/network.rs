@@ -135,9 +135,14 @@ impl Rule for StoreWeather {
 
     fn answered(&self, path: &str, answer: Vec<u8>) {
         let mut state = self.0.state();
-        if answer.starts_with(b"HTTP/1.1 200") && (state.lists.len() < MOST_LISTS || state.lists.contains_key(path)) {
-            state.lists.insert(path.to_owned(), Arc::new(answer));
+        if !answer.starts_with(b"HTTP/1.1 200") {
+            return;
         }
+        // What is listed often is soon there again; lists of backups that are gone never are.
+        if state.lists.len() >= MOST_LISTS && !state.lists.contains_key(path) {
+            state.lists.clear();
+        }
+        state.lists.insert(path.to_owned(), Arc::new(answer));
     }
 }
 

@@ -47,6 +47,7 @@ pub(super) fn find(
         }
     }
     if is_backup {
+        found.extend(stored_otherwise(stage, name, status)?);
         let listed = read("resource-list.json.gz")?.map(|text| serde_json::from_str::<Value>(&text)).transpose()?;
         let listed = listed.map(|listed| messages(&listed));
         let told = status["progress"]["itemsBackedUp"].as_u64().unwrap_or_default() as usize;
@@ -55,6 +56,35 @@ pub(super) fn find(
         }
     }
     Ok(found)
+}
+
+/// What the metadata in the bucket say of how a backup ended, and its status does not: other clusters read them alone.
+fn stored_otherwise(stage: &Stage, name: &str, status: &Value) -> Result<Vec<String>> {
+    let key = format!("{}/backups/{name}/velero-backup.json", stage.prefix);
+    let Some(content) = backups::object(&stage.machine, BUCKET, &key)? else {
+        return Ok(vec![format!("backup {name} has no metadata in the bucket")]);
+    };
+    let stored = match serde_json::from_slice::<Value>(&content) {
+        Ok(stored) => stored["status"].clone(),
+        Err(problem) => return Ok(vec![format!("the metadata of backup {name} cannot be read: {problem}")]),
+    };
+    let wrong = differences(&stored, status).into_iter();
+    Ok(wrong.map(|wrong| format!("backup {name} is stored otherwise: {wrong}")).collect())
+}
+
+/// In which figures two statuses differ.
+fn differences(stored: &Value, status: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    if stored["phase"] != status["phase"] {
+        found.push(format!("{} and not {}", stored["phase"], status["phase"]));
+    }
+    for field in ["errors", "warnings"] {
+        let [stored, told] = [stored, status].map(|of| of[field].as_u64().unwrap_or_default());
+        if stored != told {
+            found.push(format!("{stored} {field} and not {told}"));
+        }
+    }
+    found
 }
 
 /// How many lines of a level a log has that differ by more than their time, and how many in all: a server that was killed while it
@@ -90,4 +120,19 @@ pub(in crate::torture) fn metric(stage: &Stage, series: &str) -> Result<f64> {
         values.map(|value| value.parse::<f64>().context(series.to_owned())).collect::<Result<_>>()?;
     ensure!(!values.is_empty(), "no metric {series}");
     Ok(values.iter().sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_figure_that_is_not_told_is_none() {
+        let status = json!({"phase": "Completed"});
+        assert!(differences(&json!({"phase": "Completed", "errors": 0, "version": 1}), &status).is_empty());
+        let stored = json!({"phase": "PartiallyFailed", "errors": 2});
+        assert_eq!(differences(&stored, &status), [r#""PartiallyFailed" and not "Completed""#, "2 errors and not 0"]);
+    }
 }
