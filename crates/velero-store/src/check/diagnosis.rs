@@ -168,17 +168,23 @@ fn general_cause(seen: &Observation, failure: &Failure) -> Option<Finding> {
 /// explains answers that come from elsewhere.
 fn in_address(seen: &Observation, found: Option<Finding>) -> Option<Finding> {
     const EXPLAINED: [Cause; 3] = [Cause::BucketMissing, Cause::NotAStore, Cause::CertificateWrong];
+    // Those who show the address of a bucket with it in front. A host of one's own may be called as its bucket is.
+    const WITH_BUCKET_IN_FRONT: [&str; 4] =
+        [".amazonaws.com", ".digitaloceanspaces.com", ".wasabisys.com", ".backblazeb2.com"];
     if found.as_ref().is_some_and(|found| !EXPLAINED.contains(&found.cause)) {
         return found;
     }
     let place = &seen.place;
     let address = place.address.split_once("://").map_or("", |(_, address)| address);
     let (host, path) = address.split_once('/').unwrap_or((address, ""));
-    let has_bucket = !place.bucket.is_empty() && host.starts_with(&format!("{}.", place.bucket));
+    let has_bucket = host.starts_with(&format!("{}.", place.bucket))
+        && WITH_BUCKET_IN_FRONT.iter().any(|provider| host.ends_with(provider));
+    let is_of_host = found.as_ref().is_some_and(|found| found.cause == Cause::CertificateWrong);
     let more = match path.trim_matches('/') {
         _ if place.provider != "aws" => return found,
         _ if has_bucket => "the bucket in front of its host".to_owned(),
         "" => return found,
+        _ if is_of_host => return found,
         path => format!("the path /{path}"),
     };
     Some(Finding::error(

@@ -171,7 +171,9 @@ fn an_address_that_says_more_than_where_the_store_is_explains_that_nothing_is_th
             vec!["has the bucket in front of its host", beside],
         ),
         ("http://minio:9000/", missing(), Cause::BucketMissing, vec!["does not exist"]),
+        ("http://backups.minio.svc:9000", missing(), Cause::BucketMissing, vec!["does not exist"]),
         ("https://minio", other_name(), Cause::CertificateWrong, vec!["another name"]),
+        ("https://minio/team", other_name(), Cause::CertificateWrong, vec!["another name"]),
         ("http://minio:9000/team", refused(Right::List, 503, "SlowDown", ""), Cause::StoreTrouble, vec!["503"]),
     ] {
         let mut observation = seen(vec![step]);
