@@ -280,6 +280,12 @@ fn impossible() -> Vec<(Value, &'static str)> {
         (with_location(&json!({"provider": "aws"})), "bucket is required"),
         (in_configuration("backupStorageLocation", &twice), "two entries named default"),
         (
+            with_location(&json!({"provider": "aws", "bucket": "b", "caCert": "-----BEGIN CERTIFICATE-----\n"})),
+            "entry default: caCert is a certificate as it is, and base64 of it is needed",
+        ),
+        (json!({"image": null}), "image is null, and its defaults are gone with it"),
+        (json!({"metrics": {"serviceMonitor": null}}), "metrics.serviceMonitor is null"),
+        (
             with_location(&json!({"provider": "aws", "bucket": "b", "credential": {"key": "cloud"}})),
             "backupStorageLocation, entry default: credential needs name and key",
         ),

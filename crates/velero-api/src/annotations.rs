@@ -8,6 +8,8 @@ pub const SOURCE_CLUSTER_GIT_VERSION: &str = "velero.io/source-cluster-k8s-gitve
 pub const SOURCE_CLUSTER_MAJOR_VERSION: &str = "velero.io/source-cluster-k8s-major-version";
 /// On a Backup: the minor number of the cluster's version.
 pub const SOURCE_CLUSTER_MINOR_VERSION: &str = "velero.io/source-cluster-k8s-minor-version";
+/// On a Backup: which cluster made it, by the UID of its namespace `kube-system`.
+pub const SOURCE_CLUSTER_UID: &str = "velero.io/source-cluster-uid";
 /// On a Backup: how long plugins may wait for a resource.
 pub const RESOURCE_TIMEOUT: &str = "velero.io/resource-timeout";
 /// Which server works on a backup or restore that is InProgress. It goes with that phase.

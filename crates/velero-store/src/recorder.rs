@@ -81,6 +81,11 @@ impl Response {
     pub(crate) fn is_about_a_key(&self) -> bool {
         self.code.starts_with("KMS.") || self.message.contains("kms:")
     }
+
+    /// Whether the store does not believe who asks: some say so by a code that others have for rights.
+    pub(crate) fn is_about_a_proof(&self) -> bool {
+        self.message.contains("failed to authenticate")
+    }
 }
 
 impl Recorder {

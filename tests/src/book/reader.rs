@@ -103,6 +103,10 @@ impl Reader {
     fn cluster(&mut self, name: &str) -> Result<&TestBox> {
         if !self.clusters.contains_key(name) {
             let test_box = TestBox::up(&self.box_name(name), BoxKind::Storage)?;
+            if self.clusters.is_empty() {
+                // What an earlier reading left there is of another cluster.
+                TestBox::remove_bucket(BUCKET)?;
+            }
             TestBox::make_bucket(BUCKET)?;
             load_images(test_box.machine())?;
             self.clusters.insert(name.to_owned(), test_box);

@@ -33,10 +33,16 @@ pub(super) fn build(release: &Release, profile: &str) -> Result<PathBuf> {
         true => cargo.args(["--bins"]).args(PLUGINS.iter().flat_map(|plugin| ["--package", plugin])),
         false => cargo.args(["--bin", "velero"]),
     };
+    for (name, _) in env::vars_os() {
+        if name.to_str().is_some_and(is_a_taste) {
+            cargo.env_remove(name);
+        }
+    }
     cargo.env("CARGO_ENCODED_RUSTFLAGS", compiler_flags(&names, platform.is_linked_statically()).join(SEPARATOR));
     if !platform.triple.ends_with("msvc") {
         // What the C libraries among the dependencies say in their assertions.
-        cargo.env(format!("CFLAGS_{}", platform.triple.replace('-', "_")), c_flags(&names).join(" "));
+        cargo.env(format!("CFLAGS_{}", platform.triple.replace('-', "_")), c_flags(&names));
+        cargo.env("CC_SHELL_ESCAPED_FLAGS", "1");
     }
     cargo.env("CARGO_INCREMENTAL", "0");
     cargo.env("VELERO_GIT_COMMIT", &release.commit.name);
@@ -53,6 +59,15 @@ pub(super) fn build(release: &Release, profile: &str) -> Result<PathBuf> {
         check_traces(release, &folder, &names)?;
     }
     Ok(folder)
+}
+
+/// Whether a variable says how whoever builds likes programs to be compiled: those of others would be other ones. Which C compiler and
+/// linker a target needs is nothing of the kind.
+fn is_a_taste(variable: &str) -> bool {
+    const BEGINNINGS: [&str; 8] =
+        ["CARGO_PROFILE_", "CARGO_BUILD_RUST", "RUSTC", "CFLAGS", "CXXFLAGS", "CRATE_CC_", "AWS_LC_", "ZSTD_SYS_"];
+    let of_any = variable.strip_prefix("HOST_").or_else(|| variable.strip_prefix("TARGET_")).unwrap_or(variable);
+    BEGINNINGS.iter().any(|beginning| of_any.starts_with(beginning))
 }
 
 /// Refuses programs that name a folder of the builder: elsewhere they would be others.
@@ -140,8 +155,13 @@ fn compiler_flags(names: &[(PathBuf, String)], is_static: bool) -> Vec<String> {
     renamed.chain(is_static.then(|| "-Ctarget-feature=+crt-static".to_owned())).collect()
 }
 
-fn c_flags(names: &[(PathBuf, String)]) -> Vec<String> {
-    names.iter().map(|(folder, name)| format!("-ffile-prefix-map={}={name}", folder.display())).collect()
+/// In quotes, as a shell reads them: folders may have spaces.
+fn c_flags(names: &[(PathBuf, String)]) -> String {
+    let flags = names.iter().map(|(folder, name)| {
+        let folder = folder.display().to_string().replace('\'', "'\\''");
+        format!("'-ffile-prefix-map={folder}={name}'")
+    });
+    flags.collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -155,6 +175,37 @@ mod tests {
         let refused = check_version("rustc 1.96.0\nrelease: 1.96.0\n", toolchain).unwrap_err().to_string();
         assert!(refused.contains("1.96.0") && refused.contains("1.95.0"), "{refused}");
         assert!(check_version("release: 1.95.0\n", "").is_err());
+    }
+
+    #[test]
+    fn what_a_builder_likes_changes_no_program() {
+        for variable in [
+            "CFLAGS",
+            "HOST_CFLAGS",
+            "CFLAGS_x86_64-unknown-linux-gnu",
+            "CXXFLAGS",
+            "CARGO_PROFILE_RELEASE_LTO",
+            "CARGO_BUILD_RUSTC_WRAPPER",
+            "CARGO_BUILD_RUSTFLAGS",
+            "RUSTC",
+            "RUSTC_WRAPPER",
+            "AWS_LC_SYS_NO_ASM",
+        ] {
+            assert!(is_a_taste(variable), "{variable}");
+        }
+        for variable in
+            ["CC", "CC_aarch64_unknown_linux_gnu", "CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER", "CARGO_HOME", "PATH"]
+        {
+            assert!(!is_a_taste(variable), "{variable}");
+        }
+    }
+
+    #[test]
+    fn folders_with_spaces_and_quotes_reach_the_c_compiler_whole() {
+        let names = [("/home/me/my work", "/source"), ("/it's", "/dependencies")];
+        let names = names.map(|(folder, name)| (PathBuf::from(folder), name.to_owned()));
+        let expected = r"'-ffile-prefix-map=/home/me/my work=/source' '-ffile-prefix-map=/it'\''s=/dependencies'";
+        assert_eq!(c_flags(&names), expected);
     }
 
     #[test]

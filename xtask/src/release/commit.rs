@@ -18,7 +18,15 @@ pub(super) struct Commit {
 impl Commit {
     /// The commit that is checked out. It must be the whole truth, and its tag, if it has one of a version, that version.
     pub(super) fn of(root: &Path, version: &str, allow_dirty: bool) -> Result<Self> {
-        let name = git(root, &["rev-parse", "HEAD"]).context("a release is made from a checkout with git")?;
+        const NEEDED: &str = "a release is made from a checkout with git";
+        let top = git(root, &["rev-parse", "--show-toplevel"]).context(NEEDED)?;
+        // The commit of another repository, in which this one was unpacked, would be named.
+        ensure!(
+            Path::new(&top).canonicalize()? == root.canonicalize()?,
+            "{NEEDED}, and {} is a folder in another one, {top}",
+            root.display()
+        );
+        let name = git(root, &["rev-parse", "HEAD"]).context(NEEDED)?;
         let time = git(root, &["-c", "log.showSignature=false", "log", "-1", "--format=%ct"])?;
         let time = time.parse().with_context(|| format!("git says {time:?} of when the commit was made"))?;
         check_tag(&git(root, &["tag", "--points-at", "HEAD"])?, version)?;
@@ -81,6 +89,16 @@ mod tests {
         git(&root, &["add", ".gitignore", "a b.yaml"]).unwrap();
         let expected = [".gitignore", "a b.yaml", "new.yaml"].map(|name| root.join(name));
         assert_eq!(files(&root).unwrap(), BTreeSet::from(expected));
+    }
+
+    #[test]
+    fn a_source_unpacked_in_somebody_elses_checkout_is_not_released_under_their_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        git(folder.path(), &["init", "--quiet"]).unwrap();
+        let unpacked = folder.path().join("velero-0.1.0");
+        fs::create_dir(&unpacked).unwrap();
+        let refused = Commit::of(&unpacked, "0.1.0", true).unwrap_err().to_string();
+        assert!(refused.contains("made from a checkout") && refused.contains("in another one"), "{refused}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use velero_cluster::{Error as ClusterError, list_all};
 use velero_rules::validation::SnapshotLocation;
 
 use crate::backup::prepare::Facts;
+use crate::backup::reservation::cluster_identity;
 use crate::lifecycle::policies::policies;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
@@ -37,6 +38,8 @@ pub(super) async fn gather(context: &Context, backup: &Backup) -> Result<Facts> 
         namespaces_labelled_out: namespaces_labelled_out(context).await?,
         policies: policies(context, backup).await,
         server_version: [version.whole, version.major, version.minor],
+        // Who cannot see it is told when the name of the backup is reserved.
+        cluster: cluster_identity(context).await.unwrap_or_default(),
     })
 }
 

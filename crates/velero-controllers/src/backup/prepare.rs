@@ -36,6 +36,8 @@ pub(super) struct Facts {
     pub(super) policies: Result<Option<ResourcePolicies>, Unusable>,
     /// The version of the API server: full, major and minor.
     pub(super) server_version: [String; 3],
+    /// What tells the cluster from others; empty where that cannot be seen.
+    pub(super) cluster: String,
 }
 
 /// A backup that may run, or not.
@@ -121,7 +123,13 @@ fn complete(backup: &mut Backup, settings: &Settings, facts: &Facts, now: Timest
         (annotations::SOURCE_CLUSTER_MINOR_VERSION, minor),
         (annotations::RESOURCE_TIMEOUT, settings.patience.resource_timeout.to_string()),
     ];
-    metadata.annotations.get_or_insert_default().extend(notes.map(|(key, value)| (key.to_owned(), value)));
+    let noted = metadata.annotations.get_or_insert_default();
+    noted.extend(notes.map(|(key, value)| (key.to_owned(), value)));
+    // One that came along with the description of another cluster's backup would lie.
+    match facts.cluster.as_str() {
+        "" => noted.remove(annotations::SOURCE_CLUSTER_UID),
+        cluster => noted.insert(annotations::SOURCE_CLUSTER_UID.to_owned(), cluster.to_owned()),
+    };
 }
 
 #[cfg(test)]
@@ -145,6 +153,7 @@ mod tests {
             namespaces_labelled_out: vec!["private".to_owned()],
             policies: Ok(None),
             server_version: ["v1.35.4", "1", "35"].map(str::to_owned),
+            cluster: "cluster-1".to_owned(),
         }
     }
 
@@ -172,6 +181,21 @@ mod tests {
         assert_eq!(backup.status.expiration.unwrap().0.to_string(), "2026-01-31T00:00:00Z");
         assert_eq!(backup.metadata.labels.unwrap()[labels::STORAGE_LOCATION], "main");
         assert_eq!(backup.metadata.annotations.unwrap()[annotations::RESOURCE_TIMEOUT], "10m0s");
+    }
+
+    #[test]
+    fn a_backup_says_which_cluster_made_it_and_never_another() {
+        let copied = || {
+            let note = (annotations::SOURCE_CLUSTER_UID.to_owned(), "cluster-2".to_owned());
+            let mut backup = ready();
+            backup.metadata.annotations = Some([note].into());
+            backup
+        };
+        let facts = facts(vec![location("main", true)]);
+        let noted = |facts: &Facts| run(&copied(), facts).metadata.annotations.unwrap_or_default();
+        assert_eq!(noted(&facts)[annotations::SOURCE_CLUSTER_UID], "cluster-1");
+        let unseen = Facts { cluster: String::new(), ..facts };
+        assert_eq!(noted(&unseen).get(annotations::SOURCE_CLUSTER_UID), None);
     }
 
     #[test]

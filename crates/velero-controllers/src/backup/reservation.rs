@@ -99,7 +99,7 @@ fn reserved_by(other: &BackupReservation, backup: &str, location: &str) -> Strin
 }
 
 /// What tells this cluster from others.
-async fn cluster_identity(context: &Context) -> Result<String> {
+pub(super) async fn cluster_identity(context: &Context) -> Result<String> {
     let api: Api<Namespace> = Api::all(context.objects.cluster().client().clone());
     let found = api.get_metadata_opt("kube-system").await;
     let found = found.map_err(|error| ClusterError::from_kube("get namespace kube-system", error))?;

@@ -131,8 +131,7 @@ pub fn diagnose(seen: &Observation) -> Vec<Finding> {
     }
     let mut findings = Vec::new();
     for (right, failure) in seen.failures().filter(|(_, failure)| !failure.is_refused_right()) {
-        let found = general_cause(seen, failure);
-        let found = found.unwrap_or_else(|| {
+        let found = in_address(seen, general_cause(seen, failure)).unwrap_or_else(|| {
             Finding::error(Cause::Other, format!("could not {} an object: {}", right.word(), failure.text), "")
         });
         if !findings.contains(&found) {
@@ -155,14 +154,45 @@ pub fn diagnose(seen: &Observation) -> Vec<Finding> {
 fn general_cause(seen: &Observation, failure: &Failure) -> Option<Finding> {
     connection::cause(seen, failure)
         .or_else(|| clock(seen, failure))
-        .or_else(|| region(seen, failure))
         .or_else(|| encryption(failure))
         .or_else(|| credentials::cause(seen, failure))
+        .or_else(|| region(seen, failure))
         .or_else(|| bucket(seen, failure))
         .or_else(|| connection::not_a_store(seen, failure))
         .or_else(|| trouble(failure))
         .or_else(|| refused_for_lock(failure))
         .or_else(|| checksum(failure))
+}
+
+/// The address of a location may say more than where the store is, and then the bucket is asked for at a place where it is not: that
+/// explains answers that come from elsewhere.
+fn in_address(seen: &Observation, found: Option<Finding>) -> Option<Finding> {
+    const EXPLAINED: [Cause; 3] = [Cause::BucketMissing, Cause::NotAStore, Cause::CertificateWrong];
+    // Those who show the address of a bucket with it in front. A host of one's own may be called as its bucket is.
+    const WITH_BUCKET_IN_FRONT: [&str; 4] =
+        [".amazonaws.com", ".digitaloceanspaces.com", ".wasabisys.com", ".backblazeb2.com"];
+    if found.as_ref().is_some_and(|found| !EXPLAINED.contains(&found.cause)) {
+        return found;
+    }
+    let place = &seen.place;
+    let address = place.address.split_once("://").map_or("", |(_, address)| address);
+    let (host, path) = address.split_once('/').unwrap_or((address, ""));
+    let has_bucket = host.starts_with(&format!("{}.", place.bucket))
+        && WITH_BUCKET_IN_FRONT.iter().any(|provider| host.ends_with(provider));
+    let is_of_host = found.as_ref().is_some_and(|found| found.cause == Cause::CertificateWrong);
+    let more = match path.trim_matches('/') {
+        _ if place.provider != "aws" => return found,
+        _ if has_bucket => "the bucket in front of its host".to_owned(),
+        "" => return found,
+        _ if is_of_host => return found,
+        path => format!("the path /{path}"),
+    };
+    Some(Finding::error(
+        Cause::BucketMissing,
+        format!("config s3Url {:?} has {more}, and {} is asked for below that", place.address, bucket_words(place)),
+        "write the address of the store alone into config s3Url, as https://HOST:PORT: the bucket belongs into \
+         spec.objectStorage.bucket, and folders into spec.objectStorage.prefix",
+    ))
 }
 
 /// The bucket, in words.

@@ -7,11 +7,13 @@ mod bucket_settings;
 mod diagnosis;
 mod observation;
 mod probe;
+mod writers;
 
 pub use bucket_settings::{BucketSettings, Look, Retention, Rule};
 pub use diagnosis::{Cause, Finding, Severity, diagnose, unknown_backups};
 pub use observation::{ClockReading, Failure, Observation, Outcome, Place, Right, Step};
 pub use probe::{Mode, observe};
+pub use writers::{Writer, neighbour, writers};
 
 use velero_api::with_causes;
 

@@ -48,6 +48,8 @@ pub struct Place {
     pub tagging: String,
     /// Whether credentials were given.
     pub has_credentials: bool,
+    /// The variable that names a proxy for requests to it; empty where there is none.
+    pub proxy: String,
 }
 
 /// What a location must be allowed to do.
@@ -152,6 +154,7 @@ impl Failure {
                 && (response.code.is_empty() || ABOUT_RIGHTS.contains(&response.code.as_str()))
                 && response.is_of_a_store
                 && !response.is_about_a_key()
+                && !response.is_about_a_proof()
                 && !self.is_refused_role()
         })
     }

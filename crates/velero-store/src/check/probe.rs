@@ -88,8 +88,19 @@ pub(super) async fn describe(config: &StoreConfig, prefix: &str) -> Observation 
         address: value(address),
         tagging: value("tagging"),
         has_credentials: credentials.is_some(),
+        proxy: proxy(config.get(address).unwrap_or_default()).to_owned(),
     };
     Observation { place, flaws, ..Observation::default() }
+}
+
+/// The variable that names a proxy for requests to an address.
+fn proxy(address: &str) -> &'static str {
+    let variables = match address.starts_with("http://") {
+        true => ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"],
+        false => ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"],
+    };
+    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    variables.into_iter().find(is_set).unwrap_or_default()
 }
 
 /// What is seen of a prefix that no key can have. One that keys can have keeps nobody out, however odd it is.

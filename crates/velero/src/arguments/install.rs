@@ -74,6 +74,11 @@ pub(crate) struct StorageArguments {
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
 
+    /// Use the bucket and prefix though another cluster has written backups there in the last 30 days: one that is gone, or that
+    /// is meant to share them
+    #[arg(long)]
+    pub(crate) share_bucket: bool,
+
     /// File containing credentials for backup and volume provider. If not specified, --no-secret must be used for
     /// confirmation
     #[arg(long)]

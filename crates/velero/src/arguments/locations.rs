@@ -50,6 +50,11 @@ pub(crate) struct BackupLocationCreateArguments {
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
 
+    /// Use the bucket and prefix though another cluster has written backups there in the last 30 days: one that is gone, or that
+    /// is meant to share them
+    #[arg(long)]
+    pub(crate) share_bucket: bool,
+
     /// How often backups in object storage are brought into the cluster; 0s disables it, default 1 minute
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) backup_sync_period: Option<GoDuration>,

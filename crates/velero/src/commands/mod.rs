@@ -12,6 +12,7 @@ mod location_config;
 mod migrate;
 #[cfg(target_os = "linux")]
 mod mover;
+mod neighbour;
 mod node_agent;
 pub(crate) mod plugin;
 mod repo_maintenance;

@@ -9,6 +9,10 @@ use super::{Installed, Line, Release, Verdict, name, text};
 const OF_HELM: &str = "/metadata/annotations/meta.helm.sh~1release-name";
 /// Where Argo CD writes the application, before a colon.
 const OF_ARGO_CD: &str = "/metadata/annotations/argocd.argoproj.io~1tracking-id";
+/// Where Argo CD writes it that is told to keep to a label of its own.
+const OF_ARGO_CD_BY_LABEL: &str = "/metadata/labels/argocd.argoproj.io~1instance";
+/// Where charts write their name and version.
+const OF_CHART: &str = "/metadata/labels/helm.sh~1chart";
 /// Where Flux writes its Kustomization.
 const OF_FLUX: &str = "/metadata/labels/kustomize.toolkit.fluxcd.io~1name";
 
@@ -43,6 +47,7 @@ fn keeper(workload: &Value, releases: Option<&[Release]>) -> Option<String> {
     const REMEDY: &str =
         "put our chart, or our base for kustomize, in the place of Velero's there (docs/from-velero.md)";
     let (argo_cd, flux, helm) = (text(workload, OF_ARGO_CD), text(workload, OF_FLUX), text(workload, OF_HELM));
+    let argo_cd = if argo_cd.is_empty() { text(workload, OF_ARGO_CD_BY_LABEL) } else { argo_cd };
     if let Some(application) = argo_cd.split(':').next().filter(|application| !application.is_empty()) {
         return Some(format!(
             "application {application:?} of Argo CD keeps it as its repository says, and would take the exchange back; {REMEDY}"
@@ -51,6 +56,13 @@ fn keeper(workload: &Value, releases: Option<&[Release]>) -> Option<String> {
     if !flux.is_empty() {
         return Some(format!(
             "Kustomization {flux:?} of Flux keeps it as its repository says, and would take the exchange back; {REMEDY}"
+        ));
+    }
+    // Helm writes the release on all that it makes.
+    if helm.is_empty() && text(workload, OF_CHART).starts_with("velero-") {
+        return Some(format!(
+            "it was made from Velero's chart and not by Helm itself, as Argo CD does that keeps to labels: whoever made it would take \
+             the exchange back; {REMEDY}"
         ));
     }
     let is_of_another_chart = !helm.is_empty() && !releases?.iter().any(|release| release.name() == helm);
@@ -84,6 +96,21 @@ mod tests {
                 Some("application \"backup\" of Argo CD"),
             ),
             (flux, Some("Kustomization \"backup\" of Flux")),
+            (
+                json!({"name": "velero", "labels": {"argocd.argoproj.io/instance": "backup"}}),
+                Some("application \"backup\" of Argo CD"),
+            ),
+            (
+                json!({"name": "velero", "labels": {"helm.sh/chart": "velero-12.1.0"}}),
+                Some("made from Velero's chart and not by Helm itself"),
+            ),
+            (
+                json!({
+                    "name": "velero", "labels": {"helm.sh/chart": "velero-12.1.0"},
+                    "annotations": {"meta.helm.sh/release-name": "velero"},
+                }),
+                None,
+            ),
             (json!({"name": "velero", "labels": {"app.kubernetes.io/instance": "velero"}}), None),
         ] {
             let servers = vec![server(&metadata)];

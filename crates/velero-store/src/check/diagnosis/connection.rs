@@ -19,7 +19,7 @@ pub(super) fn cause(seen: &Observation, failure: &Failure) -> Option<Finding> {
     let text = failure.broken()?;
     let host = host(address);
     let says = |pieces: &[&str]| pieces.iter().any(|piece| text.contains(piece));
-    Some(match () {
+    let finding = match () {
         () if says(&["UnknownIssuer", "unknown issuer", "self signed", "self-signed"]) => untrusted(seen, host),
         () if says(&["certificate expired", "Expired", "NotValidYet", "not valid yet"]) => Finding::error(
             Cause::CertificateWrong,
@@ -48,7 +48,19 @@ pub(super) fn cause(seen: &Observation, failure: &Failure) -> Option<Finding> {
             "give the store a certificate that is made for servers, and its CA to spec.objectStorage.caCert",
         ),
         () => unreachable(seen, host, text),
-    })
+    };
+    Some(beside_proxy(seen, finding))
+}
+
+/// Whoever stands between may be the one who answers, or does not.
+fn beside_proxy(seen: &Observation, finding: Finding) -> Finding {
+    match seen.place.proxy.as_str() {
+        "" => finding,
+        variable => {
+            let through = format!("; requests go through the proxy that {variable} names unless NO_PROXY excepts the store");
+            Finding { remedy: finding.remedy + &through + ": look there too", ..finding }
+        }
+    }
 }
 
 fn is_good(failure: &Failure) -> bool {
@@ -83,6 +95,10 @@ fn unreachable(seen: &Observation, host: &str, text: &str) -> Finding {
             format!("{host} does not answer in time"),
             "look for a firewall or NetworkPolicy between here and the store, and for a proxy that is needed",
         ),
+        () if host.starts_with("http://") && says(&["before message completed", "onnection reset"]) => (
+            format!("{host} ends the connection without an answer"),
+            "write https:// into the URL of the location if the store speaks TLS; else look at the store, and at what stands before it",
+        ),
         () => (
             format!("{host} cannot be reached: {}", last_words(text)),
             "check the URL of the store and that it can be reached from here",
@@ -96,6 +112,10 @@ fn unknown_name(place: &Place, host: &str) -> &'static str {
     match place.provider.as_str() {
         "aws" if place.address.is_empty() && host.contains(".amazonaws.com") => {
             "correct config region, which the name is made from; for a store that is not AWS's write its URL into config s3Url"
+        }
+        // A name of one machine has no names below it.
+        "aws" if !place.bucket.is_empty() && host.contains(&format!("://{}.", place.bucket)) => {
+            "set config s3ForcePathStyle to \"true\", for the bucket was put in front of the name in config s3Url; or correct that name"
         }
         "azure" if place.address.is_empty() && host.contains(".blob.core.") => {
             "correct config storageAccount, which the name is made from, or AZURE_CLOUD_NAME of the credentials"
@@ -133,11 +153,12 @@ pub(super) fn not_a_store(seen: &Observation, failure: &Failure) -> Option<Findi
         kind => format!(" with {kind:?}"),
     };
     let field = address_field(seen);
-    Some(Finding::error(
+    let finding = Finding::error(
         Cause::NotAStore,
         format!("what answers at {host} is no object store{server}: it answers {}{kind}", response.status),
         format!("correct config {field}: stores have a port for their protocol beside the one for their web page"),
-    ))
+    );
+    Some(beside_proxy(seen, finding))
 }
 
 /// The key of a location's config that holds the address of the store.

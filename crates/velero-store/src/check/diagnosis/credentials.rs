@@ -52,7 +52,15 @@ pub(super) fn cause(seen: &Observation, failure: &Failure) -> Option<Finding> {
                 "correct the key, or make a new one: it was removed, or belongs to another store or account",
             )
         })),
-        () if WRONG.contains(&code) || (response.status == 401 && response.is_of_a_store) => {
+        () if code == "KeyBasedAuthenticationNotPermitted" => Some(Finding::error(
+            Cause::CredentialsWrong,
+            format!("the storage account takes no key ({code})"),
+            "set config useAAD to \"true\" and give the server an identity, or permit access by key in the storage account",
+        )),
+        () if WRONG.contains(&code)
+            || response.is_about_a_proof()
+            || (response.status == 401 && response.is_of_a_store) =>
+        {
             Some(spoiled(seen).unwrap_or_else(|| {
                 Finding::error(
                     Cause::CredentialsWrong,

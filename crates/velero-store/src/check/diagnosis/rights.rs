@@ -1,7 +1,7 @@
 //! The store knows us, and does not let us.
 
 use super::{Cause, Finding, RIGHTS};
-use crate::check::observation::{Observation, Place, Right};
+use crate::check::observation::{Failure, Observation, Place, Right};
 
 /// The rights that are missing, in one finding.
 pub(super) fn missing(seen: &Observation) -> Option<Finding> {
@@ -22,7 +22,13 @@ pub(super) fn missing(seen: &Observation) -> Option<Finding> {
         _ if tried == 1 => format!("the credentials may not {} in {bucket}", words.join(", ")),
         _ => format!("the credentials may not {} in {bucket}; the rest is permitted", words.join(", ")),
     };
-    Some(Finding::error(Cause::RightMissing, problem, remedy(place, &missing)))
+    // Azure says it of networks that are kept out, whoever asks.
+    let is_kept_out = |failure: &Failure| failure.response().is_some_and(|said| said.code == "AuthorizationFailure");
+    let remedy = match seen.failures().any(|(_, failure)| is_kept_out(failure)) {
+        true => format!("permit this network in the firewall of the storage account, or {}", remedy(place, &missing)),
+        false => remedy(place, &missing),
+    };
+    Some(Finding::error(Cause::RightMissing, problem, remedy))
 }
 
 fn remedy(place: &Place, missing: &[Right]) -> String {

@@ -96,6 +96,14 @@ fn a_refusal_of_the_store_is_taken_for_its_cause() {
         (403, "InvalidTokenId", "The security token is invalid", Cause::CredentialsUnknown, vec![]),
         (403, "SignatureDoesNotMatch", "", Cause::CredentialsWrong, vec!["does not belong"]),
         (403, "AuthenticationFailed", "Server failed to authenticate the request", Cause::CredentialsWrong, vec![]),
+        (
+            403,
+            "AuthorizationFailure",
+            "Server failed to authenticate the request. Make sure the value of the Authorization header is formed correctly",
+            Cause::CredentialsWrong,
+            vec!["does not belong"],
+        ),
+        (403, "KeyBasedAuthenticationNotPermitted", "", Cause::CredentialsWrong, vec!["takes no key", "useAAD"]),
         (400, "invalid_grant", "Invalid JWT Signature.", Cause::CredentialsWrong, vec![]),
         (404, "NoSuchBucket", "", Cause::BucketMissing, vec!["\"backups\" does not exist", "create it"]),
         (404, "ContainerNotFound", "", Cause::BucketMissing, vec![]),
@@ -137,6 +145,67 @@ fn a_bucket_elsewhere_is_named_with_its_region() {
             &["in region \"eu-west-1\"", "says \"us-east-1\"", "to eu-west-1"],
         );
     }
+}
+
+#[test]
+fn a_region_in_an_answer_about_credentials_explains_nothing() {
+    let answer = Response { region: "eu-west-1".to_owned(), ..response(400, "ExpiredToken", "The token has expired.") };
+    let mut observation = seen(vec![failed(Right::List, Answer::Response(Box::new(answer)))]);
+    observation.place.region = String::new();
+    assert_first(&observation, Cause::CredentialsExpired, &["new ones"]);
+}
+
+#[test]
+fn an_address_that_says_more_than_where_the_store_is_explains_that_nothing_is_there() {
+    let missing = || refused(Right::List, 404, "NoSuchBucket", "");
+    let no_key = || refused(Right::List, 404, "NoSuchKey", "");
+    let other_name = || broken("invalid peer certificate: certificate not valid for name \"a\"");
+    let beside = "write the address of the store alone";
+    for (address, step, cause, words) in [
+        ("http://minio:9000/team", missing(), Cause::BucketMissing, vec!["has the path /team", beside]),
+        ("http://minio:9000/backups/", no_key(), Cause::BucketMissing, vec!["has the path /backups", beside]),
+        (
+            "https://backups.s3.eu-west-1.amazonaws.com",
+            other_name(),
+            Cause::BucketMissing,
+            vec!["has the bucket in front of its host", beside],
+        ),
+        ("http://minio:9000/", missing(), Cause::BucketMissing, vec!["does not exist"]),
+        ("http://backups.minio.svc:9000", missing(), Cause::BucketMissing, vec!["does not exist"]),
+        ("https://minio", other_name(), Cause::CertificateWrong, vec!["another name"]),
+        ("https://minio/team", other_name(), Cause::CertificateWrong, vec!["another name"]),
+        ("http://minio:9000/team", refused(Right::List, 503, "SlowDown", ""), Cause::StoreTrouble, vec!["503"]),
+    ] {
+        let mut observation = seen(vec![step]);
+        observation.place.address = address.to_owned();
+        assert_first(&observation, cause, &words);
+    }
+}
+
+#[test]
+fn a_proxy_is_named_where_it_may_be_the_one_who_answers() {
+    let page = Response { content_type: "text/html".to_owned(), is_of_a_store: false, ..response(403, "", "") };
+    for step in [
+        broken("tcp connect error: Connection refused (os error 111)"),
+        broken("invalid peer certificate: UnknownIssuer"),
+        failed(Right::List, Answer::Response(Box::new(page))),
+    ] {
+        let mut observation = seen(vec![step]);
+        let told = diagnose(&observation)[0].to_string();
+        assert!(!told.contains("NO_PROXY"), "{told}");
+        observation.place.proxy = "HTTPS_PROXY".to_owned();
+        let told = diagnose(&observation)[0].to_string();
+        assert!(told.contains("the proxy that HTTPS_PROXY names unless NO_PROXY"), "{told}");
+    }
+}
+
+#[test]
+fn a_connection_that_ends_without_an_answer_may_want_tls() {
+    let mut step = broken("client error (SendRequest): connection closed before message completed");
+    if let Outcome::Failed(Failure { exchange: Some(exchange), .. }) = &mut step.outcome {
+        exchange.address = "http://minio:9000/backups".to_owned();
+    }
+    assert_first(&seen(vec![step]), Cause::Unreachable, &["ends the connection", "https://"]);
 }
 
 #[test]
@@ -185,6 +254,7 @@ fn a_name_that_nobody_knows_is_put_down_to_what_it_is_made_from() {
     for (provider, location, host, words) in [
         ("aws", "", "https://backups.s3.minio.amazonaws.com", &["config region", "config s3Url"][..]),
         ("aws", "http://minio:9000", "http://minio:9000", &["URL of the location", "pod of the server"]),
+        ("aws", "http://minio:9000", "http://backups.minio:9000", &["s3ForcePathStyle", "correct that name"]),
         ("azure", "", "https://misspelt.blob.core.windows.net", &["config storageAccount", "AZURE_CLOUD_NAME"]),
         ("azure", "", "https://login.microsoftonline.com", &["URL of the location"]),
     ] {
@@ -254,6 +324,8 @@ fn the_rights_that_are_missing_are_named_and_no_others() {
     let mut azure = seen(vec![refused(Right::List, 403, "AuthorizationPermissionMismatch", "")]);
     azure.place.provider = "azure".to_owned();
     assert_first(&azure, Cause::RightMissing, &["container \"backups\"", "Storage Blob Data Contributor"]);
+    azure.steps = vec![refused(Right::List, 403, "AuthorizationFailure", "This request is not authorized")];
+    assert_first(&azure, Cause::RightMissing, &["permit this network in the firewall", "Data Contributor"]);
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::session::Session;
 use crate::settings::Settings;
 
 /// The provider whose directory is in the pod of the server.
-const DIRECTORY: &str = "fs";
+pub(super) const DIRECTORY: &str = "fs";
 
 /// Tries a location out, from here, and says what is wrong with it.
 pub(crate) async fn check(

@@ -5,10 +5,14 @@ use std::fs;
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::ByteString;
 use velero_api::v1::{BackupStorageLocation, BackupStorageLocationSpec, ObjectStorageLocation};
+use velero_store::is_built_in;
 
+use super::check::DIRECTORY;
 use super::{credential, default_locations};
 use crate::arguments::BackupLocationCreateArguments;
 use crate::arguments::values::merged;
+use crate::commands::location_config::{Given, location_config};
+use crate::commands::neighbour;
 use crate::output::{Format, print_instead_of_create};
 use crate::printer::Printer;
 use crate::session::Session;
@@ -31,8 +35,30 @@ pub(crate) async fn create(
             "there is already exist default backup storage location, please unset it first or do not set --default flag"
         );
     }
+    if !arguments.share_bucket {
+        refuse_neighbour(&session, &location).await?;
+    }
     session.create(&location).await?;
     printer.line(format_args!("Backup storage location {:?} configured successfully.", arguments.name))
+}
+
+/// Refuses a location in a bucket that another cluster uses, where it can be looked at from here with credentials that are there already.
+/// Who only reads from it hinders nobody.
+async fn refuse_neighbour(session: &Session, location: &BackupStorageLocation) -> Result<()> {
+    if location.is_read_only() || !has_bucket(&location.spec.provider) {
+        return Ok(());
+    }
+    match location_config(session, location, &Given::default()).await {
+        Ok(config) if config.credentials.is_some() => {
+            neighbour::refuse(session, &config, &location.spec.object_storage.prefix).await
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the store of a provider is built in and can be reached from elsewhere than the pod of the server.
+fn has_bucket(provider: &str) -> bool {
+    is_built_in(provider) && !provider.ends_with(DIRECTORY)
 }
 
 fn build(namespace: &str, arguments: &BackupLocationCreateArguments) -> Result<BackupStorageLocation> {

@@ -1,26 +1,33 @@
 //! A look at the bucket of an installation before anything is sent: whose backups lie there already?
 //!
-//! Nothing in a bucket tells whether the cluster that wrote it lives. A new cluster that takes over from one that is lost, and
-//! one that would remove the backups of its neighbour, look the same: so this warns and does not refuse.
+//! A bucket that another cluster was seen to use lately is refused. Backups of which nobody says who made them, as Velero's, are told
+//! of: nothing in a bucket tells a new cluster that takes over from one that is lost from one that would remove the backups of
+//! its neighbour.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use anyhow::Result;
 use velero_store::check::{Mode, Observation, Severity, diagnose, observe, unknown_backups};
 
 use crate::commands::backup_location::known_backups;
+use crate::commands::neighbour;
 use crate::install::{Installation, bucket};
 use crate::session::Session;
 
 /// How long the bucket may take to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Tells what is to be known of the bucket. It is looked at from here, which is not where the server looks from.
-pub(super) async fn look(session: &Session, installation: &Installation<'_>) {
-    let Some(config) = bucket(installation) else { return };
-    let looking = observe(&config, &installation.arguments.storage.prefix, Mode::ReadOnly);
-    match tokio::time::timeout(PATIENCE, looking).await {
+/// Refuses a bucket that another cluster uses, and tells what else is to be known of it. It is looked at from here, which is not where
+/// the server looks from.
+pub(super) async fn look(session: &Session, installation: &Installation<'_>) -> Result<()> {
+    let Some(config) = bucket(installation) else { return Ok(()) };
+    let storage = &installation.arguments.storage;
+    match tokio::time::timeout(PATIENCE, observe(&config, &storage.prefix, Mode::ReadOnly)).await {
         Ok(seen) => {
+            if !storage.share_bucket && !seen.backups.is_empty() {
+                neighbour::refuse(session, &config, &storage.prefix).await?;
+            }
             let known = known_backups(session).await;
             if let Some(words) = words(&seen, known.as_ref()) {
                 session.printer.note(words);
@@ -28,6 +35,7 @@ pub(super) async fn look(session: &Session, installation: &Installation<'_>) {
         }
         Err(_) => session.printer.note(unseen(&config.bucket, "it does not answer in time")),
     }
+    Ok(())
 }
 
 /// What is said of what was seen; nothing where all that lies there is of this cluster.

@@ -59,7 +59,7 @@ pub(super) async fn install(arguments: &InstallArguments, settings: &Settings, p
     }
     installation.existing = found.existing;
     check_existing(&installation)?;
-    bucket::look(&session, &installation).await;
+    bucket::look(&session, &installation).await?;
     let resources = resources(&installation);
     preflight::try_out(&session, &resources, &found).await?;
     print(printer, &resources, format)?;

@@ -3,6 +3,14 @@
 {{- if not (and (hasKey .Values "persistence") (hasKey .Values "replicas") (hasKey .Values "networkPolicy")) -}}
 {{- fail "the default values of this chart are missing, as with `helm upgrade --reuse-values` after another chart: use --reset-then-reuse-values, or --reset-values and your values file" -}}
 {{- end -}}
+{{- $nothing := "%s is null, and its defaults are gone with it: leave it out, or write only what is to be otherwise" -}}
+{{- range $name := list "configuration" "credentials" "image" "kubectl" "metrics" "namespace" "networkPolicy" "nodeAgent" "persistence" "podDisruptionBudget" "rbac" "serviceAccount" "upgradeCRDsJob" -}}
+{{- if not (kindIs "map" (index $.Values $name)) -}}{{- fail (printf $nothing $name) -}}{{- end -}}
+{{- end -}}
+{{- range $path := list "kubectl.image" "serviceAccount.server" "metrics.service" "metrics.serviceMonitor" "metrics.nodeAgentPodMonitor" "metrics.prometheusRule" -}}
+{{- $words := splitList "." $path -}}
+{{- if not (kindIs "map" (index $.Values (first $words) (last $words))) -}}{{- fail (printf $nothing $path) -}}{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* What Velero's chart had once, or names and does not read. */}}
@@ -107,6 +115,9 @@
 {{- fail (printf "configuration.%s has two entries named %s" $field $name) -}}
 {{- end -}}
 {{- $names = append $names $name -}}
+{{- if contains "-----BEGIN" (toString $location.caCert) -}}
+{{- fail (printf "configuration.%s, entry %s: caCert is a certificate as it is, and base64 of it is needed: base64 -w0 FILE" $field $name) -}}
+{{- end -}}
 {{- $credential := $location.credential | default dict -}}
 {{- if ne (empty $credential.name) (empty $credential.key) -}}
 {{- fail (printf "configuration.%s, entry %s: credential needs name and key, a Secret and the key in it" $field $name) -}}
