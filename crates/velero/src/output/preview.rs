@@ -3,7 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 use velero_api::records::Results;
-use velero_engine::restore::{Change, HIDDEN, ItemPreview, Preview, PreviewAction};
+use velero_engine::restore::{ItemPreview, Preview, PreviewAction};
+use velero_rules::difference::{Change, HIDDEN};
 
 use super::table::Table;
 
