@@ -57,7 +57,7 @@ fn list_in(
     let mut items = Vec::new();
     for object in streams.list(namespace).flat_map(|stream| objects(stream, resource)) {
         let selected = selects(given("labelSelector").unwrap_or_default(), &object);
-        if selected.map_err(|message| Problem::NotSupported(StatusCode::BAD_REQUEST, message))? {
+        if selected.map_err(|problem| Problem::NotSupported(StatusCode::BAD_REQUEST, problem.to_string()))? {
             items.push(object);
         }
     }

@@ -1,9 +1,24 @@
 //! Label selectors, as far as tests use them: equality and existence.
 
+use std::fmt;
+
 use serde_json::Value;
 
-/// Whether the labels of an object are selected; the error says what is not understood.
-pub(crate) fn selects(selector: &str, object: &Value) -> Result<bool, String> {
+/// A requirement of a kind that tests do not use.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NotUnderstood {
+    requirement: String,
+}
+
+impl fmt::Display for NotUnderstood {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let requirement = &self.requirement;
+        write!(formatter, "label selector {requirement:?}: only =, != and existence are understood")
+    }
+}
+
+/// Whether the labels of an object are selected.
+pub(crate) fn selects(selector: &str, object: &Value) -> Result<bool, NotUnderstood> {
     let mut all = true;
     for requirement in selector.split(',').map(str::trim).filter(|requirement| !requirement.is_empty()) {
         all &= meets(requirement, &object["metadata"]["labels"])?;
@@ -11,9 +26,9 @@ pub(crate) fn selects(selector: &str, object: &Value) -> Result<bool, String> {
     Ok(all)
 }
 
-fn meets(requirement: &str, labels: &Value) -> Result<bool, String> {
+fn meets(requirement: &str, labels: &Value) -> Result<bool, NotUnderstood> {
     if requirement.contains([' ', '(', ')', '<', '>']) {
-        return Err(format!("label selector {requirement:?}: only =, != and existence are understood"));
+        return Err(NotUnderstood { requirement: requirement.to_owned() });
     }
     let value = |key: &str| labels.get(key).and_then(Value::as_str);
     if let Some((key, wanted)) = requirement.split_once("!=") {

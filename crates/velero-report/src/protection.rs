@@ -183,7 +183,8 @@ pub fn object_gap(
     labels: &BTreeMap<String, String>,
     made: Option<Timestamp>,
     namespace: Option<&Protection<'_>>,
-    (now, longest): (Timestamp, SignedDuration),
+    now: Timestamp,
+    longest: SignedDuration,
 ) -> Option<ObjectGap> {
     if labels.get(EXCLUDE_FROM_BACKUP).is_some_and(|value| value == "true") {
         return Some(ObjectGap::LeftOut);
@@ -373,7 +374,7 @@ mod tests {
         let bare = &protection(&covers, [])[0];
         let none = BTreeMap::new();
         let label = BTreeMap::from([(EXCLUDE_FROM_BACKUP.to_owned(), "true".to_owned())]);
-        let (when, safe_since) = ((at(100), DAY), at(89));
+        let safe_since = at(89);
         for (labels, made, namespace, expected) in [
             (&none, Some(at(1)), Some(safe), None),
             (&none, None, Some(safe), None),
@@ -384,7 +385,7 @@ mod tests {
             (&none, Some(at(1)), None, Some(ObjectGap::OfNamespace)),
             (&label, Some(at(1)), Some(safe), Some(ObjectGap::LeftOut)),
         ] {
-            assert_eq!(object_gap(labels, made, namespace, when), expected);
+            assert_eq!(object_gap(labels, made, namespace, at(100), DAY), expected);
         }
     }
 }

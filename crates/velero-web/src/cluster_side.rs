@@ -134,7 +134,8 @@ fn find<'a>(
 /// One object as it is in the cluster; nothing when it is not there.
 pub(crate) async fn read_object(
     user: &User,
-    (api_version, kind): (&str, &str),
+    api_version: &str,
+    kind: &str,
     object: Object<'_>,
 ) -> Result<Option<Value>, Problem> {
     let problem = |error| from_cluster(&user.name, &error);

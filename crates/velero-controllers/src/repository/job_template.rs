@@ -56,24 +56,7 @@ pub(super) fn job(
         inherited.and_then(|metadata| metadata.annotations.as_ref()),
         &INHERITED_ANNOTATIONS,
     );
-    let affinity = config.affinity();
-    let spec = PodSpec {
-        containers: vec![container(repository, server, config, log)?],
-        restart_policy: Some("Never".to_owned()),
-        priority_class_name: config.priority_class_name.clone().filter(|class| !class.is_empty()),
-        security_context: pod.security_context.clone(),
-        volumes: pod.volumes.clone(),
-        service_account_name: pod.service_account_name.clone(),
-        tolerations: pod.tolerations.clone(),
-        // Whoever chooses other nodes for maintenance must not be bound to those of the server.
-        node_selector: pod.node_selector.clone().filter(|_| affinity.is_none()),
-        affinity,
-        image_pull_secrets: pod.image_pull_secrets.clone(),
-        dns_policy: pod.dns_policy.clone(),
-        dns_config: pod.dns_config.clone(),
-        host_aliases: pod.host_aliases.clone(),
-        ..PodSpec::default()
-    };
+    let spec = pod_spec(pod, config, container(repository, server, config, log)?);
     Ok(Job {
         metadata: ObjectMeta {
             name: Some(job_name(name(repository), milliseconds)),
@@ -97,6 +80,28 @@ pub(super) fn job(
         }),
         status: None,
     })
+}
+
+/// The pod of the Job, made of that of the server.
+fn pod_spec(server: &PodSpec, config: &JobConfig, container: Container) -> PodSpec {
+    let affinity = config.affinity();
+    PodSpec {
+        containers: vec![container],
+        restart_policy: Some("Never".to_owned()),
+        priority_class_name: config.priority_class_name.clone().filter(|class| !class.is_empty()),
+        security_context: server.security_context.clone(),
+        volumes: server.volumes.clone(),
+        service_account_name: server.service_account_name.clone(),
+        tolerations: server.tolerations.clone(),
+        // Whoever chooses other nodes for maintenance must not be bound to those of the server.
+        node_selector: server.node_selector.clone().filter(|_| affinity.is_none()),
+        affinity,
+        image_pull_secrets: server.image_pull_secrets.clone(),
+        dns_policy: server.dns_policy.clone(),
+        dns_config: server.dns_config.clone(),
+        host_aliases: server.host_aliases.clone(),
+        ..PodSpec::default()
+    }
 }
 
 fn container(

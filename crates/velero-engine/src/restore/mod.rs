@@ -55,7 +55,6 @@ pub use chunks::ScratchError;
 pub use error::RestoreError;
 pub use outcome::{ItemPreview, Preview, PreviewAction, RestoreOutcome, RunningHooks};
 pub use request::RestoreRequest;
-pub use velero_rules::difference::{Change, HIDDEN};
 
 pub(crate) use item::{Item, Target};
 pub(crate) use pace::Pace;

@@ -13,7 +13,8 @@ use crate::comparison::{Comparison, Object, Side};
 pub(crate) async fn take_contents(
     files: &dyn Files,
     backup: &str,
-    (comparison, side): (Comparison, Side),
+    comparison: Comparison,
+    side: Side,
     deadline: Instant,
 ) -> Result<Comparison, FileProblem> {
     let wanted = target(DownloadTargetKind::BackupContents, backup);

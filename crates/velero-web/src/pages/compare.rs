@@ -92,8 +92,8 @@ async fn compare_backups(shared: &Shared, name: &str, wanted: &Wanted) -> Result
     let _place = shared.file_places.acquire().await;
     let (files, deadline) = (&*shared.means.files, Instant::now() + READING);
     let comparison = Comparison::new(&wanted.search);
-    let comparison = take_contents(files, name, (comparison, Side::One), deadline).await?;
-    let comparison = take_contents(files, &wanted.with, (comparison, Side::Other), deadline).await?;
+    let comparison = take_contents(files, name, comparison, Side::One, deadline).await?;
+    let comparison = take_contents(files, &wanted.with, comparison, Side::Other, deadline).await?;
     Ok(Compared { comparison, notes: Vec::new() })
 }
 
@@ -108,7 +108,7 @@ async fn compare_cluster(
     let deadline = Instant::now() + READING;
     let comparison = {
         let _place = shared.file_places.acquire().await;
-        take_contents(&*shared.means.files, name, (Comparison::new(&wanted.search), Side::One), deadline).await?
+        take_contents(&*shared.means.files, name, Comparison::new(&wanted.search), Side::One, deadline).await?
     };
     let (comparison, notes) = ClusterSide::new(user, spec, comparison, deadline).take().await?;
     Ok(Compared { comparison, notes })

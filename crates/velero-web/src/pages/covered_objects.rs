@@ -46,7 +46,7 @@ impl<'a> Covered<'a> {
     pub(super) fn why(&self, metadata: &ListedMetadata, namespace: &Protection<'_>) -> Option<&'static str> {
         let (none, made) = (BTreeMap::new(), moment(metadata.creation_timestamp.as_ref()));
         let labels = metadata.labels.as_ref().unwrap_or(&none);
-        Some(match object_gap(labels, made, Some(namespace), (self.now, self.longest))? {
+        Some(match object_gap(labels, made, Some(namespace), self.now, self.longest)? {
             ObjectGap::LeftOut => "its label leaves it out of backups",
             ObjectGap::TooYoung => "it was made after the last good backup of its namespace had begun",
             ObjectGap::OfNamespace => "its namespace has no recent good backup",

@@ -59,7 +59,7 @@ pub(crate) async fn show(
     let other = match wanted.with.as_str() {
         "" => {
             let (api_version, kind) = one.as_ref().map(type_of).unwrap_or_default();
-            read_object(&user, (&api_version, &kind), wanted.object()).await?
+            read_object(&user, &api_version, &kind, wanted.object()).await?
         }
         other => {
             user.get::<Backup>(other).await?;

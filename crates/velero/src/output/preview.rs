@@ -3,7 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 use velero_api::records::Results;
-use velero_engine::restore::{Change, HIDDEN, ItemPreview, Preview, PreviewAction};
+use velero_engine::restore::{ItemPreview, Preview, PreviewAction};
+use velero_rules::difference::{Change, HIDDEN};
 
 use super::table::Table;
 
@@ -39,7 +40,7 @@ struct Summary {
 
 impl RestorePreview {
     /// Puts together what is shown; values of Secrets are left out.
-    pub(crate) fn new(backup: &str, preview: Preview, (warnings, errors): (Results, Results)) -> Self {
+    pub(crate) fn new(backup: &str, preview: Preview, warnings: Results, errors: Results) -> Self {
         let mut items = preview.items;
         items.iter_mut().for_each(ItemPreview::hide_secrets);
         Self { backup: backup.to_owned(), summary: Summary::of(&items), items, warnings, errors }
@@ -155,7 +156,7 @@ mod tests {
     }
 
     fn shown(items: Vec<ItemPreview>) -> RestorePreview {
-        RestorePreview::new("b", Preview { items }, Default::default())
+        RestorePreview::new("b", Preview { items }, Results::default(), Results::default())
     }
 
     #[test]
@@ -218,7 +219,7 @@ skip     ConfigMap   shop        one    it is the same
         warnings.add("shop", "odd");
         errors.add_velero("bad");
         let items = vec![item(PreviewAction::Fail, "Pod", Some("shop"), Vec::new())];
-        let preview = RestorePreview::new("b", Preview { items }, (warnings, errors));
+        let preview = RestorePreview::new("b", Preview { items }, warnings, errors);
         let value = serde_json::to_value(&preview).unwrap();
         assert_eq!((&value["backup"], &value["summary"]["fail"]), (&json!("b"), &json!(1)));
         assert_eq!(value["items"][0]["action"], "fail");

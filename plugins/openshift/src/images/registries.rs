@@ -63,6 +63,7 @@ impl Registries {
     }
 
     fn access(&self, registry: &str) -> Result<Access> {
+        let failed = |problem: Problem| Error::Failed(problem.to_string());
         let is_internal = registry == self.internal;
         let anything = self.settings.compat(Compat::InsecureRegistries);
         let credentials = match (is_internal, &self.token, &self.docker_config) {
@@ -74,8 +75,7 @@ impl Registries {
                      registryTokenFile"
                 )));
             }
-            (_, _, Some(config)) => Credentials::from_docker_config(config, registry)
-                .map_err(|problem| Error::Failed(problem.to_string()))?,
+            (_, _, Some(config)) => Credentials::from_docker_config(config, registry).map_err(failed)?,
             (false, _, None) => Credentials::Anonymous,
         };
         Ok(Access {

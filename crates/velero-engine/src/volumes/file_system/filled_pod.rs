@@ -18,6 +18,7 @@ use velero_rules::pod_volumes::{
 };
 use velero_rules::resume::Relative;
 
+use super::super::PODS;
 use super::super::followed::NotSeen;
 use super::create::create;
 use super::error::{NotAsked, NotReady};
@@ -119,7 +120,7 @@ impl FilledPod {
             return;
         };
         let waits = wait_containers()[0];
-        let entry = self.filler.journal.error().resource("pods").name(pod).namespace(Some(namespace));
+        let entry = self.filler.journal.error().resource(PODS).name(pod).namespace(Some(namespace));
         entry.message(&format!(
             "pod {namespace}/{pod} does not start: it still waits in its init container {waits} a minute after all its volumes \
              were filled. As a rule the user of that container may not look into one of them: kubectl -n {namespace} logs {pod} \
@@ -188,7 +189,7 @@ impl FilledPod {
         let soon = self.filler.deadline.min(Instant::now() + SCHEDULING);
         let mut seen = pods.until(place, soon, is_placed).await;
         if let Err(NotSeen::Late(_)) = seen {
-            self.filler.journal.warning().resource("pods").name(place.1).namespace(Some(place.0)).message(&format!(
+            self.filler.journal.warning().resource(PODS).name(place.1).namespace(Some(place.0)).message(&format!(
                 "pod {}/{} has no node after {SCHEDULING:?}, and its volumes are filled only when it has one; its events say \
                  what it waits for",
                 place.0, place.1
@@ -274,7 +275,7 @@ impl FilledPod {
     fn fail(&self, volume: &str, problem: &str) {
         let (namespace, pod) = (&self.pod.namespace, &self.pod.name);
         let waits = wait_containers()[0];
-        let entry = self.filler.journal.error().resource("pods").name(pod).namespace(Some(namespace));
+        let entry = self.filler.journal.error().resource(PODS).name(pod).namespace(Some(namespace));
         entry.message(&format!(
             "the data of volume {volume} of pod {namespace}/{pod} is not restored: {problem}. The pod waits for it in its init \
              container {waits}; delete the pod and restore it again once that is put right"

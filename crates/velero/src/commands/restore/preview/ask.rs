@@ -79,7 +79,7 @@ async fn report(session: &Session, request: &Restore) -> Result<Found> {
     downloader.remove_requests().await;
     let DryRunReport { backup, items, warnings, errors } =
         report.map_err(|error| anyhow!("cannot read what the server found out: {error}"))?;
-    Ok(Found::Plan(Box::new(RestorePreview::new(&backup, Preview { items }, (warnings, errors)))))
+    Ok(Found::Plan(Box::new(RestorePreview::new(&backup, Preview { items }, warnings, errors))))
 }
 
 /// Removes the request; the server removes what it stored.

@@ -57,5 +57,5 @@ async fn look_with(
     let request = prepared.request(&session.cluster, settings, volumes).await?;
     let preview = preview(request, archive, &journal).await?;
     let results = journal.results();
-    Ok(RestorePreview::new(&backup, preview, (results.warnings, results.errors)))
+    Ok(RestorePreview::new(&backup, preview, results.warnings, results.errors))
 }
