@@ -37,6 +37,8 @@ pub(crate) fn spawn<K: Transfer>(
                 Ok(event) => event,
                 Err(error) => {
                     tracing::warn!(kind = K::KIND, name, %error, "The reports of a mover cannot be read for now");
+                    // It may have moved data all the while.
+                    notes.excuse(&name, &uid);
                     continue;
                 }
             };

@@ -73,6 +73,15 @@ impl Notes {
         })
     }
 
+    /// Nobody could hear of progress up to now: the time without any begins anew.
+    pub(crate) fn excuse(&self, name: &str, uid: &str) {
+        let mut notes = lock(&self.0);
+        let Some(note) = notes.get_mut(name).filter(|note| note.uid == uid) else { return };
+        if let Some((_, since)) = &mut note.progress {
+            *since = Instant::now();
+        }
+    }
+
     /// What a mover reported last.
     pub(crate) fn reported(&self, name: &str, uid: &str) -> Option<DataPathProgress> {
         self.with(name, uid, |note| note.progress.as_ref().map(|(progress, _)| progress.clone()))
@@ -116,6 +125,21 @@ impl Notes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mover_does_not_stand_still_while_nobody_can_hear_of_it() {
+        let notes = Notes::default();
+        let progress = DataPathProgress { bytes_done: 1, ..Default::default() };
+        assert!(notes.report("a", "1", progress.clone()));
+        std::thread::sleep(Duration::from_millis(300));
+        notes.excuse("a", "2");
+        notes.excuse("b", "1");
+        assert!(notes.see("a", "1", false, false).progress >= Duration::from_millis(300), "that was another");
+        notes.excuse("a", "1");
+        assert!(notes.see("a", "1", false, false).progress < Duration::from_millis(300));
+        assert_eq!(notes.reported("a", "1"), Some(progress), "what it has reported is known still");
+        assert_eq!(notes.forget("b"), None, "nothing is noted of what is not followed");
+    }
 
     #[test]
     fn what_is_no_longer_so_begins_anew_and_another_object_of_the_name_is_another() {

@@ -10,9 +10,9 @@ impl Run {
     /// Says which data does not come back with a claim or a pod that was made.
     pub(super) fn tell_of_data_left(&self, item: &Item) {
         let original = item.original.as_deref().unwrap_or_default();
-        let without = |what: &str| {
-            let remedy = "restore the backup with Velero to get the data";
-            let message = format!("{what}; it comes without the data: {remedy}");
+        let without = |of: &str, place: &str| {
+            let remedy = remedy(place);
+            let message = format!("the data of {of} is in {place}; it comes without the data: {remedy}");
             let entry = self.journal.error().resource(&item.resource).name(&item.name);
             entry.namespace(item.target.as_deref()).message(&message);
         };
@@ -20,12 +20,12 @@ impl Run {
             "persistentvolumeclaims" => {
                 let claim = self.read(item).ok();
                 if let Some(what) = claim.and_then(|claim| self.volumes.left_of_claim(original, &claim)) {
-                    without(&format!("the data of claim {original}/{} is in {what}", item.name));
+                    without(&format!("claim {original}/{}", item.name), what);
                 }
             }
             "pods" => {
                 for (volume, what) in self.volumes.left_of_pod(original, &item.name) {
-                    without(&format!("the data of volume {volume} of pod {original}/{} is in {what}", item.name));
+                    without(&format!("volume {volume} of pod {original}/{}", item.name), what);
                 }
             }
             _ => {}
@@ -40,6 +40,29 @@ impl Run {
                 .error()
                 .namespace(Some(self.plan.scope.target(namespace)))
                 .message(&format!("the data of claim {namespace}/{claim} is in {place}; it comes without the data"));
+        }
+    }
+}
+
+/// What to do about data that is somewhere else, or nowhere.
+fn remedy(place: &str) -> &'static str {
+    match place.starts_with("no ") {
+        true => "restore another backup to get the data",
+        false => "restore the backup with Velero to get the data",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_sent_for_data_that_is_nowhere() {
+        for (place, expected) in [
+            ("no snapshot, for that of the backup failed", "another backup"),
+            ("a restic repository, which only Velero up to 1.18 can restore", "with Velero"),
+        ] {
+            assert!(remedy(place).contains(expected), "{place}");
         }
     }
 }

@@ -72,6 +72,33 @@ fn with_the_feature_a_csi_snapshot_is_left_to_the_actions_on_the_claim_and_told_
 }
 
 #[test]
+fn a_volume_whose_snapshot_failed_in_the_backup_is_told_of() {
+    let failed = BackupVolumeInfo {
+        pv_name: "pv-1".to_owned(),
+        backup_method: Some(VolumeMethod::CsiSnapshot),
+        result: Some(velero_api::records::VolumeResult::Failed),
+        ..BackupVolumeInfo::default()
+    };
+    let verdict = |info: &BackupVolumeInfo, restore_pvs| {
+        let spec = RestoreSpec { restore_pvs, ..RestoreSpec::default() };
+        let features = ["EnableCSI"].into_iter().collect();
+        RestoreVolumes::new(vec![info.clone()], Vec::new(), &spec, &features).handle(&mut volume("Retain"))
+    };
+    let told = VolumeVerdict::AnewWithData("no snapshot, for that of the backup failed");
+    assert_eq!((verdict(&failed, None), verdict(&failed, Some(false))), (told, VolumeVerdict::Anew));
+    let moved = |operation: &str| BackupVolumeInfo {
+        snapshot_data_moved: true,
+        snapshot_data_movement_info: Some(velero_api::records::SnapshotDataMovementInfo {
+            operation_id: operation.to_owned(),
+            ..Default::default()
+        }),
+        ..failed.clone()
+    };
+    assert_eq!(verdict(&moved(""), None), told);
+    assert_eq!(verdict(&moved("du-1"), None), VolumeVerdict::Anew, "the action on its claim tells of the upload");
+}
+
+#[test]
 fn moved_data_stays_where_it_is_without_the_feature() {
     let moved = BackupVolumeInfo {
         pv_name: "pv-1".to_owned(),

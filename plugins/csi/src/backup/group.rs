@@ -27,8 +27,10 @@ const FINALIZERS: [&str; 2] = [
     "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection",
 ];
 
-/// The snapshots of a group, by the claim; `None` until they were taken.
-type Taken = Arc<Mutex<Option<BTreeMap<String, String>>>>;
+/// The snapshots of a group, by the claim.
+type Members = BTreeMap<String, String>;
+/// What came of a group, or why nothing did; `None` until it was tried.
+type Taken = Mutex<Option<Result<Members, String>>>;
 
 /// The volume groups of a backup.
 pub(super) struct Groups {
@@ -37,7 +39,7 @@ pub(super) struct Groups {
     contents: ResourceType,
     classes: Classes,
     /// By namespace and value of the label.
-    taken: Mutex<HashMap<(String, String), Taken>>,
+    taken: Mutex<HashMap<(String, String), Arc<Taken>>>,
 }
 
 /// The label of the group that a claim belongs to: key and value.
@@ -79,12 +81,11 @@ impl Groups {
         let Some((key, group)) = group_of(claim, backup) else { return Ok(None) };
         let place = (namespace.to_owned(), group.to_owned());
         let taken = Arc::clone(self.taken.lock().await.entry(place).or_default());
-        let mut taken = taken.lock().await;
-        if taken.is_none() {
-            *taken = Some(self.take(claim, (key, group), driver, backup).await?);
-        }
-        let found = taken.as_ref().and_then(|taken| taken.get(name)).cloned();
-        found.map(Some).ok_or_else(|| {
+        let outcome = once(&taken, self.take(claim, (key, group), driver, backup)).await;
+        let members = outcome.map_err(|problem| {
+            Error::Item(format!("there is no snapshot of group {key}={group} in namespace {namespace}: {problem}"))
+        })?;
+        members.get(name).cloned().map(Some).ok_or_else(|| {
             Error::Item(format!(
                 "the snapshot of group {key}={group} in namespace {namespace} has none of claim {name}"
             ))
@@ -92,13 +93,7 @@ impl Groups {
     }
 
     /// Takes the snapshot of a group; gives the snapshots of its volumes by their claims.
-    async fn take(
-        &self,
-        claim: &Value,
-        (key, group): (&str, &str),
-        driver: &str,
-        backup: &Backup,
-    ) -> Result<BTreeMap<String, String>> {
+    async fn take(&self, claim: &Value, (key, group): (&str, &str), driver: &str, backup: &Backup) -> Result<Members> {
         let namespace = identity(claim).0;
         let members =
             list(&self.cluster, &types::PERSISTENT_VOLUME_CLAIMS, Some(namespace), Some(&format!("{key}={group}")))
@@ -147,13 +142,7 @@ impl Groups {
     }
 
     /// Waits for the snapshots of a group, frees them from it, and removes its objects.
-    async fn settle(
-        &self,
-        group: &Value,
-        members: usize,
-        backup: &Backup,
-        patience: Duration,
-    ) -> Result<BTreeMap<String, String>> {
+    async fn settle(&self, group: &Value, members: usize, backup: &Backup, patience: Duration) -> Result<Members> {
         let (namespace, name) = identity(group);
         let deadline = Instant::now() + patience;
         let bound = "/status/boundVolumeGroupSnapshotContentName";
@@ -205,6 +194,17 @@ impl Groups {
     }
 }
 
+/// What comes of a group. It is tried once, also where that fails: each member would wait for the driver as long again.
+async fn once(taken: &Taken, take: impl Future<Output = Result<Members>>) -> Result<Members, String> {
+    let mut taken = taken.lock().await;
+    if let Some(known) = taken.as_ref() {
+        return known.clone();
+    }
+    let outcome = take.await.map_err(|error| error.to_string());
+    *taken = Some(outcome.clone());
+    outcome
+}
+
 /// Whether a snapshot was made by a group snapshot, and can be used: alone and without a class, the snapshot controller
 /// would not look after it any more.
 fn is_owned(snapshot: &Value, group: &Value) -> bool {
@@ -217,6 +217,20 @@ fn is_owned(snapshot: &Value, group: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_group_is_tried_once_for_all_its_claims() {
+        let refused = |problem: &str| Err(Error::Item(problem.to_owned()));
+        let members: Members = [("data".to_owned(), "s-1".to_owned())].into();
+        let failed = Taken::default();
+        for problem in ["not within 10m", "tried again"] {
+            let found = once(&failed, async { refused(problem) }).await;
+            assert_eq!(found, Err("not within 10m".to_owned()));
+        }
+        let taken = Taken::default();
+        assert_eq!(once(&taken, async { Ok(members.clone()) }).await, Ok(members.clone()));
+        assert_eq!(once(&taken, async { refused("taken again") }).await, Ok(members));
+    }
 
     #[test]
     fn a_snapshot_belongs_to_the_group_that_owns_it_and_that_it_names() {

@@ -18,6 +18,11 @@ const OWNER_LABEL: &str = "velero.io/data-upload-uid";
 const SOURCE_CONTENT: &str = "velero.io/source-volumesnapshotcontent";
 /// On a content where snapshots are managed by the node that has them.
 const MANAGED_BY: &str = "snapshot.storage.kubernetes.io/managed-by";
+/// On a content that somebody is working on. A sidecar never deletes one that is said to be created still.
+const UNDER_WAY: [&str; 2] = [
+    "snapshot.storage.kubernetes.io/volumesnapshot-being-created",
+    "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted",
+];
 
 /// The snapshot of a claim.
 pub(super) struct Source<'a> {
@@ -87,9 +92,22 @@ async fn create_content(agent: &Agent, owner: &Owner, source: &Source<'_>, snaps
         let title = format!("{}/{}", source.namespace, source.snapshot);
         Error::unmet("VolumeSnapshot", &title, format!("its content {bound:?} is gone or has no handle"))
     })?;
+    let size = snapshot["status"]["restoreSize"].as_str().filter(|size| *size != "0");
+    resources::create(
+        cluster,
+        VOLUME_SNAPSHOT_CONTENTS.item(None, &owner.name),
+        &handed_over_content(owner, (bound, &before), size),
+    )
+    .await
+}
+
+/// The content of the VolumeSnapshot in Velero's namespace. It has what its driver needs to delete the snapshot, and nothing
+/// of what others note while they work on the content before it.
+fn handed_over_content(owner: &Owner, (bound, before): (&str, &Value), size: Option<&str>) -> Value {
     let mut annotations = before["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
+    annotations.retain(|key, _| !UNDER_WAY.contains(&key.as_str()));
     annotations.insert(SOURCE_CONTENT.to_owned(), json!(bound));
-    if let Some(size) = snapshot["status"]["restoreSize"].as_str().filter(|size| *size != "0") {
+    if let Some(size) = size {
         annotations.insert(annotations::VOLUME_SNAPSHOT_RESTORE_SIZE.to_owned(), json!(size));
     }
     let mut labels = own_labels(owner);
@@ -104,11 +122,10 @@ async fn create_content(agent: &Agent, owner: &Owner, source: &Source<'_>, snaps
     });
     copy_field(&mut spec, &before["spec"], "volumeSnapshotClassName");
     copy_field(&mut spec, &before["spec"], "sourceVolumeMode");
-    let content = json!({
+    json!({
         "apiVersion": VERSION, "kind": "VolumeSnapshotContent",
         "metadata": { "name": owner.name, "labels": labels, "annotations": annotations }, "spec": spec,
-    });
-    resources::create(cluster, VOLUME_SNAPSHOT_CONTENTS.item(None, &owner.name), &content).await
+    })
 }
 
 async fn create_snapshot(agent: &Agent, owner: &Owner, source: &Value) -> Result<()> {
@@ -252,15 +269,39 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_snapshot_that_is_handed_over_goes_with_its_upload_and_into_no_backup() {
-        let owner = Owner {
+    fn owner() -> Owner {
+        Owner {
             api_version: "velero.io/v2alpha1".to_owned(),
             kind: "DataUpload",
             namespace: "velero".to_owned(),
             name: "du-1".to_owned(),
             uid: "u1".to_owned(),
-        };
+        }
+    }
+
+    #[test]
+    fn a_content_that_is_handed_over_has_what_its_driver_needs_and_not_what_others_are_about() {
+        let secret = "snapshot.storage.kubernetes.io/deletion-secret-name";
+        let before = json!({
+            "metadata": { "annotations": { secret: "s", UNDER_WAY[0]: "yes", UNDER_WAY[1]: "yes" } },
+            "spec": { "driver": "disk", "volumeSnapshotClassName": "fast", "deletionPolicy": "Retain" },
+            "status": { "snapshotHandle": "h" },
+        });
+        let content = handed_over_content(&owner(), ("snapcontent-1", &before), Some("1Gi"));
+        let noted = json!({ secret: "s", SOURCE_CONTENT: "snapcontent-1",
+            annotations::VOLUME_SNAPSHOT_RESTORE_SIZE: "1Gi" });
+        assert_eq!(content["metadata"]["annotations"], noted);
+        assert_eq!(
+            (&content["spec"]["driver"], &content["spec"]["deletionPolicy"]),
+            (&json!("disk"), &json!("Delete"))
+        );
+        assert_eq!(content["spec"]["source"], json!({ "snapshotHandle": "h" }));
+        assert!(is_own(&content, &owner()));
+    }
+
+    #[test]
+    fn a_snapshot_that_is_handed_over_goes_with_its_upload_and_into_no_backup() {
+        let owner = owner();
         let source = json!({ "spec": { "volumeSnapshotClassName": "kept" } });
         let snapshot = handed_over(&owner, &source);
         assert!(is_own(&snapshot, &owner) && resources::belongs_to(&snapshot, "u1"), "{snapshot}");

@@ -28,6 +28,8 @@ use crate::restore::{Item, Target};
 
 /// What a restore says that finds a CSI snapshot and cannot use it.
 pub(super) const NEEDS_CSI: &str = "a CSI snapshot, which needs a server with --features=EnableCSI";
+/// What it says where the backup has none.
+pub(super) const FAILED: &str = "no snapshot, for that of the backup failed";
 
 /// Snapshots of CSI drivers.
 pub(super) struct Csi;
@@ -80,10 +82,12 @@ impl Method for Csi {
         info.backup_method == Some(VolumeMethod::CsiSnapshot) && !info.snapshot_data_moved
     }
 
-    fn verdict(&self, wishes: &Wishes, _: Option<&BackupVolumeInfo>) -> VolumeVerdict {
-        match wishes.restore_data && !wishes.features.csi() {
-            true => VolumeVerdict::AnewWithData(NEEDS_CSI),
-            false => VolumeVerdict::Anew,
+    fn verdict(&self, wishes: &Wishes, info: Option<&BackupVolumeInfo>) -> VolumeVerdict {
+        let has_failed = info.is_some_and(|info| info.result == Some(VolumeResult::Failed));
+        match wishes.restore_data {
+            true if has_failed => VolumeVerdict::AnewWithData(FAILED),
+            true if !wishes.features.csi() => VolumeVerdict::AnewWithData(NEEDS_CSI),
+            _ => VolumeVerdict::Anew,
         }
     }
 

@@ -27,6 +27,7 @@ use velero_rules::resource_policies::SnapshotParameters;
 use velero_rules::volume_decision::VolumeDecision;
 
 use super::backup_context::{BackupContext, VolumeNotes, claim_of, info_of};
+use super::csi::FAILED;
 use super::error::VolumeError;
 use super::method::Method;
 use super::restore_context::{LeftData, RestoreContext, VolumeVerdict, Wishes};
@@ -101,10 +102,11 @@ impl Method for DataMovement {
         claim_of(volume).is_some_and(|(namespace, claim)| self.upload_of(namespace, claim).is_some())
     }
 
-    fn verdict(&self, wishes: &Wishes, _: Option<&BackupVolumeInfo>) -> VolumeVerdict {
-        match wishes.restore_data && !wishes.features.csi() {
-            true => VolumeVerdict::AnewWithData(NEEDS_CSI),
-            false => VolumeVerdict::Anew,
+    fn verdict(&self, wishes: &Wishes, info: Option<&BackupVolumeInfo>) -> VolumeVerdict {
+        match wishes.restore_data {
+            true if info.is_some_and(has_never_begun) => VolumeVerdict::AnewWithData(FAILED),
+            true if !wishes.features.csi() => VolumeVerdict::AnewWithData(NEEDS_CSI),
+            _ => VolumeVerdict::Anew,
         }
     }
 
@@ -129,6 +131,12 @@ impl Method for DataMovement {
         let place = format!("{NEEDS_CSI} (DataUpload {})", text(work, "/metadata/name"));
         (!claim.1.is_empty() && !wishes.features.csi()).then_some(LeftData { claim, place })
     }
+}
+
+/// Whether nobody was asked to move the data of a volume. Of an upload that failed the action on its claim tells.
+fn has_never_begun(info: &BackupVolumeInfo) -> bool {
+    let movement = info.snapshot_data_movement_info.as_ref();
+    info.result == Some(VolumeResult::Failed) && movement.is_none_or(|movement| movement.operation_id.is_empty())
 }
 
 impl VolumeNotes {
