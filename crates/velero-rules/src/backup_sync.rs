@@ -18,9 +18,25 @@ pub enum SyncDecision {
     Skip,
 }
 
-/// Gives the names that are in the bucket and not in the cluster.
-pub fn names_to_sync<'a>(in_bucket: &'a BTreeSet<String>, in_cluster: &'a BTreeSet<String>) -> Vec<&'a str> {
-    in_bucket.difference(in_cluster).map(String::as_str).collect()
+/// The names of the backups in a bucket, compared with the objects of the cluster, which come one by one: there may be tens of
+/// thousands of either.
+pub struct BucketNames(BTreeSet<String>);
+
+impl BucketNames {
+    /// Those of a list of the bucket.
+    pub fn new(listed: impl IntoIterator<Item = String>) -> Self {
+        Self(listed.into_iter().collect())
+    }
+
+    /// Takes note of an object of the cluster; whether the bucket names it, too. Each name is that of one object.
+    pub fn note(&mut self, name: &str) -> bool {
+        self.0.remove(name)
+    }
+
+    /// The names that are in the bucket and not in the cluster, once all objects were noted.
+    pub fn news(self) -> impl Iterator<Item = String> {
+        self.0.into_iter()
+    }
 }
 
 /// Decides on a stored backup by its phase. One that has not ended must not be taken for a new request.
@@ -37,8 +53,8 @@ pub fn decide(phase: &BackupPhase, expiration: Option<Timestamp>, now: Timestamp
 }
 
 /// Says whether a backup object of this location is to be deleted because its bucket no longer has it.
-pub fn is_orphan(name: &str, phase: &BackupPhase, in_bucket: &BTreeSet<String>) -> bool {
-    phase.is_restorable() && !in_bucket.contains(name)
+pub fn is_orphan(phase: &BackupPhase, is_in_bucket: bool) -> bool {
+    phase.is_restorable() && !is_in_bucket
 }
 
 /// Says whether a location is due. A period of zero on the location turns sync off, a negative one counts as unset.
@@ -64,13 +80,11 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn set(names: &[&str]) -> BTreeSet<String> {
-        names.iter().map(|&name| name.to_owned()).collect()
-    }
-
     #[test]
     fn only_names_missing_from_the_cluster_are_synced() {
-        assert_eq!(names_to_sync(&set(&["a", "b", "c"]), &set(&["b", "d"])), ["a", "c"]);
+        let mut names = BucketNames::new(["c", "a", "b"].map(str::to_owned));
+        assert_eq!(["b", "d"].map(|name| names.note(name)), [true, false]);
+        assert_eq!(names.news().collect::<Vec<_>>(), ["a", "c"]);
     }
 
     #[test]
@@ -100,12 +114,11 @@ mod tests {
 
     #[test]
     fn only_finished_backups_without_a_directory_are_orphans() {
-        let bucket = set(&["a"]);
-        assert!(!is_orphan("a", &BackupPhase::Completed, &bucket));
-        assert!(is_orphan("b", &BackupPhase::Completed, &bucket));
-        assert!(is_orphan("b", &BackupPhase::PartiallyFailed, &bucket));
-        assert!(!is_orphan("b", &BackupPhase::Failed, &bucket));
-        assert!(!is_orphan("b", &BackupPhase::InProgress, &bucket));
+        assert!(!is_orphan(&BackupPhase::Completed, true));
+        assert!(is_orphan(&BackupPhase::Completed, false));
+        assert!(is_orphan(&BackupPhase::PartiallyFailed, false));
+        assert!(!is_orphan(&BackupPhase::Failed, false));
+        assert!(!is_orphan(&BackupPhase::InProgress, false));
     }
 
     #[test]

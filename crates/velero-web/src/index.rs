@@ -30,6 +30,9 @@ const PAGE: u32 = 200;
 /// How long a page waits for the first list.
 const FIRST_LIST: Duration = Duration::from_secs(10);
 
+/// The pause before a watch that cannot go on is begun anew.
+const BEFORE_A_LIST: Duration = Duration::from_secs(1);
+
 /// What lists show.
 #[derive(Default)]
 pub(crate) struct Index {
@@ -203,16 +206,23 @@ impl<R: Row> Table<R> {
     async fn follow(&self, cluster: &Cluster, namespace: &str) {
         let api: Api<Shown<R>> = Api::namespaced(cluster.client().clone(), namespace);
         let config = watcher::Config::default().page_size(PAGE);
-        let mut events = std::pin::pin!(watcher(api, config).default_backoff());
         let mut coming = Kept::default();
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(event) => self.take(event, &mut coming),
-                Err(error) => {
-                    let kind = <R::Kind as VeleroResource>::KIND;
-                    tracing::debug!(%error, kind, "The page lost a watch, and takes it up again");
+        loop {
+            let mut events = std::pin::pin!(watcher(api.clone(), config.clone()).default_backoff());
+            while let Some(event) = events.next().await {
+                match event {
+                    Ok(event) => self.take(event, &mut coming),
+                    Err(error) => {
+                        let kind = <R::Kind as VeleroResource>::KIND;
+                        tracing::debug!(%error, kind, "The page lost a watch, and takes it up again");
+                        if is_of_gone(&error) {
+                            break;
+                        }
+                    }
                 }
             }
+            // It cannot go on where it stood, so it begins with a list; the library would ask for the same place for ever.
+            tokio::time::sleep(BEFORE_A_LIST).await;
         }
     }
 
@@ -232,8 +242,14 @@ impl<R: Row> Table<R> {
     }
 }
 
+/// Whether a watch was refused because it can no longer go on where it stood.
+fn is_of_gone(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
+}
+
 #[cfg(test)]
 mod tests {
+    use kube::core::Status;
     use serde_json::json;
 
     use super::*;
@@ -242,6 +258,14 @@ mod tests {
         let (metadata, spec) = (json!({"name": "b"}), json!({"ttl": time_to_live}));
         let object = json!({"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": metadata, "spec": spec});
         serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn only_a_watch_that_is_refused_as_gone_is_begun_anew() {
+        let refused = |code| kube::Error::Api(Box::new(Status::failure("no", "").with_code(code)));
+        assert!(is_of_gone(&watcher::Error::WatchStartFailed(refused(410))));
+        assert!(!is_of_gone(&watcher::Error::WatchStartFailed(refused(500))));
+        assert!(!is_of_gone(&watcher::Error::InitialListFailed(refused(410))));
     }
 
     #[tokio::test]

@@ -1,8 +1,8 @@
 //! Hooks that a backup owes: written down on the Backup before others run, paid on every way out.
 //!
 //! The record lies in an annotation, for a hook that runs needs the API server anyway, and a store that is away must not
-//! keep an application from going on. A server that starts pays first what others left, before a backup can stop the same
-//! pods again.
+//! keep an application from going on. A server that starts pays what others left, and no backup begins before: it could stop the
+//! same pods again.
 
 use std::time::Duration;
 

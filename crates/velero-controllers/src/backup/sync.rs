@@ -1,7 +1,5 @@
 //! Brings backups that are in a bucket into the cluster, and removes those whose bucket lost them.
 
-use std::collections::BTreeSet;
-
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use jiff::SignedDuration;
 use tokio::sync::RwLock;
@@ -10,7 +8,7 @@ use velero_api::metadata::{name, uid};
 use velero_api::v1::{Backup, BackupPhase, BackupStorageLocation, PodVolumeBackup, Schedule};
 use velero_api::{DataMovePhase, GROUP, labels};
 use velero_archive::BackupFile;
-use velero_rules::backup_sync::{SyncDecision, decide, is_due, is_orphan, names_to_sync};
+use velero_rules::backup_sync::{BucketNames, SyncDecision, decide, is_due, is_orphan};
 use velero_store::BackupStore;
 
 use crate::backup::orphans::{self, Orphans};
@@ -79,22 +77,20 @@ impl BackupSyncReconciler {
     async fn synchronise(&self, location: &BackupStorageLocation) -> Result<()> {
         let context = &self.context;
         let store = context.locations.open_briefly(location).await?;
-        let in_bucket: BTreeSet<String> = store.list_backups().await?.into_iter().collect();
-        let mut in_cluster = BTreeSet::new();
+        let mut names = BucketNames::new(store.list_backups().await?);
         let mut lost = Vec::new();
         let label = labels::valid_value(name(location));
         context
             .objects
             .visit("", |backup: Backup| {
                 let here = velero_api::metadata::label(&backup, labels::STORAGE_LOCATION) == label;
-                if here && is_orphan(name(&backup), backup.status.phase(), &in_bucket) {
-                    lost.push(backup.clone());
+                let is_in_bucket = names.note(name(&backup));
+                if here && is_orphan(backup.status.phase(), is_in_bucket) {
+                    lost.push(backup);
                 }
-                in_cluster.insert(name(&backup).to_owned());
             })
             .await?;
-        let news: Vec<String> = names_to_sync(&in_bucket, &in_cluster).into_iter().map(str::to_owned).collect();
-        let looks = stream::iter(news).map(|backup| self.look_at(location, &store, backup).boxed());
+        let looks = stream::iter(names.news()).map(|backup| self.look_at(location, &store, backup).boxed());
         let unfinished: Vec<Option<String>> = looks.buffer_unordered(AT_ONCE).try_collect().await?;
         self.orphans.report(context, location, unfinished.into_iter().flatten().collect()).await;
         for orphan in lost {

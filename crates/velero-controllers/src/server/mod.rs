@@ -3,7 +3,7 @@
 //! ```text
 //! wiring ── everything that runs in it, in one place
 //! lease ── which of several servers leads
-//! startup, interrupted ── what happens once, before the controllers run
+//! startup, interrupted ── what happens once, before the controllers run or, where it takes long, beside them
 //! reports ── what was protected, written into the default location when asked for
 //! census ── looks at all objects once a minute; standing ── the figures that only such a look gives
 //! http ── metrics, health and downloads

@@ -17,7 +17,7 @@ use velero_api::v1::{
 
 use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
-use crate::runtime::driver::WATCH_SECONDS;
+use crate::runtime::driver::{WATCH_SECONDS, watched};
 use crate::runtime::error::{Result, describe};
 
 /// The shortest time between two looks, so that two servers that disagree during an upgrade do not fight for long.
@@ -72,7 +72,7 @@ pub(crate) async fn is_refreshed(context: &Context) -> bool {
 fn changes<K: VeleroResource>(context: &Context, config: watcher::Config) -> impl Stream<Item = ()> {
     let objects = &context.objects;
     let api: Api<PartialObjectMeta<K>> = Api::namespaced(objects.cluster().client().clone(), objects.namespace());
-    watcher(api, config).default_backoff().touched_objects().filter_map(|change| {
+    watched(api, config).touched_objects().filter_map(|change| {
         let failed = |error| tracing::warn!(kind = K::KIND, error = describe(&error), "The watch is begun again");
         future::ready(change.map(drop).map_err(failed).ok())
     })
