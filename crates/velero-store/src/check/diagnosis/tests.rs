@@ -96,14 +96,6 @@ fn a_refusal_of_the_store_is_taken_for_its_cause() {
         (403, "InvalidTokenId", "The security token is invalid", Cause::CredentialsUnknown, vec![]),
         (403, "SignatureDoesNotMatch", "", Cause::CredentialsWrong, vec!["does not belong"]),
         (403, "AuthenticationFailed", "Server failed to authenticate the request", Cause::CredentialsWrong, vec![]),
-        (
-            403,
-            "AuthorizationFailure",
-            "Server failed to authenticate the request. Make sure the value of the Authorization header is formed correctly",
-            Cause::CredentialsWrong,
-            vec!["does not belong"],
-        ),
-        (403, "KeyBasedAuthenticationNotPermitted", "", Cause::CredentialsWrong, vec!["takes no key", "useAAD"]),
         (400, "invalid_grant", "Invalid JWT Signature.", Cause::CredentialsWrong, vec![]),
         (404, "NoSuchBucket", "", Cause::BucketMissing, vec!["\"backups\" does not exist", "create it"]),
         (404, "ContainerNotFound", "", Cause::BucketMissing, vec![]),
@@ -144,6 +136,19 @@ fn a_bucket_elsewhere_is_named_with_its_region() {
             Cause::WrongRegion,
             &["in region \"eu-west-1\"", "says \"us-east-1\"", "to eu-west-1"],
         );
+    }
+}
+
+#[test]
+fn a_key_that_azure_does_not_take_is_no_right() {
+    let unproven = "Server failed to authenticate the request. Make sure the value of the Authorization header is formed";
+    for (code, message, words) in [
+        ("AuthorizationFailure", unproven, &["does not belong"][..]),
+        ("KeyBasedAuthenticationNotPermitted", "", &["takes no key", "useAAD"]),
+    ] {
+        let mut observation = seen(vec![refused(Right::List, 403, code, message)]);
+        observation.place.provider = "azure".to_owned();
+        assert_first(&observation, Cause::CredentialsWrong, words);
     }
 }
 
