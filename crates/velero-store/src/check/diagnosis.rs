@@ -154,6 +154,7 @@ pub fn diagnose(seen: &Observation) -> Vec<Finding> {
 fn general_cause(seen: &Observation, failure: &Failure) -> Option<Finding> {
     connection::cause(seen, failure)
         .or_else(|| clock(seen, failure))
+        .or_else(|| account_key(failure))
         .or_else(|| encryption(failure))
         .or_else(|| credentials::cause(seen, failure))
         .or_else(|| region(seen, failure))
@@ -287,6 +288,25 @@ fn region(seen: &Observation, failure: &Failure) -> Option<Finding> {
             format!("set config region to {region}"),
         ),
     })
+}
+
+/// Azure is asked for the key of the storage account where none is given.
+fn account_key(failure: &Failure) -> Option<Finding> {
+    let response = failure.response().filter(|_| failure.is_about_an_account_key())?;
+    match response.status {
+        401 | 403 => Some(Finding::error(
+            Cause::RightMissing,
+            "the identity may not look up the key of the storage account",
+            "permit Microsoft.Storage/storageAccounts/listKeys/action on it, or give the key with config storageAccountKeyEnvVar, or \
+             set config useAAD to \"true\"",
+        )),
+        404 => Some(Finding::error(
+            Cause::BucketMissing,
+            "the storage account is not in that subscription and resource group",
+            "correct config storageAccount, resourceGroup and subscriptionId",
+        )),
+        _ => None,
+    }
 }
 
 fn encryption(failure: &Failure) -> Option<Finding> {

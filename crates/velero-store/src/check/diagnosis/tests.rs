@@ -153,6 +153,20 @@ fn a_key_that_azure_does_not_take_is_no_right() {
 }
 
 #[test]
+fn a_key_that_azure_does_not_look_up_is_no_right_to_the_container() {
+    for (status, cause, words) in [
+        (403, Cause::RightMissing, &["may not look up the key", "storageAccounts/listKeys/action", "useAAD"][..]),
+        (404, Cause::BucketMissing, &["storage account is not in", "resourceGroup"]),
+    ] {
+        let mut step = refused(Right::List, status, "", "");
+        if let Outcome::Failed(Failure { exchange: Some(exchange), .. }) = &mut step.outcome {
+            exchange.address = "https://management.azure.com/subscriptions/s/storageAccounts/a/listKeys".to_owned();
+        }
+        assert_first(&seen(vec![step]), cause, words);
+    }
+}
+
+#[test]
 fn a_region_in_an_answer_about_credentials_explains_nothing() {
     let answer = Response { region: "eu-west-1".to_owned(), ..response(400, "ExpiredToken", "The token has expired.") };
     let mut observation = seen(vec![failed(Right::List, Answer::Response(Box::new(answer)))]);
