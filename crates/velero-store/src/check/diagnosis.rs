@@ -129,6 +129,9 @@ pub fn diagnose(seen: &Observation) -> Vec<Finding> {
     if let Some(refusal) = &seen.refusal {
         return vec![of_refusal(seen, refusal)];
     }
+    if let Some(finding) = sent_on(seen) {
+        return vec![finding];
+    }
     let mut findings = Vec::new();
     for (right, failure) in seen.failures().filter(|(_, failure)| !failure.is_refused_right()) {
         let found = in_address(seen, general_cause(seen, failure)).unwrap_or_else(|| {
@@ -148,6 +151,16 @@ pub fn diagnose(seen: &Observation) -> Vec<Finding> {
     findings.extend(foreign_folders(seen));
     findings.extend(settings(seen));
     findings
+}
+
+/// What comes of a request that was sent on says nothing of the credentials, which were left behind.
+fn sent_on(seen: &Observation) -> Option<Finding> {
+    let to = seen.sent_on_to.as_ref().filter(|_| seen.first_failure().is_some())?;
+    Some(Finding::error(
+        Cause::WrongScheme,
+        format!("{} sends everybody on to {to}, and credentials do not go along", seen.place.address),
+        "write https:// into the URL of the location",
+    ))
 }
 
 /// Why requests as such fail, whatever they are for.

@@ -27,6 +27,8 @@ pub struct Observation {
     pub settings: Option<BucketSettings>,
     /// The object of the check that could not be removed.
     pub left_behind: Option<String>,
+    /// Where an address that is not encrypted sends everybody on to who asks there.
+    pub sent_on_to: Option<String>,
     /// When answers came by our clock, and what the store's clock said then: the widest difference.
     pub clock: Option<ClockReading>,
 }

@@ -219,6 +219,17 @@ fn a_proxy_is_named_where_it_may_be_the_one_who_answers() {
 }
 
 #[test]
+fn who_is_sent_on_without_credentials_is_not_told_that_they_may_nothing() {
+    let mut observation = seen(RIGHTS.map(|right| refused(right, 403, "AccessDenied", "")).to_vec());
+    observation.sent_on_to = Some("https://s3.example.com/".to_owned());
+    let words = ["sends everybody on to https://s3.example.com/", "write https://"];
+    assert_first(&observation, Cause::WrongScheme, &words);
+    assert_eq!(diagnose(&observation).len(), 1);
+    observation.steps = RIGHTS.map(done).to_vec();
+    assert!(diagnose(&observation).is_empty());
+}
+
+#[test]
 fn a_connection_that_ends_without_an_answer_may_want_tls() {
     let mut step = broken("client error (SendRequest): connection closed before message completed");
     if let Outcome::Failed(Failure { exchange: Some(exchange), .. }) = &mut step.outcome {
