@@ -57,6 +57,9 @@ fn check(servers: &[VeleroServer], prefix: &str, name: &str, taken: &[Value]) {
     let stored = backups::object(machine, BUCKET, &key).unwrap().unwrap_or_else(|| panic!("no object {key}"));
     let stored: Value = serde_json::from_slice(&stored).unwrap();
     assert_eq!(stored["metadata"]["uid"], taken[winner]["metadata"]["uid"], "{name}: the files are not the winner's");
+    let cluster = servers[winner].machine().read("/api/v1/namespaces/kube-system").unwrap();
+    let noted = &stored["metadata"]["annotations"]["velero.io/source-cluster-uid"];
+    assert_eq!(*noted, cluster["metadata"]["uid"], "{name}: the backup does not say which cluster made it");
     let archive = backups::archive(machine, BUCKET, prefix, name).unwrap();
     for number in 0..20 {
         let path = format!("resources/configmaps/namespaces/shop/map-{number}.json");

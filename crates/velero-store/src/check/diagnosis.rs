@@ -129,6 +129,9 @@ pub fn diagnose(seen: &Observation) -> Vec<Finding> {
     if let Some(refusal) = &seen.refusal {
         return vec![of_refusal(seen, refusal)];
     }
+    if let Some(finding) = sent_on(seen) {
+        return vec![finding];
+    }
     let mut findings = Vec::new();
     for (right, failure) in seen.failures().filter(|(_, failure)| !failure.is_refused_right()) {
         let found = in_address(seen, general_cause(seen, failure)).unwrap_or_else(|| {
@@ -150,10 +153,21 @@ pub fn diagnose(seen: &Observation) -> Vec<Finding> {
     findings
 }
 
+/// What comes of a request that was sent on says nothing of the credentials, which were left behind.
+fn sent_on(seen: &Observation) -> Option<Finding> {
+    let to = seen.sent_on_to.as_ref().filter(|_| seen.first_failure().is_some())?;
+    Some(Finding::error(
+        Cause::WrongScheme,
+        format!("{} sends everybody on to {to}, and credentials do not go along", seen.place.address),
+        "write https:// into the URL of the location",
+    ))
+}
+
 /// Why requests as such fail, whatever they are for.
 fn general_cause(seen: &Observation, failure: &Failure) -> Option<Finding> {
     connection::cause(seen, failure)
         .or_else(|| clock(seen, failure))
+        .or_else(|| account_key(failure))
         .or_else(|| encryption(failure))
         .or_else(|| credentials::cause(seen, failure))
         .or_else(|| region(seen, failure))
@@ -287,6 +301,25 @@ fn region(seen: &Observation, failure: &Failure) -> Option<Finding> {
             format!("set config region to {region}"),
         ),
     })
+}
+
+/// Azure is asked for the key of the storage account where none is given.
+fn account_key(failure: &Failure) -> Option<Finding> {
+    let response = failure.response().filter(|_| failure.is_about_an_account_key())?;
+    match response.status {
+        401 | 403 => Some(Finding::error(
+            Cause::RightMissing,
+            "the identity may not look up the key of the storage account",
+            "permit Microsoft.Storage/storageAccounts/listKeys/action on it, or give the key with config storageAccountKeyEnvVar, or \
+             set config useAAD to \"true\"",
+        )),
+        404 => Some(Finding::error(
+            Cause::BucketMissing,
+            "the storage account is not in that subscription and resource group",
+            "correct config storageAccount, resourceGroup and subscriptionId",
+        )),
+        _ => None,
+    }
 }
 
 fn encryption(failure: &Failure) -> Option<Finding> {

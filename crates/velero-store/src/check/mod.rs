@@ -26,7 +26,11 @@ pub async fn explain(config: &StoreConfig, prefix: &str, error: &Error) -> Optio
     let mut seen = probe::describe(config, prefix).await;
     match error {
         Error::ForeignFolders { folders } => seen.foreign_folders.clone_from(folders),
-        _ => note_failure(&mut seen, error, &recorder),
+        _ => {
+            note_failure(&mut seen, error, &recorder);
+            let sent_on_to = probe::sent_on_to(&seen.place.address).await;
+            seen.sent_on_to = sent_on_to;
+        }
     }
     seen.clock = probe::clock(&recorder);
     diagnose(&seen).into_iter().find(|finding| ![Cause::Other, Cause::Config].contains(&finding.cause))

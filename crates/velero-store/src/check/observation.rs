@@ -27,6 +27,8 @@ pub struct Observation {
     pub settings: Option<BucketSettings>,
     /// The object of the check that could not be removed.
     pub left_behind: Option<String>,
+    /// Where an address that is not encrypted sends everybody on to who asks there.
+    pub sent_on_to: Option<String>,
     /// When answers came by our clock, and what the store's clock said then: the widest difference.
     pub clock: Option<ClockReading>,
 }
@@ -139,6 +141,11 @@ impl Failure {
         }
     }
 
+    /// Whether the key of a storage account was asked for, of Azure Resource Manager. The store itself was not asked then.
+    pub fn is_about_an_account_key(&self) -> bool {
+        self.exchange.as_ref().is_some_and(|exchange| exchange.address.ends_with("/listKeys"))
+    }
+
     /// Whether the store knows who asks, and does not let them. What is refused by the key that objects are encrypted with is
     /// no right to the store.
     pub fn is_refused_right(&self) -> bool {
@@ -156,6 +163,7 @@ impl Failure {
                 && !response.is_about_a_key()
                 && !response.is_about_a_proof()
                 && !self.is_refused_role()
+                && !self.is_about_an_account_key()
         })
     }
 }

@@ -5,6 +5,8 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{ObjectStoreExt, PutOptions};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use velero_api::with_causes;
 use velero_archive::ObjectKeys;
 use velero_archive::keys::TOP_LEVEL_FOLDERS;
@@ -19,6 +21,8 @@ use crate::{Error, Recorder, StoreConfig, TransferSettings, flaws};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a request is repeated.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(5);
+/// The most that is read of an answer of somebody who may be no store.
+const LONGEST_HEAD: usize = 8 << 10;
 /// The folder of the backups.
 const BACKUPS: &str = "backups";
 /// What the object of the check holds.
@@ -57,6 +61,10 @@ pub async fn observe(config: &StoreConfig, prefix: &str, mode: Mode) -> Observat
     probe.run(mode).await;
     let mut seen = probe.seen;
     let listed = seen.steps.first().is_some_and(|step| step.outcome == Outcome::Done);
+    if !listed {
+        let sent_on_to = sent_on_to(&seen.place.address).await;
+        seen.sent_on_to = sent_on_to;
+    }
     if listed && config.short_provider() == "aws" {
         seen.settings = Some(settings(&config).await);
     }
@@ -246,6 +254,36 @@ impl Probe {
     }
 }
 
+/// Where an address that is not encrypted sends those on to who ask there, if that is to one that is. The client goes there, and leaves
+/// the credentials behind.
+pub(super) async fn sent_on_to(address: &str) -> Option<String> {
+    let host = address.strip_prefix("http://")?.split('/').next()?;
+    let has_port = host.rsplit(']').next().is_some_and(|end| end.contains(':'));
+    let place = if has_port { host.to_owned() } else { format!("{host}:80") };
+    let asking = async {
+        let mut stream = TcpStream::connect(place.as_str()).await.ok()?;
+        let question = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        stream.write_all(question.as_bytes()).await.ok()?;
+        let mut head = Vec::new();
+        while head.len() < LONGEST_HEAD && !head.windows(4).any(|end| end == b"\r\n\r\n") {
+            if stream.read_buf(&mut head).await.ok()? == 0 {
+                break;
+            }
+        }
+        encrypted_location(&String::from_utf8_lossy(&head))
+    };
+    tokio::time::timeout(RETRY_TIMEOUT, asking).await.ok().flatten()
+}
+
+/// Where the head of an answer sends on to.
+fn encrypted_location(head: &str) -> Option<String> {
+    let mut lines = head.lines();
+    let is_sent_on = lines.next()?.split_whitespace().nth(1)?.starts_with('3');
+    let mut headers = lines.take_while(|line| !line.is_empty()).filter_map(|line| line.split_once(':'));
+    let (_, location) = headers.find(|(name, _)| is_sent_on && name.eq_ignore_ascii_case("location"))?;
+    Some(location.trim().to_owned()).filter(|location| location.starts_with("https://"))
+}
+
 /// How the bucket is set up.
 async fn settings(config: &StoreConfig) -> BucketSettings {
     let lifecycle = match aws::subresource(config, "lifecycle").await {
@@ -296,6 +334,22 @@ mod tests {
                 Some(words) => assert!(told.contains(words) && seen.steps.is_empty(), "{prefix:?}: {told}\n{seen:#?}"),
                 None => assert!(told.is_empty() && seen.steps.len() == 4, "{prefix:?}: {told}\n{seen:#?}"),
             }
+        }
+    }
+
+    #[test]
+    fn only_who_is_sent_on_to_an_encrypted_address_is_told_so() {
+        let to = Some("https://store.example.com/");
+        for (head, expected) in [
+            ("HTTP/1.1 308 Permanent Redirect\r\nServer: x\r\nlocation: https://store.example.com/\r\n\r\n", to),
+            ("HTTP/1.1 301 Moved\nLocation:https://store.example.com/\n\n", to),
+            ("HTTP/1.1 307 Elsewhere\r\nLocation: http://store.example.com/\r\n\r\n", None),
+            ("HTTP/1.1 200 OK\r\nLocation: https://store.example.com/\r\n\r\n", None),
+            ("HTTP/1.1 302 Found\r\n\r\nLocation: https://store.example.com/\r\n", None),
+            ("HTTP/1.1 302", None),
+            ("", None),
+        ] {
+            assert_eq!(encrypted_location(head).as_deref(), expected, "{head:?}");
         }
     }
 

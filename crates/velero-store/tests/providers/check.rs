@@ -202,9 +202,32 @@ async fn a_ca_that_is_missing_is_told_and_behind_it_that_something_else_answers(
 }
 
 #[tokio::test]
+async fn who_hands_out_roles_is_trusted_by_the_certificates_of_the_location() {
+    let (url, certificate) = api_server();
+    let profiles = format!(
+        "[keys]\naws_access_key_id = a\naws_secret_access_key = b\n\n[default]\nrole_arn = arn:aws:iam::1:role/r\n\
+         source_profile = keys\nendpoint_url = {url}\n"
+    );
+    let mut config = location(&endpoint(), BUCKET, &profiles);
+    assert_is(&config, Cause::CertificateUntrusted, &["not trusted"]).await;
+    config.ca_certificate = Some(certificate);
+    let (_, found) = findings(&config).await;
+    let is_trusted = found.iter().all(|finding| finding.cause != Cause::CertificateUntrusted);
+    assert!(is_trusted && found.iter().any(Finding::is_trouble), "{found:#?}");
+}
+
+#[tokio::test]
 async fn a_page_in_place_of_a_store_is_told() {
     const PAGE: &str = "HTTP/1.1 200 OK\r\nServer: MinIO Console\r\nContent-Type: text/html\r\nContent-Length: 13\r\n\r\n<html></html>";
     assert_is(&answering(PAGE).await, Cause::NotAStore, &["MinIO Console", "s3Url"]).await;
+}
+
+#[tokio::test]
+async fn an_address_that_sends_on_to_https_is_told() {
+    const ON: &str =
+        "HTTP/1.1 308 Permanent Redirect\r\nLocation: https://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n";
+    let words = ["sends everybody on to https://127.0.0.1:9/", "write https://"];
+    assert_is(&answering(ON).await, Cause::WrongScheme, &words).await;
 }
 
 #[tokio::test]

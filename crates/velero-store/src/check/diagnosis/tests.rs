@@ -96,14 +96,6 @@ fn a_refusal_of_the_store_is_taken_for_its_cause() {
         (403, "InvalidTokenId", "The security token is invalid", Cause::CredentialsUnknown, vec![]),
         (403, "SignatureDoesNotMatch", "", Cause::CredentialsWrong, vec!["does not belong"]),
         (403, "AuthenticationFailed", "Server failed to authenticate the request", Cause::CredentialsWrong, vec![]),
-        (
-            403,
-            "AuthorizationFailure",
-            "Server failed to authenticate the request. Make sure the value of the Authorization header is formed correctly",
-            Cause::CredentialsWrong,
-            vec!["does not belong"],
-        ),
-        (403, "KeyBasedAuthenticationNotPermitted", "", Cause::CredentialsWrong, vec!["takes no key", "useAAD"]),
         (400, "invalid_grant", "Invalid JWT Signature.", Cause::CredentialsWrong, vec![]),
         (404, "NoSuchBucket", "", Cause::BucketMissing, vec!["\"backups\" does not exist", "create it"]),
         (404, "ContainerNotFound", "", Cause::BucketMissing, vec![]),
@@ -144,6 +136,33 @@ fn a_bucket_elsewhere_is_named_with_its_region() {
             Cause::WrongRegion,
             &["in region \"eu-west-1\"", "says \"us-east-1\"", "to eu-west-1"],
         );
+    }
+}
+
+#[test]
+fn a_key_that_azure_does_not_take_is_no_right() {
+    let unproven = "Server failed to authenticate the request. Make sure the value of the Authorization header is formed";
+    for (code, message, words) in [
+        ("AuthorizationFailure", unproven, &["does not belong"][..]),
+        ("KeyBasedAuthenticationNotPermitted", "", &["takes no key", "useAAD"]),
+    ] {
+        let mut observation = seen(vec![refused(Right::List, 403, code, message)]);
+        observation.place.provider = "azure".to_owned();
+        assert_first(&observation, Cause::CredentialsWrong, words);
+    }
+}
+
+#[test]
+fn a_key_that_azure_does_not_look_up_is_no_right_to_the_container() {
+    for (status, cause, words) in [
+        (403, Cause::RightMissing, &["may not look up the key", "storageAccounts/listKeys/action", "useAAD"][..]),
+        (404, Cause::BucketMissing, &["storage account is not in", "resourceGroup"]),
+    ] {
+        let mut step = refused(Right::List, status, "", "");
+        if let Outcome::Failed(Failure { exchange: Some(exchange), .. }) = &mut step.outcome {
+            exchange.address = "https://management.azure.com/subscriptions/s/storageAccounts/a/listKeys".to_owned();
+        }
+        assert_first(&seen(vec![step]), cause, words);
     }
 }
 
@@ -197,6 +216,17 @@ fn a_proxy_is_named_where_it_may_be_the_one_who_answers() {
         let told = diagnose(&observation)[0].to_string();
         assert!(told.contains("the proxy that HTTPS_PROXY names unless NO_PROXY"), "{told}");
     }
+}
+
+#[test]
+fn who_is_sent_on_without_credentials_is_not_told_that_they_may_nothing() {
+    let mut observation = seen(RIGHTS.map(|right| refused(right, 403, "AccessDenied", "")).to_vec());
+    observation.sent_on_to = Some("https://s3.example.com/".to_owned());
+    let words = ["sends everybody on to https://s3.example.com/", "write https://"];
+    assert_first(&observation, Cause::WrongScheme, &words);
+    assert_eq!(diagnose(&observation).len(), 1);
+    observation.steps = RIGHTS.map(done).to_vec();
+    assert!(diagnose(&observation).is_empty());
 }
 
 #[test]

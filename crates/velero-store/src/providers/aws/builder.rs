@@ -50,7 +50,7 @@ pub(super) async fn configure(config: &StoreConfig) -> Result<AmazonS3Builder> {
         None => resolve_bucket_region(bucket, &options).await.map_err(rejected(PROVIDER))?,
     };
     let mut builder = identity
-        .builder(config.recorder.as_ref())?
+        .builder(config.recorder.as_ref(), &options)?
         .with_bucket_name(bucket)
         .with_region(region)
         .with_client_options(options)

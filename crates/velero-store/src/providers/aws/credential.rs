@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use object_store::ClientOptions;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 
 use super::PROVIDER;
@@ -48,11 +49,12 @@ impl Identity {
         }
     }
 
-    /// A client builder that acts as this identity. The recorder writes down what those say who hand out roles.
-    pub(super) fn builder(&self, recorder: Option<&Recorder>) -> Result<AmazonS3Builder> {
+    /// A client builder that acts as this identity. Those who hand out roles are asked with the options, which say whom to trust, and the
+    /// recorder writes down what they say.
+    pub(super) fn builder(&self, recorder: Option<&Recorder>, options: &ClientOptions) -> Result<AmazonS3Builder> {
         match self {
             Self::Environment => Ok(AmazonS3Builder::from_env()),
-            Self::Profile(profile) => profile.builder(recorder),
+            Self::Profile(profile) => profile.builder(recorder, options),
         }
     }
 }
@@ -132,8 +134,8 @@ impl Profile {
         Ok(Self { region, account })
     }
 
-    fn builder(&self, recorder: Option<&Recorder>) -> Result<AmazonS3Builder> {
-        self.account.builder(recorder)
+    fn builder(&self, recorder: Option<&Recorder>, options: &ClientOptions) -> Result<AmazonS3Builder> {
+        self.account.builder(recorder, options)
     }
 }
 
@@ -232,7 +234,7 @@ impl Account {
         }
     }
 
-    fn builder(&self, recorder: Option<&Recorder>) -> Result<AmazonS3Builder> {
+    fn builder(&self, recorder: Option<&Recorder>, options: &ClientOptions) -> Result<AmazonS3Builder> {
         let builder = AmazonS3Builder::new();
         Ok(match self {
             Self::Keys { id, secret, token } => {
@@ -256,7 +258,7 @@ impl Account {
             }
             Self::Role { role, by } => {
                 let by = match by {
-                    Some(by) => by.builder(recorder)?,
+                    Some(by) => by.builder(recorder, options)?,
                     None => AmazonS3Builder::from_env(),
                 };
                 let by = match recorder {
@@ -266,7 +268,7 @@ impl Account {
                 // The client is never used, and cannot be built without a bucket.
                 let by = by.with_bucket_name("unused").with_region(&role.region).build().map_err(rejected(PROVIDER))?;
                 let (by, recorder) = (by.credentials().clone(), recorder.cloned());
-                let source = Source::Role { role: role.clone(), by, recorder };
+                let source = Source::Role { role: role.clone(), by, recorder, options: options.clone() };
                 builder.with_credentials(Arc::new(Temporary::new(source)))
             }
         })

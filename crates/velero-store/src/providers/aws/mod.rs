@@ -18,7 +18,7 @@ pub(crate) use subresource::subresource;
 
 use crate::bucket::{Backend, NoSigner};
 use crate::location::invalid;
-use crate::providers::rejected;
+use crate::providers::{client_options, rejected};
 use crate::{Result, StoreConfig};
 
 const PROVIDER: &str = "aws";
@@ -41,7 +41,8 @@ pub(crate) async fn open(config: &StoreConfig) -> Result<Backend> {
 /// for services of AWS besides S3.
 pub async fn credentials(config: &BTreeMap<String, String>, region: &str) -> Result<AwsCredentialProvider> {
     let config = StoreConfig { config: config.clone(), ..StoreConfig::new(PROVIDER, "") };
-    let builder = credential::Identity::of(&config).await?.builder(config.recorder.as_ref())?;
+    let options = client_options(PROVIDER, &config)?;
+    let builder = credential::Identity::of(&config).await?.builder(config.recorder.as_ref(), &options)?;
     // The client is never used, and cannot be built without a bucket.
     let client = builder.with_bucket_name("unused").with_region(region).build().map_err(rejected(PROVIDER))?;
     Ok(Arc::clone(client.credentials()))

@@ -34,6 +34,8 @@ pub(super) enum Source {
         by: AwsCredentialProvider,
         /// What writes down why AWS does not hand it out.
         recorder: Option<Recorder>,
+        /// Whom to trust who hands it out.
+        options: ClientOptions,
     },
 }
 
@@ -64,9 +66,9 @@ impl Temporary {
         let fetched = async {
             match &self.source {
                 Source::Process(command) => run(command).await,
-                Source::Role { role, by, recorder } => {
+                Source::Role { role, by, recorder, options } => {
                     let who = by.get_credential().await.map_err(|error| with_causes(&error))?;
-                    assume(role, &who, recorder.as_ref()).await
+                    assume(role, &who, recorder.as_ref(), options).await
                 }
             }
         };
@@ -170,7 +172,12 @@ struct AssumeRoleResult {
     credentials: Issued,
 }
 
-async fn assume(role: &Role, who: &AwsCredential, recorder: Option<&Recorder>) -> Result<Issued, String> {
+async fn assume(
+    role: &Role,
+    who: &AwsCredential,
+    recorder: Option<&Recorder>,
+    options: &ClientOptions,
+) -> Result<Issued, String> {
     let address =
         role.address.clone().unwrap_or_else(|| format!("https://sts.{}.{}", role.region, domain(&role.region)));
     let mut form = format!(
@@ -188,7 +195,7 @@ async fn assume(role: &Role, who: &AwsCredential, recorder: Option<&Recorder>) -
     let mut request = request.map_err(|error| failed(&error))?;
     let signer = AwsAuthorizer::new(who, "sts", &role.region);
     signer.try_authorize(&mut request, None).map_err(|error| failed(&error))?;
-    let options = ClientOptions::new().with_allow_http(address.starts_with("http://"));
+    let options = options.clone().with_allow_http(address.starts_with("http://"));
     let (status, text) = plain_request::send(&options, recorder, request).await.map_err(|error| error.to_string())?;
     if status != 200 {
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
