@@ -113,8 +113,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let config = StoreConfig::new("fs", directory.path().to_str().unwrap());
         let store = BackupStore::new(config.open().await.unwrap(), "p");
-        for backup in
-            [ended("theirs", "there", "2026-01-03T00:00:00Z"), ended("of-velero", "", "2026-01-04T00:00:00Z")]
+        for backup in [ended("theirs", "there", "2026-01-03T00:00:00Z"), ended("of-velero", "", "2026-01-04T00:00:00Z")]
         {
             store.put_metadata(&backup).await.unwrap();
         }

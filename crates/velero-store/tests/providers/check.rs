@@ -224,8 +224,7 @@ async fn a_page_in_place_of_a_store_is_told() {
 
 #[tokio::test]
 async fn an_address_that_sends_on_to_https_is_told() {
-    const ON: &str =
-        "HTTP/1.1 308 Permanent Redirect\r\nLocation: https://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n";
+    const ON: &str = "HTTP/1.1 308 Permanent Redirect\r\nLocation: https://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n";
     let words = ["sends everybody on to https://127.0.0.1:9/", "write https://"];
     assert_is(&answering(ON).await, Cause::WrongScheme, &words).await;
 }

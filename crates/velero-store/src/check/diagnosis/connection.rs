@@ -57,7 +57,8 @@ fn beside_proxy(seen: &Observation, finding: Finding) -> Finding {
     match seen.place.proxy.as_str() {
         "" => finding,
         variable => {
-            let through = format!("; requests go through the proxy that {variable} names unless NO_PROXY excepts the store");
+            let through =
+                format!("; requests go through the proxy that {variable} names unless NO_PROXY excepts the store");
             Finding { remedy: finding.remedy + &through + ": look there too", ..finding }
         }
     }

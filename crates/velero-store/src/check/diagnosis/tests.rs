@@ -141,7 +141,8 @@ fn a_bucket_elsewhere_is_named_with_its_region() {
 
 #[test]
 fn a_key_that_azure_does_not_take_is_no_right() {
-    let unproven = "Server failed to authenticate the request. Make sure the value of the Authorization header is formed";
+    let unproven =
+        "Server failed to authenticate the request. Make sure the value of the Authorization header is formed";
     for (code, message, words) in [
         ("AuthorizationFailure", unproven, &["does not belong"][..]),
         ("KeyBasedAuthenticationNotPermitted", "", &["takes no key", "useAAD"]),

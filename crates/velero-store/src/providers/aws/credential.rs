@@ -268,7 +268,7 @@ impl Account {
                 // The client is never used, and cannot be built without a bucket.
                 let by = by.with_bucket_name("unused").with_region(&role.region).build().map_err(rejected(PROVIDER))?;
                 let (by, recorder) = (by.credentials().clone(), recorder.cloned());
-                let source = Source::Role { role: role.clone(), by, recorder, options: options.clone() };
+                let source = Source::Role { role: role.clone(), by, recorder, options: Box::new(options.clone()) };
                 builder.with_credentials(Arc::new(Temporary::new(source)))
             }
         })

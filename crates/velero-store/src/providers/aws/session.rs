@@ -35,7 +35,7 @@ pub(super) enum Source {
         /// What writes down why AWS does not hand it out.
         recorder: Option<Recorder>,
         /// Whom to trust who hands it out.
-        options: ClientOptions,
+        options: Box<ClientOptions>,
     },
 }
 
