@@ -12,12 +12,13 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use velero_api::v1::Backup;
 use velero_cluster::{Cluster, Discovery, ResourceType, types};
-use velero_plugin::item::{elements, label, text};
+use velero_plugin::item::{elements, filled, label, text};
 use velero_plugin::{Error, Result};
 
 use super::claim::backup_labels;
 use crate::classes::Classes;
 use crate::objects::{GROUP_SNAPSHOTS, SNAPSHOTS, identity, is_ready, list};
+use crate::removal::discard;
 
 const VERSION: &str = "groupsnapshot.storage.k8s.io/v1beta2";
 const POLL: Duration = Duration::from_millis(500);
@@ -26,6 +27,11 @@ const FINALIZERS: [&str; 2] = [
     "snapshot.storage.kubernetes.io/volumesnapshot-in-group-protection",
     "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection",
 ];
+
+/// Where the snapshot of a group names its content.
+const BOUND: &str = "/status/boundVolumeGroupSnapshotContentName";
+/// How long to wait until the removal of one that cannot be used is tried again.
+const PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(5)];
 
 /// The snapshots of a group, by the claim.
 type Members = BTreeMap<String, String>;
@@ -103,13 +109,51 @@ impl Groups {
         let wanted = self.new_snapshot(namespace, (key, group), &class, backup);
         let made = self.cluster.create_once(&self.snapshots, Some(namespace), &wanted).await?;
         let patience = backup.spec.csi_snapshot_timeout.to_std();
-        let taken = self.settle(&made, members.len(), backup, patience).await;
-        if taken.is_err() {
-            // What it made so far goes with it, for it is still the owner.
-            let name = text(&made, "/metadata/name");
-            self.cluster.delete(self.snapshots.item(Some(namespace), name), &DeleteParams::default()).await?;
+        match self.settle(&made, members.len(), backup, patience).await {
+            Ok(members) => Ok(members),
+            Err(problem) => Err(self.give_up(&made, backup, problem).await),
         }
-        taken
+    }
+
+    /// Removes the snapshot of a group that cannot be used; gives the reason in words.
+    async fn give_up(&self, group: &Value, backup: &Backup, problem: Error) -> Error {
+        let mut removed = self.remove(group, backup).await;
+        for pause in PAUSES {
+            if removed.is_ok() {
+                break;
+            }
+            tokio::time::sleep(pause).await;
+            removed = self.remove(group, backup).await;
+        }
+        let (namespace, name) = identity(group);
+        match removed {
+            Ok(()) => problem,
+            Err(error) => Error::Item(format!(
+                "{problem}; VolumeGroupSnapshot {namespace}/{name} or what it made is left: {error}"
+            )),
+        }
+    }
+
+    /// Removes the snapshot of a group with all it made, also at the driver. May be called again.
+    async fn remove(&self, group: &Value, backup: &Backup) -> Result<()> {
+        let (namespace, name) = identity(group);
+        for snapshot in list(&self.cluster, &SNAPSHOTS, Some(namespace), None).await? {
+            // The others go with the group, which still owns them.
+            if is_freed(&snapshot, group, backup) {
+                discard(&self.cluster, namespace, identity(&snapshot).1).await?;
+            }
+        }
+        let item = self.snapshots.item(Some(namespace), name);
+        let found = self.cluster.get(item).await?;
+        if let Some(content) = found.as_ref().and_then(|group| filled(group, BOUND)) {
+            let lose = json!({"spec": {"deletionPolicy": "Delete"}});
+            match self.cluster.merge_patch(self.contents.item(None, content), &lose).await {
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                _ => {}
+            }
+        }
+        self.cluster.delete(item, &DeleteParams::default()).await?;
+        Ok(())
     }
 
     /// One call of one driver takes the snapshot, so all volumes must be its own.
@@ -145,12 +189,11 @@ impl Groups {
     async fn settle(&self, group: &Value, members: usize, backup: &Backup, patience: Duration) -> Result<Members> {
         let (namespace, name) = identity(group);
         let deadline = Instant::now() + patience;
-        let bound = "/status/boundVolumeGroupSnapshotContentName";
-        let has_content = |group: Option<&Value>| group.is_none_or(|group| !text(group, bound).is_empty());
+        let has_content = |group: Option<&Value>| group.is_none_or(|group| !text(group, BOUND).is_empty());
         let settled =
             self.cluster.wait_until(self.snapshots.item(Some(namespace), name), patience, has_content).await?;
         let gone = || Error::Item(format!("VolumeGroupSnapshot {namespace}/{name} was deleted by somebody else"));
-        let content = settled.map(|group| text(&group, bound).to_owned()).ok_or_else(gone)?;
+        let content = settled.map(|group| text(&group, BOUND).to_owned()).ok_or_else(gone)?;
         let snapshots = loop {
             let all = list(&self.cluster, &SNAPSHOTS, Some(namespace), None).await?;
             let own: Vec<Value> = all.into_iter().filter(|snapshot| is_owned(snapshot, group)).collect();
@@ -214,8 +257,18 @@ fn is_owned(snapshot: &Value, group: &Value) -> bool {
         && is_ready(snapshot)
 }
 
+/// Whether a snapshot was made by a group snapshot and has been freed from it for a backup: it does not go with it.
+fn is_freed(snapshot: &Value, group: &Value, backup: &Backup) -> bool {
+    let owner = text(group, "/metadata/uid");
+    text(snapshot, "/status/volumeGroupSnapshotName") == identity(group).1
+        && !elements(snapshot, "/metadata/ownerReferences").any(|reference| text(reference, "/uid") == owner)
+        && backup_labels(backup).iter().all(|(key, value)| label(snapshot, key) == Some(value.as_str()))
+}
+
 #[cfg(test)]
 mod tests {
+    use velero_api::labels;
+
     use super::*;
 
     #[tokio::test]
@@ -230,6 +283,25 @@ mod tests {
         let taken = Taken::default();
         assert_eq!(once(&taken, async { Ok(members.clone()) }).await, Ok(members.clone()));
         assert_eq!(once(&taken, async { refused("taken again") }).await, Ok(members));
+    }
+
+    #[test]
+    fn a_snapshot_that_was_freed_for_a_backup_does_not_go_with_its_group() {
+        let mut backup = Backup::new("velero", "b", Default::default());
+        backup.metadata.uid = Some("u".to_owned());
+        let group = json!({"metadata": {"name": "g", "uid": "1"}});
+        for (owner, named, uid, expected) in [
+            ("2", "g", "u", true),
+            ("1", "g", "u", false),
+            ("2", "other", "u", false),
+            ("2", "g", "of another", false),
+            ("2", "g", "", false),
+        ] {
+            let labels = json!({labels::BACKUP_NAME: "b", labels::BACKUP_UID: uid});
+            let metadata = json!({"ownerReferences": [{"uid": owner}], "labels": labels});
+            let snapshot = json!({"metadata": metadata, "status": {"volumeGroupSnapshotName": named}});
+            assert_eq!(is_freed(&snapshot, &group, &backup), expected, "{owner} {named} {uid}");
+        }
     }
 
     #[test]
