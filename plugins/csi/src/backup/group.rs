@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use velero_api::v1::Backup;
 use velero_cluster::{Cluster, Discovery, ResourceType, types};
-use velero_plugin::item::{elements, filled, label, text};
+use velero_plugin::item::{elements, label, text};
 use velero_plugin::{Error, Result};
 
 use super::claim::backup_labels;
 use crate::classes::Classes;
-use crate::objects::{GROUP_SNAPSHOTS, SNAPSHOTS, identity, is_ready, list};
-use crate::removal::discard;
+use crate::objects::{GROUP_CONTENT, GROUP_SNAPSHOTS, GroupTypes, SNAPSHOTS, identity, is_ready, list};
+use crate::removal::discard_group;
 
 const VERSION: &str = "groupsnapshot.storage.k8s.io/v1beta2";
 const POLL: Duration = Duration::from_millis(500);
@@ -28,8 +28,6 @@ const FINALIZERS: [&str; 2] = [
     "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection",
 ];
 
-/// Where the snapshot of a group names its content.
-const BOUND: &str = "/status/boundVolumeGroupSnapshotContentName";
 /// How long to wait until the removal of one that cannot be used is tried again.
 const PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(5)];
 
@@ -41,8 +39,7 @@ type Taken = Mutex<Option<Result<Members, String>>>;
 /// The volume groups of a backup.
 pub(super) struct Groups {
     cluster: Cluster,
-    snapshots: ResourceType,
-    contents: ResourceType,
+    types: GroupTypes,
     classes: Classes,
     /// By namespace and value of the label.
     taken: Mutex<HashMap<(String, String), Arc<Taken>>>,
@@ -64,8 +61,10 @@ impl Groups {
         let classes = served("VolumeGroupSnapshotClass", "volumegroupsnapshotclasses", false);
         Self {
             cluster: cluster.clone(),
-            snapshots: served("VolumeGroupSnapshot", "volumegroupsnapshots", true),
-            contents: served("VolumeGroupSnapshotContent", "volumegroupsnapshotcontents", false),
+            types: GroupTypes {
+                snapshots: served("VolumeGroupSnapshot", "volumegroupsnapshots", true),
+                contents: served("VolumeGroupSnapshotContent", "volumegroupsnapshotcontents", false),
+            },
             classes: Classes::new(cluster, classes),
             taken: Mutex::default(),
         }
@@ -107,7 +106,7 @@ impl Groups {
         self.check_drivers(&members, (key, group), driver).await?;
         let class = self.classes.for_group(driver, claim, backup).await?;
         let wanted = self.new_snapshot(namespace, (key, group), &class, backup);
-        let made = self.cluster.create_once(&self.snapshots, Some(namespace), &wanted).await?;
+        let made = self.cluster.create_once(&self.types.snapshots, Some(namespace), &wanted).await?;
         let patience = backup.spec.csi_snapshot_timeout.to_std();
         match self.settle(&made, members.len(), backup, patience).await {
             Ok(members) => Ok(members),
@@ -117,13 +116,14 @@ impl Groups {
 
     /// Removes the snapshot of a group that cannot be used; gives the reason in words.
     async fn give_up(&self, group: &Value, backup: &Backup, problem: Error) -> Error {
-        let mut removed = self.remove(group, backup).await;
+        let remove = || discard_group(&self.cluster, &self.types, group, backup);
+        let mut removed = remove().await;
         for pause in PAUSES {
             if removed.is_ok() {
                 break;
             }
             tokio::time::sleep(pause).await;
-            removed = self.remove(group, backup).await;
+            removed = remove().await;
         }
         let (namespace, name) = identity(group);
         match removed {
@@ -132,28 +132,6 @@ impl Groups {
                 "{problem}; VolumeGroupSnapshot {namespace}/{name} or what it made is left: {error}"
             )),
         }
-    }
-
-    /// Removes the snapshot of a group with all it made, also at the driver. May be called again.
-    async fn remove(&self, group: &Value, backup: &Backup) -> Result<()> {
-        let (namespace, name) = identity(group);
-        for snapshot in list(&self.cluster, &SNAPSHOTS, Some(namespace), None).await? {
-            // The others go with the group, which still owns them.
-            if is_freed(&snapshot, group, backup) {
-                discard(&self.cluster, namespace, identity(&snapshot).1).await?;
-            }
-        }
-        let item = self.snapshots.item(Some(namespace), name);
-        let found = self.cluster.get(item).await?;
-        if let Some(content) = found.as_ref().and_then(|group| filled(group, BOUND)) {
-            let lose = json!({"spec": {"deletionPolicy": "Delete"}});
-            match self.cluster.merge_patch(self.contents.item(None, content), &lose).await {
-                Err(error) if !error.is_not_found() => return Err(error.into()),
-                _ => {}
-            }
-        }
-        self.cluster.delete(item, &DeleteParams::default()).await?;
-        Ok(())
     }
 
     /// One call of one driver takes the snapshot, so all volumes must be its own.
@@ -178,8 +156,8 @@ impl Groups {
         let mut labels: BTreeMap<&str, String> = backup_labels(backup).into();
         labels.insert(key, group.to_owned());
         json!({
-            "apiVersion": self.snapshots.api_version(),
-            "kind": self.snapshots.kind,
+            "apiVersion": self.types.snapshots.api_version(),
+            "kind": self.types.snapshots.kind,
             "metadata": {"generateName": format!("velero-{group}-"), "namespace": namespace, "labels": labels},
             "spec": {"volumeGroupSnapshotClassName": class, "source": {"selector": {"matchLabels": {key: group}}}},
         })
@@ -189,11 +167,11 @@ impl Groups {
     async fn settle(&self, group: &Value, members: usize, backup: &Backup, patience: Duration) -> Result<Members> {
         let (namespace, name) = identity(group);
         let deadline = Instant::now() + patience;
-        let has_content = |group: Option<&Value>| group.is_none_or(|group| !text(group, BOUND).is_empty());
+        let has_content = |group: Option<&Value>| group.is_none_or(|group| !text(group, GROUP_CONTENT).is_empty());
         let settled =
-            self.cluster.wait_until(self.snapshots.item(Some(namespace), name), patience, has_content).await?;
+            self.cluster.wait_until(self.types.snapshots.item(Some(namespace), name), patience, has_content).await?;
         let gone = || Error::Item(format!("VolumeGroupSnapshot {namespace}/{name} was deleted by somebody else"));
-        let content = settled.map(|group| text(&group, BOUND).to_owned()).ok_or_else(gone)?;
+        let content = settled.map(|group| text(&group, GROUP_CONTENT).to_owned()).ok_or_else(gone)?;
         let snapshots = loop {
             let all = list(&self.cluster, &SNAPSHOTS, Some(namespace), None).await?;
             let own: Vec<Value> = all.into_iter().filter(|snapshot| is_owned(snapshot, group)).collect();
@@ -212,9 +190,9 @@ impl Groups {
             self.free(snapshot, group, backup).await?;
         }
         let keep = json!({"spec": {"deletionPolicy": "Retain"}});
-        self.cluster.merge_patch(self.contents.item(None, &content), &keep).await?;
-        self.cluster.delete(self.contents.item(None, &content), &DeleteParams::default()).await?;
-        self.cluster.delete(self.snapshots.item(Some(namespace), name), &DeleteParams::default()).await?;
+        self.cluster.merge_patch(self.types.contents.item(None, &content), &keep).await?;
+        self.cluster.delete(self.types.contents.item(None, &content), &DeleteParams::default()).await?;
+        self.cluster.delete(self.types.snapshots.item(Some(namespace), name), &DeleteParams::default()).await?;
         let claim = |snapshot: &Value| text(snapshot, "/spec/source/persistentVolumeClaimName").to_owned();
         Ok(snapshots.iter().map(|snapshot| (claim(snapshot), identity(snapshot).1.to_owned())).collect())
     }
@@ -257,18 +235,8 @@ fn is_owned(snapshot: &Value, group: &Value) -> bool {
         && is_ready(snapshot)
 }
 
-/// Whether a snapshot was made by a group snapshot and has been freed from it for a backup: it does not go with it.
-fn is_freed(snapshot: &Value, group: &Value, backup: &Backup) -> bool {
-    let owner = text(group, "/metadata/uid");
-    text(snapshot, "/status/volumeGroupSnapshotName") == identity(group).1
-        && !elements(snapshot, "/metadata/ownerReferences").any(|reference| text(reference, "/uid") == owner)
-        && backup_labels(backup).iter().all(|(key, value)| label(snapshot, key) == Some(value.as_str()))
-}
-
 #[cfg(test)]
 mod tests {
-    use velero_api::labels;
-
     use super::*;
 
     #[tokio::test]
@@ -283,25 +251,6 @@ mod tests {
         let taken = Taken::default();
         assert_eq!(once(&taken, async { Ok(members.clone()) }).await, Ok(members.clone()));
         assert_eq!(once(&taken, async { refused("taken again") }).await, Ok(members));
-    }
-
-    #[test]
-    fn a_snapshot_that_was_freed_for_a_backup_does_not_go_with_its_group() {
-        let mut backup = Backup::new("velero", "b", Default::default());
-        backup.metadata.uid = Some("u".to_owned());
-        let group = json!({"metadata": {"name": "g", "uid": "1"}});
-        for (owner, named, uid, expected) in [
-            ("2", "g", "u", true),
-            ("1", "g", "u", false),
-            ("2", "other", "u", false),
-            ("2", "g", "of another", false),
-            ("2", "g", "", false),
-        ] {
-            let labels = json!({labels::BACKUP_NAME: "b", labels::BACKUP_UID: uid});
-            let metadata = json!({"ownerReferences": [{"uid": owner}], "labels": labels});
-            let snapshot = json!({"metadata": metadata, "status": {"volumeGroupSnapshotName": named}});
-            assert_eq!(is_freed(&snapshot, &group, &backup), expected, "{owner} {named} {uid}");
-        }
     }
 
     #[test]
