@@ -183,6 +183,15 @@ impl Error {
         matches!(self, Self::Unavailable(_) | Self::Unreachable { .. } | Self::Unreadable { .. })
     }
 
+    /// Whether a webhook kept the server from it, with an answer that else tells nothing. Webhooks are asked before anything is
+    /// written, so nothing was, and it may be this one object that they keep back.
+    pub fn is_kept_back_by_webhook(&self) -> bool {
+        let Self::Unavailable(refusal) = self else { return false };
+        ["failed calling webhook", "conversion webhook for", "admission webhook"]
+            .iter()
+            .any(|sign| refusal.message.contains(sign))
+    }
+
     /// Whether the object, its namespace or its type does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound(_))
@@ -228,6 +237,20 @@ mod tests {
         assert!(classify("ServiceUnavailable", 503).is_retryable());
         assert!(!classify("Conflict", 409).is_retryable());
         assert!(!classify("Expired", 410).is_retryable());
+    }
+
+    #[test]
+    fn what_a_webhook_keeps_back_is_known_not_to_be_written() {
+        for (code, message, expected) in [
+            (500, "Internal error occurred: failed calling webhook \"w\": the server has no answer", true),
+            (500, "admission webhook \"w\" denied the request: no", true),
+            (500, "conversion webhook for velero.io/v1, Kind=Backup failed: refused", true),
+            (500, "etcdserver: request timed out", false),
+            (403, "admission webhook \"w\" denied the request: no", false),
+        ] {
+            let error = Error::from_status("patch backups b", Status::failure(message, "").with_code(code));
+            assert_eq!(error.is_kept_back_by_webhook(), expected, "{code} {message}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //! | `creation` | objects that are made once, also when answers get lost |
 //! | `exec`, `proxy`, `wait` | commands in pods, HTTP through the API server, waiting for a condition |
 //! | `watch` | following the objects that carry certain labels |
+//! | `watched` | watches of kube's client, begun anew where they cannot go on |
 //! | `write_guard` | asking before each write whether this process may still write |
 //! | `error` | failures by class |
 
@@ -44,6 +45,7 @@ pub mod types;
 mod unanswered;
 mod wait;
 mod watch;
+mod watched;
 mod write_guard;
 
 pub use connect::{Cluster, ConnectOptions, ServerVersion, install_crypto_provider};
@@ -62,3 +64,4 @@ pub use repeated::RetryCause;
 pub use resource_type::ResourceType;
 pub use unanswered::{Loss, UnansweredGroup};
 pub use watch::Seen;
+pub use watched::{watched, watched_object};

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kube::api::{Api, DynamicObject};
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, watch_object};
+use kube::runtime::watcher;
 use serde_json::Value;
 
 use crate::connect::Cluster;
 use crate::error::{Error, Result};
 use crate::item_ref::ItemRef;
+use crate::watched::watched_object;
 
 impl Cluster {
     /// Watches an object until `condition` holds, and gives its state at that moment. The condition sees `None` while
@@ -42,7 +42,7 @@ impl Cluster {
             None => Api::all_with(self.client().clone(), &resource),
         };
         let action = format!("watch {item}");
-        let mut states = pin!(watch_object(api, name).default_backoff());
+        let mut states = pin!(watched_object(api, name));
         while let Some(state) = states.next().await {
             let state = match state {
                 Ok(state) => state,

@@ -2,7 +2,6 @@
 
 use futures::{Stream, StreamExt, stream};
 use kube::api::{Api, DynamicObject};
-use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
 use serde_json::Value;
 
@@ -10,6 +9,7 @@ use crate::connect::Cluster;
 use crate::error::{Error, Result};
 use crate::resource_type::ResourceType;
 use crate::wait::fatal;
+use crate::watched::watched;
 
 /// What a watch has seen.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Cluster {
             None => Api::all_with(self.client().clone(), &resource),
         };
         let action = format!("watch {}", resource_type.group_resource());
-        let events = watcher::watcher(api, watcher::Config::default().labels(label_selector)).default_backoff();
+        let events = watched(api, watcher::Config::default().labels(label_selector));
         let state = Some((events.boxed(), Vec::new(), action));
         stream::unfold(state, async |state| {
             let (mut events, mut listed, action) = state?;

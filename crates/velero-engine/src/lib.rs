@@ -11,6 +11,7 @@
 //! | [`restore`] | the restore pipeline, and the preview of one |
 //! | [`delete`] | actions on the items of a backup that goes away |
 //! | [`journal`] | [`Journal`]: the one record of what happened; log, results and counts derive from it |
+//! | `fault` | panics in work beside a restore, told as errors |
 //! | `hooks` | commands in pods, before and after they are stored |
 //! | `volumes` | the data of volumes: one file a way to save it |
 //! | [`recorder`] | what a run sets going: operations and snapshots |
@@ -20,6 +21,7 @@
 
 pub mod backup;
 pub mod delete;
+mod fault;
 mod hooks;
 mod items;
 pub mod journal;

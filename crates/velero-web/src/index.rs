@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kube::Api;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{self, Event};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use velero_api::labels::valid_value;
 use velero_api::resource::VeleroResource;
-use velero_cluster::Cluster;
+use velero_cluster::{Cluster, watched};
 
 use crate::digests::SavedBytes;
 use crate::kept::{Kept, Row};
@@ -29,9 +28,6 @@ use crate::shown::Shown;
 const PAGE: u32 = 200;
 /// How long a page waits for the first list.
 const FIRST_LIST: Duration = Duration::from_secs(10);
-
-/// The pause before a watch that cannot go on is begun anew.
-const BEFORE_A_LIST: Duration = Duration::from_secs(1);
 
 /// What lists show.
 #[derive(Default)]
@@ -206,23 +202,16 @@ impl<R: Row> Table<R> {
     async fn follow(&self, cluster: &Cluster, namespace: &str) {
         let api: Api<Shown<R>> = Api::namespaced(cluster.client().clone(), namespace);
         let config = watcher::Config::default().page_size(PAGE);
+        let mut events = std::pin::pin!(watched(api, config));
         let mut coming = Kept::default();
-        loop {
-            let mut events = std::pin::pin!(watcher(api.clone(), config.clone()).default_backoff());
-            while let Some(event) = events.next().await {
-                match event {
-                    Ok(event) => self.take(event, &mut coming),
-                    Err(error) => {
-                        let kind = <R::Kind as VeleroResource>::KIND;
-                        tracing::debug!(%error, kind, "The page lost a watch, and takes it up again");
-                        if is_of_gone(&error) {
-                            break;
-                        }
-                    }
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => self.take(event, &mut coming),
+                Err(error) => {
+                    let kind = <R::Kind as VeleroResource>::KIND;
+                    tracing::debug!(%error, kind, "The page lost a watch, and takes it up again");
                 }
             }
-            // It cannot go on where it stood, so it begins with a list; the library would ask for the same place for ever.
-            tokio::time::sleep(BEFORE_A_LIST).await;
         }
     }
 
@@ -242,14 +231,8 @@ impl<R: Row> Table<R> {
     }
 }
 
-/// Whether a watch was refused because it can no longer go on where it stood.
-fn is_of_gone(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
-}
-
 #[cfg(test)]
 mod tests {
-    use kube::core::Status;
     use serde_json::json;
 
     use super::*;
@@ -258,14 +241,6 @@ mod tests {
         let (metadata, spec) = (json!({"name": "b"}), json!({"ttl": time_to_live}));
         let object = json!({"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": metadata, "spec": spec});
         serde_json::from_value(object).unwrap()
-    }
-
-    #[test]
-    fn only_a_watch_that_is_refused_as_gone_is_begun_anew() {
-        let refused = |code| kube::Error::Api(Box::new(Status::failure("no", "").with_code(code)));
-        assert!(is_of_gone(&watcher::Error::WatchStartFailed(refused(410))));
-        assert!(!is_of_gone(&watcher::Error::WatchStartFailed(refused(500))));
-        assert!(!is_of_gone(&watcher::Error::InitialListFailed(refused(410))));
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use velero_api::records::ResourceIdentifier;
 use velero_api::v1::{Backup, Stage};
 pub(crate) use velero_cluster::types::{VOLUME_SNAPSHOT_CONTENTS as CONTENTS, VOLUME_SNAPSHOTS as SNAPSHOTS};
-use velero_cluster::{Cluster, ResourceType};
+use velero_cluster::{Cluster, Discovery, ResourceType};
 use velero_plugin::item::{annotation, filled, name, namespace};
 use velero_plugin::{Error, Result};
 
@@ -24,6 +24,23 @@ pub(crate) static CLASSES: LazyLock<ResourceType> = LazyLock::new(|| {
 /// Backups.
 pub(crate) static BACKUPS: LazyLock<ResourceType> =
     LazyLock::new(|| ResourceType::new("velero.io/v1", "Backup", "backups", true));
+
+/// The types of the snapshots of groups, and of their contents.
+pub(crate) struct GroupTypes {
+    pub(crate) snapshots: ResourceType,
+    pub(crate) contents: ResourceType,
+}
+
+impl GroupTypes {
+    /// As the cluster serves them; none where it does not.
+    pub(crate) fn served(discovery: &Discovery) -> Option<Self> {
+        let served = |plural: &str| discovery.resolve(&format!("{plural}.{GROUP_SNAPSHOTS}")).cloned();
+        Some(Self { snapshots: served("volumegroupsnapshots")?, contents: served("volumegroupsnapshotcontents")? })
+    }
+}
+
+/// Where the snapshot of a group names its content.
+pub(crate) const GROUP_CONTENT: &str = "/status/boundVolumeGroupSnapshotContentName";
 
 /// The namespace and name of an item.
 pub(crate) fn identity(item: &Value) -> (&str, &str) {

@@ -13,10 +13,10 @@ use velero_api::metadata;
 use velero_api::v1::Backup;
 use velero_cluster::{Cluster, Error as ClusterError, ResourceType};
 use velero_plugin::Result;
-use velero_plugin::item::{annotation, label, text};
+use velero_plugin::item::{annotation, filled, label, text};
 
 use crate::movement::{Held, moves_data};
-use crate::objects::{CONTENTS, SNAPSHOTS, bound_content, identity, is_ready, list};
+use crate::objects::{CONTENTS, GROUP_CONTENT, GroupTypes, SNAPSHOTS, bound_content, identity, is_ready, list};
 
 /// How many snapshots are removed at the same time.
 const AT_ONCE: usize = 64;
@@ -39,6 +39,51 @@ pub(crate) async fn discard(cluster: &Cluster, namespace: &str, name: &str) -> R
     cluster.delete(SNAPSHOTS.item(Some(namespace), name), &DeleteParams::default()).await?;
     cluster.delete(CONTENTS.item(None, content), &DeleteParams::default()).await?;
     remind(cluster, content).await
+}
+
+/// Removes the snapshot of a group that cannot be used, with all it has made, also at the driver. May be called again.
+pub(crate) async fn discard_group(cluster: &Cluster, types: &GroupTypes, group: &Value, backup: &Backup) -> Result<()> {
+    let (namespace, name) = identity(group);
+    // What was freed from it carries the labels of the backup; the rest goes with the group, which still owns it.
+    for snapshot in of_backup(cluster, &SNAPSHOTS, backup).await? {
+        if is_of_group(&snapshot, group) {
+            discard(cluster, namespace, identity(&snapshot).1).await?;
+        }
+    }
+    let item = types.snapshots.item(Some(namespace), name);
+    let found = cluster.get(item).await?;
+    if let Some(content) = found.as_ref().and_then(|group| filled(group, GROUP_CONTENT)) {
+        let lose = json!({"spec": {"deletionPolicy": "Delete"}});
+        match cluster.merge_patch(types.contents.item(None, content), &lose).await {
+            Err(error) if !error.is_not_found() => return Err(error.into()),
+            _ => {}
+        }
+    }
+    cluster.delete(item, &DeleteParams::default()).await?;
+    Ok(())
+}
+
+/// Whether a snapshot was made by that of a group.
+fn is_of_group(snapshot: &Value, group: &Value) -> bool {
+    let (namespace, name) = identity(group);
+    identity(snapshot).0 == namespace && text(snapshot, "/status/volumeGroupSnapshotName") == name
+}
+
+/// Removes what is left of groups of a backup that was broken off while they were taken. One that is being deleted has given
+/// away what is wanted of it.
+async fn discard_left_groups(cluster: &Cluster, groups: Option<&GroupTypes>, backup: &Backup) -> Result<()> {
+    let Some(types) = groups else { return Ok(()) };
+    let left = match of_backup(cluster, &types.snapshots, backup).await {
+        // Who may not look at any has taken none.
+        Err(velero_plugin::Error::Cluster(ClusterError::Forbidden(_))) => return Ok(()),
+        left => left?,
+    };
+    for group in left {
+        if text(&group, "/metadata/deletionTimestamp").is_empty() {
+            discard_group(cluster, types, &group, backup).await?;
+        }
+    }
+    Ok(())
 }
 
 /// The sidecar of a driver may overlook a deletion that comes while the driver takes the snapshot. A change of the
@@ -65,7 +110,8 @@ async fn ask_again(cluster: &Cluster, content: &str) -> Result<()> {
 /// Removes the objects of the snapshots of a backup that is stored. What the driver holds stays where it can be used;
 /// a snapshot that never became usable is removed for good, and so is one whose data was moved or should have been. Those
 /// that a data mover still has are its own to remove.
-pub(crate) async fn release_of_backup(cluster: &Cluster, backup: &Backup) -> Result<()> {
+pub(crate) async fn release_of_backup(cluster: &Cluster, groups: Option<&GroupTypes>, backup: &Backup) -> Result<()> {
+    discard_left_groups(cluster, groups, backup).await?;
     let mut snapshots = of_backup(cluster, &SNAPSHOTS, backup).await?;
     if moves_data(backup) && !snapshots.is_empty() {
         let held = Held::of_backup(cluster, backup).await?;
@@ -111,7 +157,8 @@ async fn set_policy(cluster: &Cluster, content: &str, policy: &str) -> Result<()
 }
 
 /// Removes the snapshots that a backup has taken and that are objects of the cluster still.
-pub(crate) async fn discard_of_backup(cluster: &Cluster, backup: &Backup) -> Result<()> {
+pub(crate) async fn discard_of_backup(cluster: &Cluster, groups: Option<&GroupTypes>, backup: &Backup) -> Result<()> {
+    discard_left_groups(cluster, groups, backup).await?;
     let snapshots = of_backup(cluster, &SNAPSHOTS, backup).await?;
     let mut removals: Vec<BoxFuture<'_, Result<()>>> = Vec::with_capacity(snapshots.len());
     for snapshot in &snapshots {
@@ -190,6 +237,18 @@ async fn with_label(cluster: &Cluster, resource_type: &ResourceType, backup: &Ba
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_snapshot_names_the_group_that_has_made_it() {
+        let group = json!({"metadata": {"namespace": "shop", "name": "g"}});
+        for (namespace, named, expected) in
+            [("shop", "g", true), ("shop", "other", false), ("other", "g", false), ("shop", "", false)]
+        {
+            let metadata = json!({"namespace": namespace, "name": "s"});
+            let snapshot = json!({"metadata": metadata, "status": {"volumeGroupSnapshotName": named}});
+            assert_eq!(is_of_group(&snapshot, &group), expected, "{namespace} {named}");
+        }
+    }
 
     #[test]
     fn only_what_this_backup_made_is_its_own() {

@@ -127,9 +127,8 @@ async fn enqueue(context: &Context, backups: &mut BTreeMap<String, Backup>) -> R
 
 /// What became of a backup that was to be changed; nothing where the API server refuses that, which is told.
 fn unless_refused(backup: &str, changed: Result<Backup>) -> Result<Option<Backup>> {
-    use ClusterError::{Forbidden, Invalid, Other};
     match changed {
-        Err(Error::Cluster(error @ (Forbidden(_) | Invalid(_) | Other(_)))) => {
+        Err(Error::Cluster(error)) if is_refusal(&error) => {
             let error = describe(&error);
             tracing::error!(
                 backup,
@@ -140,6 +139,12 @@ fn unless_refused(backup: &str, changed: Result<Backup>) -> Result<Option<Backup
         }
         changed => changed.map(Some),
     }
+}
+
+/// Whether the API server has certainly not made a change, for a reason that may lie in this one object.
+fn is_refusal(error: &ClusterError) -> bool {
+    use ClusterError::{Forbidden, Invalid, Other};
+    matches!(error, Forbidden(_) | Invalid(_) | Other(_)) || error.is_kept_back_by_webhook()
 }
 
 /// The names of backups that are not in the queue yet, oldest first.
@@ -194,6 +199,19 @@ mod tests {
         backup.status.phase = Some(phase);
         backup.metadata.creation_timestamp = Some(Time(jiff::Timestamp::from_second(second).unwrap()));
         (name.to_owned(), backup)
+    }
+
+    #[test]
+    fn a_backup_is_passed_over_only_where_it_is_known_that_it_was_not_changed() {
+        let failing = "Internal error occurred: failed calling webhook \"w\": the server could not find it";
+        for (code, message, is_passed_over) in
+            [(403, "no", true), (422, "no", true), (500, failing, true), (500, "no", false), (504, "no", false)]
+        {
+            let status = kube::core::Status::failure(message, "").with_code(code);
+            let refused = Err(Error::Cluster(ClusterError::from_status("patch backups b", status)));
+            let passed_over = matches!(unless_refused("b", refused), Ok(None));
+            assert_eq!(passed_over, is_passed_over, "{code} {message}");
+        }
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, watch_object};
+use kube::runtime::watcher;
 use tokio::time::{Instant, timeout_at};
 use velero_api::DataMovePhase;
 use velero_api::metadata::uid;
+use velero_cluster::watched_object;
 
 use crate::mover::kind::Transferred;
 use crate::runtime::error::{Error, describe};
@@ -77,7 +77,7 @@ fn judge<K: Transferred>(name: &str, state: Option<&K>, seen: Option<&str>) -> S
 
 impl<K: Transferred> Follower<K> {
     pub(super) fn new(objects: &Objects, name: &str, node: &str) -> Self {
-        let states = watch_object(objects.api::<K>(), name).default_backoff();
+        let states = watched_object(objects.api::<K>(), name);
         Self { name: name.to_owned(), node: node.to_owned(), states: Box::pin(states), uid: None, trouble: None }
     }
 

@@ -9,6 +9,7 @@ use kube::api::LogParams;
 use kube::runtime::{WatchStreamExt, watcher};
 use tokio_util::task::AbortOnDropHandle;
 use velero_api::records::{DATA_PATH_COMPLETED, DATA_PATH_PROGRESS, DataPathProgress};
+use velero_cluster::watched;
 
 use crate::node_agent::agent::Agent;
 use crate::node_agent::notes::Notes;
@@ -31,7 +32,7 @@ pub(crate) fn spawn<K: Transfer>(
     let (name, uid) = (name.to_owned(), uid.to_owned());
     AbortOnDropHandle::new(tokio::spawn(async move {
         let config = watcher::Config::default().fields(&about).page_size(100);
-        let mut events = Box::pin(watcher(api, config).default_backoff().applied_objects());
+        let mut events = Box::pin(watched(api, config).applied_objects());
         while let Some(event) = events.next().await {
             let event = match event {
                 Ok(event) => event,

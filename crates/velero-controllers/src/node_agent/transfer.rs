@@ -144,9 +144,14 @@ impl Owner {
     }
 }
 
-/// Reads the result of a mover that backed up.
+/// Reads the result of a mover that backed up. One that names no snapshot, and does not say that the volume was empty, is none: a
+/// restore would take the volume for an empty one.
 pub(crate) fn backup_result(message: &str) -> Result<BackupResult, serde_json::Error> {
-    serde_json::from_str(message)
+    let result: BackupResult = serde_json::from_str(message)?;
+    if result.snapshot_id.is_empty() && !result.empty_snapshot {
+        return Err(serde::de::Error::custom("it names no snapshot, and does not say that the volume was empty"));
+    }
+    Ok(result)
 }
 
 /// Takes over the result of a mover that restored.
@@ -162,4 +167,22 @@ pub(crate) fn take_restore_result(
 /// All bytes were moved.
 pub(crate) fn all_done(progress: &mut DataMoveOperationProgress, bytes: i64) {
     (progress.total_bytes, progress.bytes_done) = (bytes, bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_without_a_snapshot_is_that_of_an_empty_volume_or_none() {
+        for (message, is_result) in [
+            (r#"{"snapshotID":"k1","totalBytes":7}"#, true),
+            (r#"{"snapshotID":"","emptySnapshot":true}"#, true),
+            (r#"{"snapshotID":"","totalBytes":7}"#, false),
+            ("{}", false),
+            ("", false),
+        ] {
+            assert_eq!(backup_result(message).is_ok(), is_result, "{message}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use kube::api::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
-use velero_cluster::Cluster;
+use velero_cluster::{Cluster, watched};
 
 /// Makes triggers for the objects of one kind.
 #[derive(Clone)]
@@ -58,7 +58,7 @@ fn changes(
     api: Api<PartialObjectMeta<Pod>>,
     config: watcher::Config,
 ) -> impl Stream<Item = PartialObjectMeta<Pod>> + use<> {
-    let changes = watcher(api, config.page_size(100)).default_backoff().touched_objects();
+    let changes = watched(api, config.page_size(100)).touched_objects();
     changes.filter_map(async |change| match change {
         Ok(pod) => Some(pod),
         Err(error) => {

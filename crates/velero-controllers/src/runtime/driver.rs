@@ -4,22 +4,19 @@
 //! server does not grow with what objects hold, and an object that cannot be read stops nobody but itself.
 
 use std::collections::HashMap;
-use std::fmt::Debug;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use futures::{FutureExt, Stream, StreamExt, future, stream};
-use kube::runtime::watcher::Event;
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Resource};
-use serde::de::DeserializeOwned;
+use futures::{FutureExt, Stream, stream};
+use kube::Api;
+use kube::runtime::watcher;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 use velero_api::metadata;
 use velero_api::resource::VeleroResource;
 use velero_api::v1::{Backup, Restore};
-use velero_cluster::Error as ClusterError;
+use velero_cluster::{Error as ClusterError, watched};
 
 use crate::runtime::controller::Controller;
 use crate::runtime::error::{Error, Result, describe};
@@ -93,34 +90,6 @@ pub(crate) async fn drive_on<R: Reconciler>(
     let events = watched(api, config);
     let driver = Driver { reconciler, objects, failures: Mutex::default() };
     work_on(Arc::new(driver), events, names, times).await;
-}
-
-/// Watches objects for ever. A watch that is refused since it can no longer go on where it stood is begun anew, with a list: the
-/// library would ask for the same place again and again.
-pub(crate) fn watched<K>(api: Api<K>, config: watcher::Config) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    stream::repeat_with(move || until_gone(watcher(api.clone(), config.clone()).default_backoff())).flatten()
-}
-
-/// The events of a watch until it cannot go on where it stood. What comes next is waited for, so that a new watch keeps the pause
-/// that the old one would have kept; it is no loss, for a list follows.
-fn until_gone<K>(
-    events: impl Stream<Item = watcher::Result<Event<K>>> + Send,
-) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
-where
-    K: Send,
-{
-    events.scan(false, |is_gone, event| {
-        let passed = (!*is_gone).then_some(event);
-        *is_gone = passed.as_ref().is_some_and(is_of_gone);
-        future::ready(passed)
-    })
-}
-
-fn is_of_gone<K>(event: &watcher::Result<Event<K>>) -> bool {
-    matches!(event, Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) if status.code == 410)
 }
 
 /// What stands in every line of the log that is written while an object is looked at, whatever the level.
@@ -218,23 +187,7 @@ fn pause(failures: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::Status;
-
     use super::*;
-
-    #[tokio::test]
-    async fn a_watch_that_cannot_go_on_where_it_stood_ends_and_others_go_on() {
-        let refused = |code| {
-            let status = Status::failure("no", "").with_code(code);
-            Err(watcher::Error::WatchStartFailed(kube::Error::Api(Box::new(status))))
-        };
-        let events = [Ok(Event::Apply(1)), refused(500), Ok(Event::Apply(2)), refused(410), Ok(Event::Apply(3))];
-        let passed = until_gone(stream::iter(events)).map(|event| match event {
-            Ok(Event::Apply(number)) => number,
-            _ => 0,
-        });
-        assert_eq!(passed.collect::<Vec<u8>>().await, [1, 0, 2, 0]);
-    }
 
     #[test]
     fn pauses_double_up_to_the_longest() {

@@ -25,7 +25,7 @@ pub(crate) async fn until_answered<T, F: Future<Output = Result<T>>>(
     repeat(stop, name, usize::MAX, attempt).await
 }
 
-/// The same for who has more to do: a want of rights is an answer after a few tries.
+/// The same for who has more to do: a want of rights, or a webhook that keeps the change back, is an answer after a few tries.
 pub(crate) async fn until_answered_or_refused<T, F: Future<Output = Result<T>>>(
     stop: &CancellationToken,
     name: &str,
@@ -51,7 +51,7 @@ async fn repeat<T, F: Future<Output = Result<T>>>(
             tries_left -= 1;
             pause = PAUSES.0;
         }
-        refusals_left -= usize::from(matches!(error, Error::Cluster(ClusterError::Forbidden(_))));
+        refusals_left -= usize::from(is_refusal(&error));
         if tries_left == 0 || refusals_left == 0 {
             return Err(error);
         }
@@ -105,6 +105,11 @@ fn may_pass(error: &Error) -> bool {
     let passes =
         matches!(error, ClusterError::TooManyRequests(_) | ClusterError::Forbidden(_) | ClusterError::NotSent { .. });
     error.is_unanswered() || passes
+}
+
+fn is_refusal(error: &Error) -> bool {
+    let Error::Cluster(error) = error else { return false };
+    matches!(error, ClusterError::Forbidden(_)) || error.is_kept_back_by_webhook()
 }
 
 #[cfg(test)]
@@ -166,10 +171,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_has_more_to_do_takes_a_want_of_rights_for_an_answer_and_no_answer_for_none() {
         use std::sync::atomic::{AtomicUsize, Ordering};
-        let refused = || {
-            let status = kube::core::Status::failure("no", "Forbidden").with_code(403);
+        let with_status = |message: &str, code| {
+            let status = kube::core::Status::failure(message, "").with_code(code);
             Error::Cluster(ClusterError::from_status("patch backups b", status))
         };
+        let refused = || with_status("no", 403);
         let unanswered =
             || Error::Cluster(ClusterError::Unreachable { action: "x".to_owned(), source: "reset".into() });
         let (stop, tries) = (CancellationToken::new(), AtomicUsize::new(0));
@@ -179,6 +185,13 @@ mod tests {
         .await;
         assert!(outcome.is_err());
         assert_eq!(tries.swap(0, Ordering::SeqCst), 40 + REFUSED_TRIES);
+        let outcome: Result<()> = until_answered_or_refused(&stop, "b", || async {
+            tries.fetch_add(1, Ordering::SeqCst);
+            Err(with_status("failed calling webhook \"w\": refused", 500))
+        })
+        .await;
+        assert!(outcome.is_err());
+        assert_eq!(tries.swap(0, Ordering::SeqCst), REFUSED_TRIES);
         let outcome = until_answered(&stop, "b", || async {
             if tries.fetch_add(1, Ordering::SeqCst) < 40 { Err(refused()) } else { Ok(7) }
         });

@@ -14,10 +14,11 @@ use velero_api::resource::VeleroResource;
 use velero_api::v1::{
     BackupStorageLocation, SERVER_STATUS_NAME, ServerStatus, ServerStatusRequest, ServerStatusRequestPhase,
 };
+use velero_cluster::watched;
 
 use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
-use crate::runtime::driver::{WATCH_SECONDS, watched};
+use crate::runtime::driver::WATCH_SECONDS;
 use crate::runtime::error::{Result, describe};
 
 /// The shortest time between two looks, so that two servers that disagree during an upgrade do not fight for long.

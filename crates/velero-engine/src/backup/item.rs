@@ -91,7 +91,7 @@ impl Run {
         block: &mut ItemBlock,
         batch: &mut Batch,
     ) -> ItemResult<Acted> {
-        let (planned, namespace, name) = (&item.planned, item.raw.namespace(), item.raw.name());
+        let (planned, namespace) = (&item.planned, item.raw.namespace());
         let mut changed = false;
         for index in &planned.backup_actions {
             let resolved = &self.plan.backup_actions[*index];
@@ -110,23 +110,13 @@ impl Run {
                     continue;
                 }
             }
-            let recorder = OperationRecorder::new(self, planned.identifier(namespace, name));
-            let call = match &saved_claim {
-                Some(claim) => save_claim(action, current, claim, recorder).boxed(),
-                None => execute(action, current, recorder).boxed(),
-            };
-            let done = self.calls.add(action.name(), call).await;
-            let mut outcome = done.map_err(|source| failed(action.name(), item.reference(), source))?;
+            let mut outcome = self.run_action(item, action, current, saved_claim.as_ref()).await?;
             if let Some(updated) = outcome.updated_item.take() {
                 *current = updated;
                 changed = true;
             }
             if annotation(current, annotations::SKIP_FROM_BACKUP).is_some() {
-                if let Some(operation_id) = &outcome.operation_id {
-                    self.request.recorder.disregard(action.name(), operation_id);
-                }
-                let entry = self.journal.info().item(item.reference());
-                entry.message(&format!("Resource is skipped from backup by action {}.", action.name()));
+                self.keep_out(item, action.name(), &outcome);
                 return Ok(Acted::Skipped);
             }
             let must_include = take_must_include(current, &mut changed);
@@ -141,6 +131,32 @@ impl Run {
             }
         }
         Ok(value.filter(|_| changed).map_or(Acted::Unchanged, Acted::Changed))
+    }
+
+    /// Has an action handle what an item is by now.
+    async fn run_action(
+        &self,
+        item: &Item,
+        action: &Arc<dyn BackupItemAction>,
+        current: &mut Value,
+        saved_claim: Option<&SavedClaim<'_>>,
+    ) -> ItemResult<BackupItemOutcome> {
+        let recorder = OperationRecorder::new(self, item.planned.identifier(item.raw.namespace(), item.raw.name()));
+        let call = match saved_claim {
+            Some(claim) => save_claim(action, current, claim, recorder).boxed(),
+            None => execute(action, current, recorder).boxed(),
+        };
+        let done = self.calls.add(action.name(), call).await;
+        done.map_err(|source| failed(action.name(), item.reference(), source))
+    }
+
+    /// Notes that an action keeps an item out of the backup, and so what it has begun on it.
+    fn keep_out(&self, item: &Item, action: &str, outcome: &BackupItemOutcome) {
+        if let Some(operation_id) = &outcome.operation_id {
+            self.request.recorder.disregard(action, operation_id);
+        }
+        let entry = self.journal.info().item(item.reference());
+        entry.message(&format!("Resource is skipped from backup by action {action}."));
     }
 
     /// Begins to save the volume of a claim by an action; `None` when the action is not to be called for it.

@@ -7,11 +7,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinError;
 use tokio::time::Instant;
 use tracing::Instrument;
 use velero_api::type_names::PODS;
@@ -60,7 +62,7 @@ pub(crate) enum HookError {
     NotWritten(#[source] NotWritten),
     /// The task that ran them is gone.
     #[error(transparent)]
-    Lost(#[from] tokio::task::JoinError),
+    Lost(#[from] JoinError),
     /// The pod cannot be read.
     #[error(transparent)]
     Pod(#[from] velero_cluster::Error),
@@ -135,7 +137,9 @@ impl OwedHooks {
     pub(crate) async fn run_post_if_owed(&self, runner: &HookRunner, pod: &Arc<HookedPod>) {
         let (owed, runner, key) = (self.clone(), runner.clone(), OwedPod::of(pod));
         let run = tokio::spawn(async move { owed.settle(&runner, &key).await }.in_current_span());
-        let _ = run.await;
+        if let Err(Ok(panic)) = run.await.map_err(JoinError::try_into_panic) {
+            resume_unwind(panic);
+        }
     }
 
     /// Runs what is owed, as far as the time allows, and gives what is left. A hook that runs is waited for.

@@ -22,7 +22,7 @@ pub struct RestoreOutcome {
 }
 
 /// What still goes on after the last object: volumes that are filled from copies, hooks in restored pods, and claims whose
-/// new volumes are awaited. Dropping it ends all of it.
+/// new volumes are awaited. Dropping it ends all of it. What is lost by a panic each tells itself (`crate::fault`).
 #[derive(Debug, Default)]
 pub struct RunningHooks {
     pub(crate) pods: JoinSet<HookStatus>,

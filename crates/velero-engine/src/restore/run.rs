@@ -103,11 +103,7 @@ impl Run {
             .restore_status
             .as_ref()
             .map(|types| IncludesExcludes::of_resources(&types.included_resources, &types.excluded_resources, resolve));
-        let mut actions = Vec::new();
-        for action in request.actions.restore_item() {
-            let selector = action.applies_to().await?;
-            actions.push(velero_plugin::resolve(action.name(), Arc::clone(action), &selector, &discovery)?);
-        }
+        let actions = resolved_actions(&request).await?;
         let volumes = RestoreVolumes::new(
             std::mem::take(&mut request.volumes),
             std::mem::take(&mut request.snapshots),
@@ -354,6 +350,16 @@ impl Run {
         items.sort_by_key(|(row, _)| *row);
         Preview { items: items.into_iter().map(|(_, preview)| preview).collect() }
     }
+}
+
+/// The actions of a restore, each with what it applies to.
+async fn resolved_actions(request: &RestoreRequest) -> Result<Vec<Resolved<Arc<dyn RestoreItemAction>>>, RestoreError> {
+    let mut resolved = Vec::new();
+    for action in request.actions.restore_item() {
+        let selector = action.applies_to().await?;
+        resolved.push(velero_plugin::resolve(action.name(), Arc::clone(action), &selector, &request.discovery)?);
+    }
+    Ok(resolved)
 }
 
 fn keys<'a>(plan: &'a Plan, contents: &'a Contents) -> impl Iterator<Item = PlannedKey<'a>> {

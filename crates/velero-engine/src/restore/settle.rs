@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tracing::Instrument;
 use velero_api::records::ResourceIdentifier;
+use velero_api::v1::HookStatus;
 use velero_cluster::{Error, RawItem};
 use velero_plugin::{RestoreItemAction, RestoreItemOutcome};
 
@@ -17,6 +18,7 @@ use super::plan::DEFINITIONS;
 use super::run::{Mode, Run, lock};
 use super::trouble::Ended;
 use crate::detail;
+use crate::fault::or_told;
 use crate::stage::within;
 
 const POLL: Duration = Duration::from_secs(1);
@@ -106,7 +108,14 @@ impl Run {
         let namespace = target.namespace().unwrap_or_default();
         let pod = RestoredPod::new(self.request.cluster.clone(), self.journal.clone(), namespace, &target.name);
         let stage = detail!("hooks", velero.pod = format!("{namespace}/{}", target.name));
-        lock(&self.hooks).spawn(within(stage, Arc::new(pod).run_hooks(chosen)).in_current_span());
+        let (journal, namespace, name) = (self.journal.clone(), namespace.to_owned(), target.name.clone());
+        let lost = move |fault: &'static str| {
+            let entry = journal.error().namespace(Some(&namespace));
+            entry.message(&format!("the hooks of pod {namespace}/{name} did not all run: {fault}"));
+            HookStatus { hooks_attempted: 1, hooks_failed: 1, ..HookStatus::default() }
+        };
+        let hooks = or_told(Arc::new(pod).run_hooks(chosen), lost);
+        lock(&self.hooks).spawn(within(stage, hooks).in_current_span());
     }
 
     /// Waits until the API server serves the objects of a definition.

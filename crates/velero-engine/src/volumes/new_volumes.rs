@@ -12,6 +12,7 @@ use velero_cluster::{Cluster, Error, RawItem, types};
 use velero_plugin::item::text;
 
 use super::restore_context::RestoreContext;
+use crate::fault::or_told;
 use crate::restore::Target;
 use crate::{Journal, lock};
 
@@ -86,7 +87,8 @@ pub(super) fn expect(
 
 impl Expected {
     async fn follow(self, class: String) {
-        if let Err(problem) = self.give_back(&class).await {
+        let given_back = async { self.give_back(&class).await.map_err(|problem| problem.to_string()) };
+        if let Err(problem) = or_told(given_back, |fault| Err(fault.to_owned())).await {
             let entry = self.journal.warning().namespace(Some(&self.namespace));
             let claim = format!("{}/{}", self.namespace, self.claim);
             entry.message(&format!("the new volume of claim {claim} does not have what the old one had: {problem}"));

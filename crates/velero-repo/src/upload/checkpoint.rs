@@ -20,7 +20,7 @@ const WHY: &str = "checkpoint";
 pub(super) struct Checkpoints<'a> {
     root: &'a Arc<Folder>,
     labels: Labels,
-    /// The snapshot without root, tags and pins.
+    /// The snapshot without root and pins.
     snapshot: Snapshot,
     last: Mutex<Timestamp>,
     written: &'a Mutex<Vec<String>>,

@@ -181,8 +181,9 @@ impl Upload<'_> {
         let start_time = writer.now();
         let snapshot = self.request.snapshot(start_time);
         let folder = Folder::new(None, root, splitter);
-        let bare = Snapshot { tags: Default::default(), pins: Vec::new(), ..snapshot.clone() };
-        let checkpoints = Checkpoints::new(&folder, self.request.source_labels(), bare, written);
+        // By its tags the owner finds what a backup that was killed has left.
+        let unpinned = Snapshot { pins: Vec::new(), ..snapshot.clone() };
+        let checkpoints = Checkpoints::new(&folder, labels.clone(), unpinned, written);
         let count = self.options.parallel.max(1);
         let hands = Hands::new(&writer, splitter, self.counters, self.options, checkpoints, count);
         thread::scope(|scope| {

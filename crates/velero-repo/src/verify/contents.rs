@@ -174,23 +174,12 @@ fn check_others(
     let index = repository.index().index.clone();
     let mut bad = Bitmap::new(index.len());
     let mut gone = HashSet::new();
-    let mut window: Vec<(u32, ContentEntry)> = Vec::new();
     let mut entries = index.entries().enumerate();
     loop {
-        window.clear();
-        for (position, entry) in entries.by_ref() {
-            let entry = entry?;
-            if wanted(position as u32) {
-                window.push((position as u32, entry));
-            }
-            if window.len() >= WINDOW {
-                break;
-            }
-        }
+        let window = next_window(&mut entries, &wanted)?;
         if window.is_empty() {
             return Ok(bad);
         }
-        window.sort_unstable_by_key(|(_, entry)| (entry.pack, entry.offset));
         let check = |(position, entry): &(u32, ContentEntry)| {
             if options.cancel.is_cancelled() {
                 return Err(Error::Canceled);
@@ -206,20 +195,50 @@ fn check_others(
                 report.checked.contents += 1;
                 report.checked.bytes += u64::from(entry.packed_length);
             }
-            let Some(problem) = problem else { return Ok(()) };
-            bad.insert(position);
-            let pack = index.pack_name(entry.pack);
-            match problem {
-                Error::BlobNotFound { .. } if gone.insert(pack.to_owned()) => {
-                    report.add(Place::Blob(pack.to_owned()), "it does not exist and the index names it");
-                }
-                Error::BlobNotFound { .. } => {}
-                Error::DamagedContent { problem, .. } | Error::DamagedBlob { problem, .. } => {
-                    report.add(Place::Content { content: entry.id.to_string(), pack: pack.to_owned() }, problem);
-                }
-                other => report.error(other),
+            if let Some(problem) = problem {
+                bad.insert(position);
+                tell_unreadable(report, &mut gone, &entry, index.pack_name(entry.pack), problem);
             }
             Ok(())
         })?;
+    }
+}
+
+/// The next contents at wanted positions, in the order of packs; none when there are no more.
+fn next_window(
+    entries: &mut impl Iterator<Item = (usize, Result<ContentEntry>)>,
+    wanted: &impl Fn(u32) -> bool,
+) -> Result<Vec<(u32, ContentEntry)>> {
+    let mut window: Vec<(u32, ContentEntry)> = Vec::new();
+    for (position, entry) in entries {
+        let entry = entry?;
+        if wanted(position as u32) {
+            window.push((position as u32, entry));
+        }
+        if window.len() >= WINDOW {
+            break;
+        }
+    }
+    window.sort_unstable_by_key(|(_, entry)| (entry.pack, entry.offset));
+    Ok(window)
+}
+
+/// Reports a content that cannot be read; of a pack that is gone that is told once.
+fn tell_unreadable(
+    report: &mut VerifyReport,
+    gone: &mut HashSet<String>,
+    entry: &ContentEntry,
+    pack: &str,
+    problem: Error,
+) {
+    match problem {
+        Error::BlobNotFound { .. } if gone.insert(pack.to_owned()) => {
+            report.add(Place::Blob(pack.to_owned()), "it does not exist and the index names it");
+        }
+        Error::BlobNotFound { .. } => {}
+        Error::DamagedContent { problem, .. } | Error::DamagedBlob { problem, .. } => {
+            report.add(Place::Content { content: entry.id.to_string(), pack: pack.to_owned() }, problem);
+        }
+        other => report.error(other),
     }
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use jiff::Timestamp;
 use velero_repo::directory::{DirectoryEntry, for_each_entry};
+use velero_repo::manifest::Manifest;
 use velero_repo::restore::{RestoreOptions, restore_into_folder, restore_onto_device};
 use velero_repo::store::FolderStore;
 use velero_repo::upload::{Counters, Saved, SnapshotRequest, UploadOptions, forget, upload_device, upload_folder};
@@ -284,12 +285,26 @@ fn a_backup_that_runs_long_writes_checkpoints_and_takes_them_back() {
     let seconds = Arc::new(AtomicI64::new(Timestamp::now().as_second()));
     let told = Arc::clone(&seconds);
     let began = seconds.load(Ordering::Relaxed);
-    let options = UploadOptions {
-        clock: Arc::new(move || Timestamp::from_second(told.fetch_add(40, Ordering::Relaxed)).unwrap()),
-        ..UploadOptions::default()
+    // What can be seen meanwhile is what a backup leaves that is killed.
+    let (store, format) = (Arc::clone(repository.store()), repository.format().clone());
+    let is_tagged = Arc::new(AtomicBool::new(false));
+    let was_tagged = Arc::clone(&is_tagged);
+    let sees_tagged_checkpoint = move || {
+        let Ok(seen) = Repository::open_with(Arc::clone(&store), format.clone()) else { return false };
+        let tagged = seen.manifests(&|manifest| manifest.has_labels(&[("snapshot-uploader", "kopia")]));
+        let is_checkpoint = |manifest: &Manifest| manifest.snapshot().is_ok_and(|found| !found.incomplete.is_empty());
+        tagged.is_ok_and(|found| found.iter().any(is_checkpoint))
     };
+    let clock = move || {
+        if !was_tagged.load(Ordering::Relaxed) && sees_tagged_checkpoint() {
+            was_tagged.store(true, Ordering::Relaxed);
+        }
+        Timestamp::from_second(told.fetch_add(40, Ordering::Relaxed)).unwrap()
+    };
+    let options = UploadOptions { clock: Arc::new(clock), ..UploadOptions::default() };
     let saved = upload_folder(&repository, &volume, &request("long"), &options, &Counters::default()).unwrap();
     assert!(seconds.load(Ordering::Relaxed) - began > 2 * 2700, "long enough for several");
+    assert!(is_tagged.load(Ordering::Relaxed), "its owner finds the checkpoints of a killed one");
     let reopened = Repository::open_with(Arc::clone(repository.store()), repository.format().clone()).unwrap();
     let snapshots = reopened.snapshots().unwrap();
     assert_eq!(snapshots.len(), 1, "only the complete one is left");

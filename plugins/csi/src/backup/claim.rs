@@ -26,7 +26,9 @@ use super::mover::Mover;
 use crate::classes::Classes;
 use crate::keeper::Keeper;
 use crate::movement::{NodeAgents, moves_data};
-use crate::objects::{CLASSES, CONTENTS, SNAPSHOTS, bound_content, failure, handle, identity, is_finalizing};
+use crate::objects::{
+    CLASSES, CONTENTS, GroupTypes, SNAPSHOTS, bound_content, failure, handle, identity, is_finalizing,
+};
 use crate::removal::discard;
 
 /// What the action is called.
@@ -47,7 +49,7 @@ impl BackupAction {
             cluster: cluster.clone(),
             classes: Classes::new(cluster, CLASSES.clone()),
             groups: Groups::new(cluster, discovery),
-            keeper: Keeper { cluster: cluster.clone() },
+            keeper: Keeper { cluster: cluster.clone(), groups: GroupTypes::served(discovery) },
             mover: Mover::new(cluster, agents),
         }
     }

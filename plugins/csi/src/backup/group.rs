@@ -17,7 +17,8 @@ use velero_plugin::{Error, Result};
 
 use super::claim::backup_labels;
 use crate::classes::Classes;
-use crate::objects::{GROUP_SNAPSHOTS, SNAPSHOTS, identity, is_ready, list};
+use crate::objects::{GROUP_CONTENT, GROUP_SNAPSHOTS, GroupTypes, SNAPSHOTS, identity, is_ready, list};
+use crate::removal::discard_group;
 
 const VERSION: &str = "groupsnapshot.storage.k8s.io/v1beta2";
 const POLL: Duration = Duration::from_millis(500);
@@ -27,6 +28,9 @@ const FINALIZERS: [&str; 2] = [
     "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection",
 ];
 
+/// How long to wait until the removal of one that cannot be used is tried again.
+const PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(5)];
+
 /// The snapshots of a group, by the claim.
 type Members = BTreeMap<String, String>;
 /// What came of a group, or why nothing did; `None` until it was tried.
@@ -35,8 +39,7 @@ type Taken = Mutex<Option<Result<Members, String>>>;
 /// The volume groups of a backup.
 pub(super) struct Groups {
     cluster: Cluster,
-    snapshots: ResourceType,
-    contents: ResourceType,
+    types: GroupTypes,
     classes: Classes,
     /// By namespace and value of the label.
     taken: Mutex<HashMap<(String, String), Arc<Taken>>>,
@@ -58,8 +61,10 @@ impl Groups {
         let classes = served("VolumeGroupSnapshotClass", "volumegroupsnapshotclasses", false);
         Self {
             cluster: cluster.clone(),
-            snapshots: served("VolumeGroupSnapshot", "volumegroupsnapshots", true),
-            contents: served("VolumeGroupSnapshotContent", "volumegroupsnapshotcontents", false),
+            types: GroupTypes {
+                snapshots: served("VolumeGroupSnapshot", "volumegroupsnapshots", true),
+                contents: served("VolumeGroupSnapshotContent", "volumegroupsnapshotcontents", false),
+            },
             classes: Classes::new(cluster, classes),
             taken: Mutex::default(),
         }
@@ -101,15 +106,32 @@ impl Groups {
         self.check_drivers(&members, (key, group), driver).await?;
         let class = self.classes.for_group(driver, claim, backup).await?;
         let wanted = self.new_snapshot(namespace, (key, group), &class, backup);
-        let made = self.cluster.create_once(&self.snapshots, Some(namespace), &wanted).await?;
+        let made = self.cluster.create_once(&self.types.snapshots, Some(namespace), &wanted).await?;
         let patience = backup.spec.csi_snapshot_timeout.to_std();
-        let taken = self.settle(&made, members.len(), backup, patience).await;
-        if taken.is_err() {
-            // What it made so far goes with it, for it is still the owner.
-            let name = text(&made, "/metadata/name");
-            self.cluster.delete(self.snapshots.item(Some(namespace), name), &DeleteParams::default()).await?;
+        match self.settle(&made, members.len(), backup, patience).await {
+            Ok(members) => Ok(members),
+            Err(problem) => Err(self.give_up(&made, backup, problem).await),
         }
-        taken
+    }
+
+    /// Removes the snapshot of a group that cannot be used; gives the reason in words.
+    async fn give_up(&self, group: &Value, backup: &Backup, problem: Error) -> Error {
+        let remove = || discard_group(&self.cluster, &self.types, group, backup);
+        let mut removed = remove().await;
+        for pause in PAUSES {
+            if removed.is_ok() {
+                break;
+            }
+            tokio::time::sleep(pause).await;
+            removed = remove().await;
+        }
+        let (namespace, name) = identity(group);
+        match removed {
+            Ok(()) => problem,
+            Err(error) => Error::Item(format!(
+                "{problem}; VolumeGroupSnapshot {namespace}/{name} or what it made is left: {error}"
+            )),
+        }
     }
 
     /// One call of one driver takes the snapshot, so all volumes must be its own.
@@ -134,8 +156,8 @@ impl Groups {
         let mut labels: BTreeMap<&str, String> = backup_labels(backup).into();
         labels.insert(key, group.to_owned());
         json!({
-            "apiVersion": self.snapshots.api_version(),
-            "kind": self.snapshots.kind,
+            "apiVersion": self.types.snapshots.api_version(),
+            "kind": self.types.snapshots.kind,
             "metadata": {"generateName": format!("velero-{group}-"), "namespace": namespace, "labels": labels},
             "spec": {"volumeGroupSnapshotClassName": class, "source": {"selector": {"matchLabels": {key: group}}}},
         })
@@ -145,12 +167,11 @@ impl Groups {
     async fn settle(&self, group: &Value, members: usize, backup: &Backup, patience: Duration) -> Result<Members> {
         let (namespace, name) = identity(group);
         let deadline = Instant::now() + patience;
-        let bound = "/status/boundVolumeGroupSnapshotContentName";
-        let has_content = |group: Option<&Value>| group.is_none_or(|group| !text(group, bound).is_empty());
+        let has_content = |group: Option<&Value>| group.is_none_or(|group| !text(group, GROUP_CONTENT).is_empty());
         let settled =
-            self.cluster.wait_until(self.snapshots.item(Some(namespace), name), patience, has_content).await?;
+            self.cluster.wait_until(self.types.snapshots.item(Some(namespace), name), patience, has_content).await?;
         let gone = || Error::Item(format!("VolumeGroupSnapshot {namespace}/{name} was deleted by somebody else"));
-        let content = settled.map(|group| text(&group, bound).to_owned()).ok_or_else(gone)?;
+        let content = settled.map(|group| text(&group, GROUP_CONTENT).to_owned()).ok_or_else(gone)?;
         let snapshots = loop {
             let all = list(&self.cluster, &SNAPSHOTS, Some(namespace), None).await?;
             let own: Vec<Value> = all.into_iter().filter(|snapshot| is_owned(snapshot, group)).collect();
@@ -169,9 +190,9 @@ impl Groups {
             self.free(snapshot, group, backup).await?;
         }
         let keep = json!({"spec": {"deletionPolicy": "Retain"}});
-        self.cluster.merge_patch(self.contents.item(None, &content), &keep).await?;
-        self.cluster.delete(self.contents.item(None, &content), &DeleteParams::default()).await?;
-        self.cluster.delete(self.snapshots.item(Some(namespace), name), &DeleteParams::default()).await?;
+        self.cluster.merge_patch(self.types.contents.item(None, &content), &keep).await?;
+        self.cluster.delete(self.types.contents.item(None, &content), &DeleteParams::default()).await?;
+        self.cluster.delete(self.types.snapshots.item(Some(namespace), name), &DeleteParams::default()).await?;
         let claim = |snapshot: &Value| text(snapshot, "/spec/source/persistentVolumeClaimName").to_owned();
         Ok(snapshots.iter().map(|snapshot| (claim(snapshot), identity(snapshot).1.to_owned())).collect())
     }

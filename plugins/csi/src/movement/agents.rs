@@ -47,6 +47,22 @@ pub(super) struct Missing {
     is_broken: bool,
 }
 
+/// A moment, on two clocks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    /// On the one that this machine shares with others; it may jump.
+    by_clock: Timestamp,
+    /// On the one that never jumps.
+    steady: Instant,
+}
+
+impl Moment {
+    /// This moment.
+    pub(super) fn now() -> Self {
+        Self { by_clock: Timestamp::now(), steady: Instant::now() }
+    }
+}
+
 impl NodeAgents {
     /// What is wrong where no node agent runs; nothing where one does, or where nobody can tell.
     pub(super) async fn missing(&self, cluster: &Cluster, namespace: &str) -> Option<Missing> {
@@ -70,9 +86,10 @@ impl NodeAgents {
 
 impl Missing {
     /// Whether nobody is going to take a transfer that was made at some time.
-    pub(super) fn is_for_good(&self, made: Option<Timestamp>, now: (Instant, Timestamp)) -> bool {
-        let waits = made.and_then(|made| Duration::try_from(now.1.duration_since(made)).ok()).unwrap_or_default();
-        let lasts = now.0.saturating_duration_since(self.since);
+    pub(super) fn is_for_good(&self, made: Option<Timestamp>, now: Moment) -> bool {
+        let waits =
+            made.and_then(|made| Duration::try_from(now.by_clock.duration_since(made)).ok()).unwrap_or_default();
+        let lasts = now.steady.saturating_duration_since(self.since);
         waits >= PATIENCE && (self.is_broken || lasts >= PATIENCE)
     }
 
@@ -158,7 +175,10 @@ mod tests {
     #[test]
     fn a_transfer_is_given_up_when_no_agent_has_run_for_as_long_as_one_may_take_to_come() {
         let (begun, patience) = (Instant::now(), SignedDuration::from_secs(300));
-        let later = |seconds| (begun + Duration::from_secs(seconds), noon() + SignedDuration::from_secs(600));
+        let later = |seconds| Moment {
+            by_clock: noon() + SignedDuration::from_secs(600),
+            steady: begun + Duration::from_secs(seconds),
+        };
         let (old, young) = (Some(noon()), Some(noon() + patience + SignedDuration::from_secs(1)));
         let none = judge(&Nodes::default(), "velero", noon(), begun).unwrap();
         assert!(none.why.starts_with("there are no node agents in namespace velero; install them"), "{}", none.why);
@@ -167,7 +187,7 @@ mod tests {
             assert_eq!(none.is_for_good(made, later(seconds)), expected, "{made:?} {seconds}");
         }
         for (seconds, expected) in [(300, false), (899, false), (900, true)] {
-            assert_eq!(none.is_for_good_to_taken(later(seconds).0), expected, "taken, {seconds}");
+            assert_eq!(none.is_for_good_to_taken(later(seconds).steady), expected, "taken, {seconds}");
         }
     }
 
@@ -190,7 +210,8 @@ mod tests {
         let now = |seconds| noon() + SignedDuration::from_secs(seconds);
         for (seconds, expected) in [(59, false), (60, true)] {
             let found = judge(&loops, "velero", now(seconds), begun).unwrap();
-            assert_eq!(found.is_for_good(Some(noon()), (begun, now(300))), expected, "{seconds}");
+            let moment = Moment { by_clock: now(300), steady: begun };
+            assert_eq!(found.is_for_good(Some(noon()), moment), expected, "{seconds}");
         }
         let ended = nodes(&[json!({"terminated": {"reason": "Error"}})]);
         assert!(!judge(&ended, "velero", now(600), begun).unwrap().is_broken);

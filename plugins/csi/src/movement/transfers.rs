@@ -12,7 +12,7 @@ use velero_cluster::{Cluster, ResourceType, types};
 use velero_plugin::item::{filled, name, text};
 use velero_plugin::{Error, OperationProgress, Result};
 
-use super::agents::{Missing, NodeAgents};
+use super::agents::{Missing, Moment, NodeAgents};
 use super::is_built_in;
 use crate::objects::list;
 
@@ -148,7 +148,7 @@ impl AgentPart {
     /// Whether nobody is going to do that.
     fn is_left_undone(self, transfer: &Value, missing: &Missing) -> bool {
         match self {
-            Self::Take => missing.is_for_good(made(transfer), (Instant::now(), Timestamp::now())),
+            Self::Take => missing.is_for_good(made(transfer), Moment::now()),
             Self::End => missing.is_for_good_to_taken(Instant::now()),
         }
     }

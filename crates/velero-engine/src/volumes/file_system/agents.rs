@@ -57,8 +57,8 @@ pub(super) enum NoAgent {
     NotStarted { pod: String, node: String, namespace: String, problem: String },
     /// Nobody hears of that node any more.
     #[error(
-        "node {node} does not answer, so node agent {pod} there can start nothing that copies; see that the node is up and its kubelet \
-         runs: kubectl describe node {node}"
+        "node {node} does not answer, so node agent {pod} there can start nothing that copies; see that the node is up and its \
+         kubelet runs: kubectl describe node {node}"
     )]
     Silent { pod: String, node: String },
     /// It is not known on which node the pod is.

@@ -57,7 +57,7 @@ struct Begun {
 
 impl FilledPod {
     /// Fills the volumes; what goes wrong is told. Gives what the files of the restore say of them.
-    pub(super) async fn fill(self, wanted: Vec<Wanted>) -> Vec<RestoreVolumeInfo> {
+    pub(super) async fn fill(&self, wanted: Vec<Wanted>) -> Vec<RestoreVolumeInfo> {
         if let Err(problem) = self.obstacle().await {
             wanted.iter().for_each(|wanted| self.fail(&wanted.copy.volume_name, &problem.to_string()));
             return Vec::new();
@@ -272,7 +272,8 @@ impl FilledPod {
         }
     }
 
-    fn fail(&self, volume: &str, problem: &str) {
+    /// Tells that a volume is not filled, and what to do.
+    pub(super) fn fail(&self, volume: &str, problem: &str) {
         let (namespace, pod) = (&self.pod.namespace, &self.pod.name);
         let waits = wait_containers()[0];
         let entry = self.filler.journal.error().resource(PODS).name(pod).namespace(Some(namespace));

@@ -16,6 +16,7 @@ use super::super::restore_context::RestoreContext;
 use super::asked::Claim;
 use super::filled_pod::{FilledPod, Wanted};
 use super::filler::Filler;
+use crate::fault::or_told;
 use crate::lock;
 use crate::restore::Target;
 
@@ -136,7 +137,15 @@ impl Fillings {
         };
         let source = target.item.original.as_deref().unwrap_or_default().to_owned();
         let filled = FilledPod { filler: Arc::clone(&self.filler), source, pod, waits_for };
-        lock(restore.fillings).spawn(filled.fill(wanted).in_current_span());
+        let volumes: Vec<String> = wanted.iter().map(|wanted| wanted.copy.volume_name.clone()).collect();
+        let filling = async move {
+            let lost = |fault: &'static str| {
+                volumes.iter().for_each(|volume| filled.fail(volume, fault));
+                Vec::new()
+            };
+            or_told(filled.fill(wanted), lost).await
+        };
+        lock(restore.fillings).spawn(filling.in_current_span());
     }
 
     /// Says which claims were made without the pod that brings their data back.

@@ -84,7 +84,7 @@ impl Method for FileSystem {
                 Ok((PodVolumeDecision::NotAsked, _)) => {}
                 Ok((PodVolumeDecision::Copy(asked_by), behind)) => wanted.push((volume, asked_by, behind)),
                 Ok((PodVolumeDecision::CannotCopy(asked_by, obstacle), _)) => {
-                    self.refuse(backup, (namespace, name), volume, (asked_by, obstacle), &pod.phase);
+                    self.refuse(backup, (namespace, name), volume, asked_by, obstacle, &pod.phase);
                 }
                 Err(error) => {
                     let entry = backup.journal.error().item(ItemRef::new(PODS, Some(namespace), name)).error(&error);

@@ -64,7 +64,8 @@ impl FileSystem {
         backup: &BackupContext<'_>,
         pod: (&str, &str),
         volume: &PodVolume,
-        (asked_by, obstacle): (AskedBy, Obstacle),
+        asked_by: AskedBy,
+        obstacle: Obstacle,
         phase: &str,
     ) {
         let (asker, remedy) = (asked_by.as_str(), asked_by.remedy());
