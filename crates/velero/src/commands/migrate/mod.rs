@@ -125,7 +125,8 @@ async fn run(session: &Session, arguments: &MigrateRunArguments) -> Result<()> {
     let further = further_objects(session, &installed, &arguments.image)?;
     check_all_rights(session, &further, servers.iter().chain(&agents).map(|(found, _)| *found)).await?;
     tell_missing(session, &lines);
-    keep::keep(session, servers.iter().chain(&agents).map(|(found, _)| *found)).await?;
+    let begun = installed.servers.iter().chain(&installed.agents).any(is_ours);
+    keep::keep(session, servers.iter().chain(&agents).map(|(found, _)| *found), begun).await?;
     send_objects(session, &further).await?;
     for (found, exchanged) in servers.iter().chain(&agents) {
         replace(session, found, exchanged).await?;
@@ -222,6 +223,10 @@ async fn back(session: &Session, arguments: &MigrateBackArguments) -> Result<()>
         let kind = workload["kind"].as_str().unwrap_or_default().to_owned();
         let name = workload["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         match workloads(session, &kind).get_opt(&name).await.map_err(api_error)? {
+            // Somebody has put it back another way, or it was never exchanged: what was kept may be old.
+            Some(present) if !serde_json::to_value(&present).is_ok_and(|present| is_ours(&present)) => {
+                session.printer.line(format_args!("{kind}/{name}: is not ours, and stays as it is"))?;
+            }
             Some(present) => {
                 workload["metadata"]["resourceVersion"] = json!(present.metadata.resource_version);
                 replace(session, &present.data, &workload).await?;
@@ -234,5 +239,5 @@ async fn back(session: &Session, arguments: &MigrateBackArguments) -> Result<()>
         }
     }
     keep::forget(session, kept).await?;
-    session.printer.line("Server and node agents are as they were before velero migrate run.")
+    session.printer.line("None of ours is left: what velero migrate run had exchanged is as it was before.")
 }
