@@ -128,6 +128,11 @@ async fn run(session: &Session, arguments: &MigrateRunArguments) -> Result<()> {
     let begun = installed.servers.iter().chain(&installed.agents).any(is_ours);
     keep::keep(session, servers.iter().chain(&agents).map(|(found, _)| *found), begun).await?;
     send_objects(session, &further).await?;
+    // That takes its time, and a schedule may have come due.
+    if !arguments.force {
+        refuse(&assess(&collect::collect(session).await?), is_about_work)
+            .context("no workload was replaced yet; run the command again when this has ended")?;
+    }
     for (found, exchanged) in servers.iter().chain(&agents) {
         replace(session, found, exchanged).await?;
     }
