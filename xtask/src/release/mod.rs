@@ -98,7 +98,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     fs::create_dir_all(&output).with_context(|| format!("cannot make the folder {}", output.display()))?;
     checksums::check_folder(&output, VERSION)?;
     let parts = parts(options, &platform)?;
-    checksums::note_commit(&output, VERSION, &commit.name)?;
+    // What is built for a look alone is no part of what is published.
+    let made = match options.profile.as_str() {
+        "release" => commit.name.clone(),
+        profile => format!("{} (profile {profile})", commit.name),
+    };
+    checksums::note_commit(&output, VERSION, &made)?;
     let release = Release { commit, platform, root, output };
     let binaries = match &options.binaries {
         Some(folder) => folder.clone(),
