@@ -4,6 +4,7 @@
 //! of every object what becomes of it, and what is exchanged is kept, so that it can be put back as it was.
 
 mod collect;
+mod ending;
 mod keep;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -25,6 +26,8 @@ use crate::migration::{
 use crate::output::{Format, print_rows, print_value};
 use crate::session::{Session, api_error};
 
+/// The kind of the workload of the server.
+const DEPLOYMENT: &str = "Deployment";
 /// How often a workload is written again whose status has changed.
 const TRIES: u32 = 5;
 
@@ -232,7 +235,11 @@ async fn back(session: &Session, arguments: &MigrateBackArguments) -> Result<()>
             Some(present) if !serde_json::to_value(&present).is_ok_and(|present| is_ours(&present)) => {
                 session.printer.line(format_args!("{kind}/{name}: is not ours, and stays as it is"))?;
             }
-            Some(present) => {
+            Some(mut present) => {
+                // As a rule a Deployment starts the new pod before it ends the old one.
+                if kind == DEPLOYMENT && workload["spec"]["strategy"]["type"] != "Recreate" {
+                    present = ending::end_server(session, &workloads(session, &kind), &name).await?;
+                }
                 workload["metadata"]["resourceVersion"] = json!(present.metadata.resource_version);
                 replace(session, &present.data, &workload).await?;
             }
