@@ -8,8 +8,9 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use velero_testkit::progress::say;
 
+use super::cargo_config::{self, is_a_taste};
 use super::programs::{OWN_PROGRAMS, PLUGINS};
-use super::{Release, cargo_config, read};
+use super::{Release, read};
 
 /// What the folders of the builder are called in the binaries.
 const SOURCE: &str = "/source";
@@ -67,15 +68,6 @@ pub(super) fn build(release: &Release, profile: &str) -> Result<PathBuf> {
         check_traces(release, &folder, &names)?;
     }
     Ok(folder)
-}
-
-/// Whether a variable says how whoever builds likes programs to be compiled: those of others would be other ones. Which C compiler and
-/// linker a target needs is nothing of the kind.
-pub(super) fn is_a_taste(variable: &str) -> bool {
-    const BEGINNINGS: [&str; 8] =
-        ["CARGO_PROFILE_", "CARGO_BUILD_RUST", "RUSTC", "CFLAGS", "CXXFLAGS", "CRATE_CC_", "AWS_LC_", "ZSTD_SYS_"];
-    let of_any = variable.strip_prefix("HOST_").or_else(|| variable.strip_prefix("TARGET_")).unwrap_or(variable);
-    BEGINNINGS.iter().any(|beginning| of_any.starts_with(beginning))
 }
 
 /// The variable that names the linker for a target.

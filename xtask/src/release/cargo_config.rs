@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use super::binaries::is_a_taste;
-
 /// What changes no program, or is said otherwise for a release: where crates come from, how they are fetched, what is shown.
 /// Of `build`, wrappers, flags, compiler and folders are overridden.
 const HARMLESS: [&str; 16] = [
@@ -53,6 +51,15 @@ pub(super) fn check(root: &Path, cargo_home: &Path) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Whether a variable says how whoever builds likes programs to be compiled: those of others would be other ones. Which C compiler and
+/// linker a target needs is nothing of the kind.
+pub(super) fn is_a_taste(variable: &str) -> bool {
+    const BEGINNINGS: [&str; 8] =
+        ["CARGO_PROFILE_", "CARGO_BUILD_RUST", "RUSTC", "CFLAGS", "CXXFLAGS", "CRATE_CC_", "AWS_LC_", "ZSTD_SYS_"];
+    let of_any = variable.strip_prefix("HOST_").or_else(|| variable.strip_prefix("TARGET_")).unwrap_or(variable);
+    BEGINNINGS.iter().any(|beginning| of_any.starts_with(beginning))
 }
 
 /// Where cargo looks for its configuration.
