@@ -320,6 +320,8 @@ fn numbers_and_booleans_become_the_texts_that_kubernetes_wants() {
         "labels": {"tier": 1}, "podAnnotations": {"prometheus.io/port": 8085, "own": true},
         "configuration": {"backupStorageLocation": [location], "extraEnvVars": {"LIMIT": 1048576}},
         "configMaps": {"own": {"data": {"count": 2000000}}}, "nodeSelector": {"backup": true},
+        "deployNodeAgent": true, "nodeAgent": {"extraEnvVars": [{"name": "SIZE", "value": 3145728}]},
+        "upgradeCRDsJob": {"extraEnvVars": [{"name": "TRIES", "value": 7}]},
     });
     let rendered = Helm::alone().template(NAMESPACE, &values).unwrap();
     for text in [
@@ -330,6 +332,8 @@ fn numbers_and_booleans_become_the_texts_that_kubernetes_wants() {
         "blockSizeInBytes: \"104857600\"\n",
         "useAAD: \"true\"\n",
         "value: \"1048576\"\n",
+        "value: \"3145728\"\n",
+        "value: \"7\"\n",
         "count: \"2000000\"\n",
         "backup: \"true\"\n",
     ] {

@@ -125,7 +125,7 @@ fn a_release_is_whole_the_same_every_time_and_its_client_needs_nothing() {
     make(&first, &["--only=client,plugin-manifest", "--binaries", &programs]);
     succeed(Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(&first));
     let sums = fs::read_to_string(first.join("SHA256SUMS")).unwrap();
-    assert_eq!(sums.lines().count(), 6, "{sums}");
+    assert_eq!(sums.lines().count(), 7, "{sums}");
     let manifest = fs::read_to_string(first.join(format!("velero-v{VERSION}-krew.yaml"))).unwrap();
     let client_sum = sums.lines().find(|line| line.ends_with("64.tar.gz")).unwrap().split(' ').next().unwrap();
     assert!(manifest.contains(&format!("sha256: {client_sum}\n")), "{manifest}{sums}");
@@ -170,7 +170,7 @@ fn a_commit_released_in_two_folders_gives_equal_checksums() {
         fs::remove_dir_all(source.join("target")).unwrap();
         fs::read_to_string(output.join("SHA256SUMS")).unwrap()
     });
-    assert_eq!(made[0].lines().count(), 11, "{}", made[0]);
+    assert_eq!(made[0].lines().count(), 12, "{}", made[0]);
     assert_eq!(made[0], made[1]);
     eprintln!("{}", made[0]);
 }

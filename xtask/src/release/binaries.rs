@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use velero_testkit::progress::say;
 
+use super::cargo_config::{self, is_a_taste};
 use super::programs::{OWN_PROGRAMS, PLUGINS};
 use super::{Release, read};
 
@@ -22,8 +23,10 @@ const SEPARATOR: &str = "\u{1f}";
 pub(super) fn build(release: &Release, profile: &str) -> Result<PathBuf> {
     let platform = &release.platform;
     say(format!("building the binaries for {} (profile {profile})", platform.triple));
+    let cargo_home = cargo_home()?;
+    cargo_config::check(&release.root, &cargo_home)?;
     let compiler = Compiler::find(&release.root)?;
-    let names = renamed_folders(&release.root, &compiler)?;
+    let names = renamed_folders(&release.root, &cargo_home, &compiler)?;
     // A folder of its own: other flags would have everything there compiled again, and again for the next who works there.
     let target_folder = release.root.join("target/release-build");
     let mut cargo = Command::new(env!("CARGO"));
@@ -37,6 +40,12 @@ pub(super) fn build(release: &Release, profile: &str) -> Result<PathBuf> {
         if name.to_str().is_some_and(is_a_taste) {
             cargo.env_remove(name);
         }
+    }
+    // What the configuration of cargo may say otherwise; empty wrappers are none.
+    cargo.env("RUSTC", "rustc").env("RUSTC_WRAPPER", "").env("RUSTC_WORKSPACE_WRAPPER", "");
+    cargo.env("CARGO_BUILD_BUILD_DIR", &target_folder);
+    if platform.is_this_machine() && !platform.triple.ends_with("msvc") {
+        cargo.env(linker_variable(&platform.triple), "cc");
     }
     cargo.env("CARGO_ENCODED_RUSTFLAGS", compiler_flags(&names, platform.is_linked_statically()).join(SEPARATOR));
     if !platform.triple.ends_with("msvc") {
@@ -61,13 +70,9 @@ pub(super) fn build(release: &Release, profile: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Whether a variable says how whoever builds likes programs to be compiled: those of others would be other ones. Which C compiler and
-/// linker a target needs is nothing of the kind.
-fn is_a_taste(variable: &str) -> bool {
-    const BEGINNINGS: [&str; 8] =
-        ["CARGO_PROFILE_", "CARGO_BUILD_RUST", "RUSTC", "CFLAGS", "CXXFLAGS", "CRATE_CC_", "AWS_LC_", "ZSTD_SYS_"];
-    let of_any = variable.strip_prefix("HOST_").or_else(|| variable.strip_prefix("TARGET_")).unwrap_or(variable);
-    BEGINNINGS.iter().any(|beginning| of_any.starts_with(beginning))
+/// The variable that names the linker for a target.
+fn linker_variable(triple: &str) -> String {
+    format!("CARGO_TARGET_{}_LINKER", triple.to_uppercase().replace('-', "_"))
 }
 
 /// Refuses programs that name a folder of the builder: elsewhere they would be others.
@@ -132,15 +137,19 @@ fn check_version(about: &str, toolchain: &str) -> Result<()> {
     Ok(())
 }
 
-/// The folders that would show, and what they are called instead.
-fn renamed_folders(root: &Path, compiler: &Compiler) -> Result<Vec<(PathBuf, String)>> {
-    let home = match env::var_os("CARGO_HOME") {
+/// Where cargo keeps its configuration and the source of packages.
+fn cargo_home() -> Result<PathBuf> {
+    Ok(match env::var_os("CARGO_HOME") {
         Some(home) => PathBuf::from(home),
         None => env::home_dir().context("the folder of cargo is not known: set CARGO_HOME")?.join(".cargo"),
-    };
+    })
+}
+
+/// The folders that would show, and what they are called instead.
+fn renamed_folders(root: &Path, cargo_home: &Path, compiler: &Compiler) -> Result<Vec<(PathBuf, String)>> {
     let mut names = vec![(root.to_owned(), SOURCE.to_owned())];
     // Below it there is a folder for each place that packages come from: a mirror has another name.
-    if let Ok(places) = fs::read_dir(home.join("registry/src")) {
+    if let Ok(places) = fs::read_dir(cargo_home.join("registry/src")) {
         for place in places {
             names.push((place?.path(), DEPENDENCIES.to_owned()));
         }
@@ -198,6 +207,7 @@ mod tests {
         {
             assert!(!is_a_taste(variable), "{variable}");
         }
+        assert_eq!(linker_variable("x86_64-unknown-linux-gnu"), "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER");
     }
 
     #[test]
@@ -220,7 +230,7 @@ mod tests {
     #[test]
     fn folders_of_the_builder_have_other_names_in_what_is_built() {
         let compiler = Compiler { folder: "/toolchain".into(), commit: "c0ffee".to_owned() };
-        let names = renamed_folders(Path::new("/home/me/velero"), &compiler).unwrap();
+        let names = renamed_folders(Path::new("/home/me/velero"), Path::new("/home/me/.cargo"), &compiler).unwrap();
         let flags = compiler_flags(&names, true);
         assert!(flags.contains(&"--remap-path-prefix=/home/me/velero=/source".to_owned()), "{flags:?}");
         assert!(flags.contains(&"--remap-path-prefix=/toolchain/lib/rustlib/src/rust=/rustc/c0ffee".to_owned()));

@@ -23,6 +23,22 @@ pub(super) fn check_folder(folder: &Path, version: &str) -> Result<()> {
     Ok(())
 }
 
+/// Notes in a folder which commit its files are of, before there are any. Refuses one with files of another commit: one list of
+/// checksums would vouch for both.
+pub(super) fn note_commit(folder: &Path, version: &str, commit: &str) -> Result<()> {
+    let note = folder.join(format!("velero-v{version}-commit.txt"));
+    let line = format!("{commit}\n");
+    let noted = fs::read_to_string(&note).ok();
+    let is_new = noted.is_none() && names(folder)?.is_empty();
+    ensure!(
+        is_new || noted.as_ref() == Some(&line),
+        "{} holds files of {}, and {commit} is to be released; empty it, or name another folder with --output",
+        folder.display(),
+        noted.map_or_else(|| "a commit that is not noted".to_owned(), |noted| format!("commit {}", noted.trim()))
+    );
+    fs::write(&note, line).with_context(|| format!("cannot write {}", note.display()))
+}
+
 /// Whether a file can belong to that version and to no other.
 fn is_of(name: &str, version: &str) -> bool {
     let Some((_, rest)) = name.split_once(version) else { return name == FILE };
@@ -87,6 +103,20 @@ mod tests {
         ] {
             assert_eq!(is_of(name, "0.1.0"), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn files_of_two_commits_never_lie_in_one_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        note_commit(folder.path(), "0.1.0", "one").unwrap();
+        fs::write(folder.path().join("velero-0.1.0.tgz"), "").unwrap();
+        note_commit(folder.path(), "0.1.0", "one").unwrap();
+        check_folder(folder.path(), "0.1.0").unwrap();
+        let refused = note_commit(folder.path(), "0.1.0", "two").unwrap_err().to_string();
+        assert!(refused.contains("commit one") && refused.contains("two is to be released"), "{refused}");
+        fs::remove_file(folder.path().join("velero-v0.1.0-commit.txt")).unwrap();
+        let refused = note_commit(folder.path(), "0.1.0", "one").unwrap_err().to_string();
+        assert!(refused.contains("not noted"), "{refused}");
     }
 
     #[test]

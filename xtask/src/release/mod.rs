@@ -3,7 +3,7 @@
 //! ```text
 //! commit ── what is released: the commit, its time, whether there are changes on top
 //! platform ── what it is made for, and what can be made for that
-//!   binaries ── builds them so that the folder they are built in leaves no trace
+//!   binaries ── builds them so that the folder they are built in leaves no trace; cargo_config: nor does the machine's cargo
 //!     ├─ archive ── sorted, dated by the commit, owned by nobody in particular
 //!     │    └─ programs, chart, definitions, licences ── what goes into which
 //!     ├─ images ── as OCI archives
@@ -14,6 +14,7 @@
 mod archive;
 mod bill_of_materials;
 mod binaries;
+mod cargo_config;
 mod chart;
 mod checksums;
 mod commit;
@@ -97,6 +98,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     fs::create_dir_all(&output).with_context(|| format!("cannot make the folder {}", output.display()))?;
     checksums::check_folder(&output, VERSION)?;
     let parts = parts(options, &platform)?;
+    // What is built for a look alone is no part of what is published.
+    let made = match options.profile.as_str() {
+        "release" => commit.name.clone(),
+        profile => format!("{} (profile {profile})", commit.name),
+    };
+    checksums::note_commit(&output, VERSION, &made)?;
     let release = Release { commit, platform, root, output };
     let binaries = match &options.binaries {
         Some(folder) => folder.clone(),

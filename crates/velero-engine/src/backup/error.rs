@@ -22,6 +22,9 @@ pub enum BackupError {
     /// The resource policies do not go with the filters of the backup.
     #[error("spec.resourcePolicy cannot be used: {0}")]
     Policy(#[from] velero_rules::resource_filter::PolicyNotApplicable),
+    /// The resource policies do not go with the types of the cluster.
+    #[error("spec.resourcePolicy cannot be used: {0}")]
+    Filters(#[from] velero_rules::resource_policies::PolicyError),
     /// An action did not say what it applies to.
     #[error("cannot prepare the actions of the backup: {0}")]
     Action(#[from] velero_plugin::Error),

@@ -117,7 +117,7 @@ pub(super) async fn prepare(request: &BackupRequest, journal: &Journal) -> Resul
     let mut plan = Plan {
         namespaces,
         selectors,
-        filters: filter_policies(request),
+        filters: filter_policies(request)?,
         hooks: hook_rules(request)?,
         backup_actions,
         block_actions,
@@ -144,9 +144,9 @@ fn hook_rules(request: &BackupRequest) -> Result<HookRules, BackupError> {
         .map_err(|source| BackupError::Selector { field, source })
 }
 
-fn filter_policies(request: &BackupRequest) -> FilterPolicies {
+fn filter_policies(request: &BackupRequest) -> Result<FilterPolicies, BackupError> {
     let filters = request.policies.as_ref().map(|policies| policies.filters.clone()).unwrap_or_default();
-    filters.resolved(|name| type_name(request, name))
+    Ok(filters.resolved(|name| type_name(request, name))?)
 }
 
 /// `plural.group` of a type, whatever name it is given by.

@@ -69,11 +69,14 @@ impl Selection {
         let resolve = |name: &str| {
             discovery.resolve(name).or_else(|| discovery.resolve_lost(name)).map(|found| found.group_resource())
         };
+        let filters = policies.map(|policies| policies.filters.clone().resolved(resolve)).transpose();
         let selectors = SelectorSet::new(spec.label_selector.as_ref(), &spec.or_label_selectors);
         Ok(Self {
             resources: IncludesExcludes::of_resources(&spec.included_resources, &spec.excluded_resources, resolve),
             selectors: selectors.map_err(|error| RestoreError::Request(error.to_string()))?,
-            policies: policies.map(|policies| policies.filters.clone().resolved(resolve)).unwrap_or_default(),
+            policies: filters
+                .map_err(|error| RestoreError::Request(format!("spec.resourcePolicy: {error}")))?
+                .unwrap_or_default(),
         })
     }
 

@@ -110,16 +110,23 @@ impl FilterPolicies {
         self.cluster_scoped.by_kind.is_empty() && self.namespaced.is_empty()
     }
 
-    /// Replaces the names of types as the user wrote them by `plural.group`. Names `resolve` does not know are kept.
-    #[must_use]
-    pub fn resolved(mut self, resolve: impl Fn(&str) -> Option<String>) -> Self {
+    /// Replaces the names of types as the user wrote them by `plural.group`. Names `resolve` does not know are kept. Two filters
+    /// of one policy that name one type in two ways are refused: one of them would be lost.
+    pub fn resolved(mut self, resolve: impl Fn(&str) -> Option<String>) -> Result<Self, PolicyError> {
         let all = self.namespaced.iter_mut().map(|policy| &mut policy.filters);
         for filters in all.chain([&mut self.cluster_scoped]) {
-            let named = std::mem::take(&mut filters.by_kind);
-            filters.by_kind =
-                named.into_iter().map(|(kind, filter)| (resolve(&kind).unwrap_or(kind), filter)).collect();
+            for (kind, filter) in std::mem::take(&mut filters.by_kind) {
+                let name = resolve(&kind).unwrap_or_else(|| kind.clone());
+                if filters.by_kind.get(&name).is_some_and(|other| *other != filter) {
+                    return Err(invalid(format!(
+                        "resourceFilters: kind {kind:?} is {name}, for which another filter of the same policy says something \
+                         else; make one filter of them"
+                    )));
+                }
+                filters.by_kind.insert(name, filter);
+            }
         }
-        self
+        Ok(self)
     }
 
     /// Says whether some namespaces have filters of their own.

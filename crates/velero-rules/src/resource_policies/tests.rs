@@ -208,7 +208,7 @@ namespacedFilterPolicies:
 #[test]
 fn object_filters_go_by_name_before_pattern() {
     let resolve = |name: &str| (name == "clusterroles").then(|| "clusterroles.rbac.authorization.k8s.io".to_owned());
-    let filters = ResourcePolicies::parse(FILTERS).unwrap().filters.resolved(resolve);
+    let filters = ResourcePolicies::parse(FILTERS).unwrap().filters.resolved(resolve).unwrap();
     assert!(!filters.is_empty());
 
     let roles = filters.cluster_scoped("clusterroles.rbac.authorization.k8s.io").unwrap();
@@ -229,6 +229,20 @@ fn object_filters_go_by_name_before_pattern() {
         panic!("team-b has a catch-all filter");
     };
     assert!(any.selectors.is_empty());
+}
+
+#[test]
+fn one_type_under_two_names_has_one_filter() {
+    let resolve = |name: &str| (name == "cm").then(|| "configmaps".to_owned());
+    let resolved = |filters: &str| {
+        let policy = format!("{{namespaces: [shop], resourceFilters: [{filters}]}}");
+        let document = format!("version: v1\nnamespacedFilterPolicies: [{policy}]");
+        ResourcePolicies::parse(&document).unwrap().filters.resolved(resolve)
+    };
+    assert!(resolved("{kinds: [cm, configmaps], names: [a]}").is_ok());
+    assert!(resolved("{kinds: [cm], names: [a]}, {kinds: [secrets], names: [b]}").is_ok());
+    let refused = resolved("{kinds: [cm], names: [a]}, {kinds: [configmaps], names: [b]}").unwrap_err().to_string();
+    assert!(refused.contains("is configmaps") && refused.contains("make one filter"), "{refused}");
 }
 
 #[test]

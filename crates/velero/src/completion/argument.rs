@@ -11,6 +11,7 @@ pub(super) enum Named {
     BackupLocation,
     SnapshotLocation,
     Repository,
+    Namespace,
 }
 
 /// The kind of the objects that an argument of a command names, if they exist already. `path` is the command, from the program
@@ -29,6 +30,7 @@ pub(super) fn names(path: &[String], argument: &Arg) -> Option<Named> {
         "repository" => Some(Named::Repository),
         "storage_location" => Some(Named::BackupLocation),
         "volume_snapshot_locations" => Some(Named::SnapshotLocation),
+        "include_namespaces" | "exclude_namespaces" => Some(Named::Namespace),
         "backup" if path.last().is_some_and(|command| command == "debug") => Some(Named::Backup),
         "restore" if path.last().is_some_and(|command| command == "debug") => Some(Named::Restore),
         _ => None,
@@ -79,6 +81,9 @@ mod tests {
             ("backup create", "storage_location", Some(Named::BackupLocation)),
             ("backup create", "volume_snapshot_locations", Some(Named::SnapshotLocation)),
             ("backup create", "selector", None),
+            ("backup create", "include_namespaces", Some(Named::Namespace)),
+            ("schedule create", "exclude_namespaces", Some(Named::Namespace)),
+            ("restore create", "include_namespaces", Some(Named::Namespace)),
             ("get backups", "names", Some(Named::Backup)),
             ("describe restores", "names", Some(Named::Restore)),
             ("delete schedule", "names", Some(Named::Schedule)),

@@ -9,6 +9,7 @@ use clap::{Command, CommandFactory};
 use clap_complete::{ArgValueCompleter, CompleteEnv};
 
 use crate::arguments::{Cli, with_go_flags};
+use argument::Named;
 
 /// The variable that asks for completions, and says for which shell.
 pub(crate) const VARIABLE: &str = "VELERO_COMPLETE";
@@ -27,7 +28,12 @@ fn command() -> Command {
 fn with_names(command: Command, path: &[String]) -> Command {
     let path = [path, &[command.get_name().to_owned()]].concat();
     let command = command.mut_args(|argument| match argument::names(&path, &argument) {
-        Some(kind) => argument.add(ArgValueCompleter::new(move |begun: &std::ffi::OsStr| names::of(kind, begun))),
+        Some(kind) => {
+            let is_flag = !argument.is_positional();
+            // Lists have a parser of their own, which a shell knows nothing of: it goes on behind the last comma.
+            let argument = if kind == Named::Namespace { argument.value_delimiter(',') } else { argument };
+            argument.add(ArgValueCompleter::new(move |begun: &std::ffi::OsStr| names::of(kind, is_flag, begun)))
+        }
         None => argument,
     });
     command.mut_subcommands(|command| with_names(command, &path))

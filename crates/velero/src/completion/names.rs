@@ -1,13 +1,15 @@
 //! The names of the objects that are there.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Debug;
 use std::time::Duration;
 
 use clap::{Command, CommandFactory, FromArgMatches};
 use clap_complete::CompletionCandidate;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::ListParams;
-use velero_api::resource::VeleroResource;
+use serde::de::DeserializeOwned;
 use velero_api::v1::{Backup, BackupRepository, BackupStorageLocation, Restore, Schedule, VolumeSnapshotLocation};
 
 use super::argument::Named;
@@ -26,7 +28,7 @@ const MOST: usize = 500;
 
 /// The names of objects of a kind that go on from what was typed. Whatever goes wrong, there are none: a shell that completes
 /// has no place for errors.
-pub(super) fn of(kind: Named, begun: &OsStr) -> Vec<CompletionCandidate> {
+pub(super) fn of(kind: Named, is_flag: bool, begun: &OsStr) -> Vec<CompletionCandidate> {
     let (Some(begun), Ok(runtime)) =
         (begun.to_str(), tokio::runtime::Builder::new_current_thread().enable_all().build())
     else {
@@ -36,7 +38,7 @@ pub(super) fn of(kind: Named, begun: &OsStr) -> Vec<CompletionCandidate> {
     // A timeout can only be made where a runtime runs.
     let found = runtime.block_on(async { tokio::time::timeout(PATIENCE, list(kind, settings(&words), begun)).await });
     let found = found.ok().flatten();
-    let fitting = offered(found.unwrap_or_default(), begun, &words);
+    let fitting = offered(found.unwrap_or_default(), is_flag, begun, &words);
     fitting.into_iter().map(CompletionCandidate::new).collect()
 }
 
@@ -70,11 +72,12 @@ async fn list(kind: Named, settings: Settings, begun: &str) -> Option<Vec<String
         Named::BackupLocation => names(session.api::<BackupStorageLocation>(), begun).await,
         Named::SnapshotLocation => names(session.api::<VolumeSnapshotLocation>(), begun).await,
         Named::Repository => names(session.api::<BackupRepository>(), begun).await,
+        Named::Namespace => names(Api::<Namespace>::all(session.cluster.client().clone()), begun).await,
     }
 }
 
 /// The names that go on from what was typed: those of many objects come in pages, and may lie on a later one.
-async fn names<K: VeleroResource>(api: Api<K>, begun: &str) -> Option<Vec<String>> {
+async fn names<K: Clone + Debug + DeserializeOwned>(api: Api<K>, begun: &str) -> Option<Vec<String>> {
     let mut parameters = ListParams::default().limit(PAGE);
     let mut found = Vec::new();
     loop {
@@ -88,9 +91,16 @@ async fn names<K: VeleroResource>(api: Api<K>, begun: &str) -> Option<Vec<String
     }
 }
 
-/// Those names that go on from what was typed and are not on the line already.
-fn offered(names: Vec<String>, begun: &str, words: &[OsString]) -> Vec<String> {
-    let is_new = |name: &String| name == begun || !words.iter().any(|word| word.to_str() == Some(name.as_str()));
+/// Those names that go on from what was typed and are not there already: for a command among the words of the line, for a flag in
+/// a list. What another flag names may well have the same name.
+fn offered(names: Vec<String>, is_flag: bool, begun: &str, words: &[OsString]) -> Vec<String> {
+    let is_named = |word: &str, name: &str| match is_flag {
+        true => word.contains(',') && word.rsplit('=').next().unwrap_or_default().split(',').any(|part| part == name),
+        false => word == name,
+    };
+    let is_new = |name: &String| {
+        name == begun || !words.iter().filter_map(|word| word.to_str()).any(|word| is_named(word, name))
+    };
     names.into_iter().filter(|name| name.starts_with(begun) && is_new(name)).collect()
 }
 
@@ -118,14 +128,17 @@ mod tests {
     #[test]
     fn what_begins_so_and_is_not_there_yet_is_offered() {
         let names = || ["daily-1", "daily-2", "weekly"].map(str::to_owned).to_vec();
-        for (begun, line, expected) in [
-            ("", "velero backup delete", &["daily-1", "daily-2", "weekly"][..]),
-            ("da", "velero backup delete da", &["daily-1", "daily-2"]),
-            ("", "velero backup delete daily-1", &["daily-2", "weekly"]),
-            ("weekly", "velero backup delete weekly", &["weekly"]),
-            ("x", "velero backup delete x", &[]),
+        for (is_flag, begun, line, expected) in [
+            (false, "", "velero backup delete", &["daily-1", "daily-2", "weekly"][..]),
+            (false, "da", "velero backup delete da", &["daily-1", "daily-2"]),
+            (false, "", "velero backup delete daily-1", &["daily-2", "weekly"]),
+            (false, "weekly", "velero backup delete weekly", &["weekly"]),
+            (false, "x", "velero backup delete x", &[]),
+            (true, "w", "velero restore create weekly --from-backup w", &["weekly"]),
+            (true, "", "velero backup create weekly --include-namespaces daily-1,", &["daily-2", "weekly"]),
+            (true, "d", "velero backup create --include-namespaces=weekly,daily-1,d", &["daily-2"]),
         ] {
-            assert_eq!(offered(names(), begun, &words(line)), expected, "{line}");
+            assert_eq!(offered(names(), is_flag, begun, &words(line)), expected, "{line}");
         }
         let asked = typed(words("velero -- velero backup -- x").into_iter());
         assert_eq!(asked, words("velero backup -- x"));

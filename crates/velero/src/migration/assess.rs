@@ -212,6 +212,7 @@ fn wanted_config_maps(installed: &Installed) -> BTreeSet<(String, &'static str, 
         (AGENT_CONFIG_FLAG, "settings of node agents", read_agent_config as Reader),
         ("backup-repository-configmap", "settings of repositories", read_json),
         ("repo-maintenance-job-configmap", "settings of maintenance", read_json),
+        ("global-backup-volume-policies-configmap", "volume policies for all backups", read_policies),
     ] {
         let names = flag_values(&given, flag).into_iter().filter(|name| !name.is_empty());
         wanted.extend(names.map(|name| (name.to_owned(), what, read)));
@@ -501,6 +502,19 @@ mod tests {
         {
             let lines = assess(&Installed { config_maps: vec![labelled(label)], ..installed() });
             assert_eq!(verdict_of(&lines, "ConfigMap/helper"), verdict, "{label}");
+        }
+    }
+
+    #[test]
+    fn volume_policies_for_all_backups_are_read() {
+        let mut installed = installed();
+        let args = json!(["server", "--global-backup-volume-policies-configmap=everywhere"]);
+        installed.servers[0]["spec"]["template"]["spec"]["containers"][0]["args"] = args;
+        assert_eq!(verdict_of(&assess(&installed), "ConfigMap/everywhere"), Verdict::Missing);
+        for (version, verdict) in [("v1", Verdict::Works), ("v2", Verdict::Missing)] {
+            let data = json!({"policies.yaml": format!("version: {version}\n")});
+            installed.config_maps = vec![json!({"metadata": {"name": "everywhere"}, "data": data})];
+            assert_eq!(verdict_of(&assess(&installed), "ConfigMap/everywhere"), verdict, "{version}");
         }
     }
 

@@ -50,6 +50,10 @@ fn a_shell_completes_the_names_of_objects_that_are_there() {
             (&["restore", "create", "--from-backup", "w"], &["weekly-1"]),
             (&["restore", "create", "--from-schedule", ""], &["daily"]),
             (&["schedule", "pause", ""], &["daily"]),
+            (&["restore", "create", "weekly-1", "--from-backup", "w"], &["weekly-1"]),
+            (&["backup", "create", "kube-system", "--include-namespaces", "kube-s"], &["kube-system"]),
+            (&["backup", "create", "--include-namespaces", "kube-public,kube-s"], &["kube-public,kube-system"]),
+            (&["backup", "create", "--include-namespaces", "kube-system,kube-s"], &[]),
             (&["backup", "create", "da"], &[]),
             (&["sched"], &["schedule"]),
         ] {

@@ -302,5 +302,15 @@ fn workloads_are_exchanged_and_put_back_as_they_were() {
         assert_eq!(specs(), before);
         let output = velero(&cluster, &["migrate", "back", "--force"]);
         assert!(!output.status.success(), "what is back cannot be put back again: {output:?}");
+
+        // What somebody has put back another way is not overwritten by what was kept of it.
+        said(&cluster, &["migrate", "run", "--image=example.com/velero-rust:v1", "--force"]);
+        let newer = "node-agent=velero/velero:v1.18.4";
+        machine.kubectl(&["-n", namespace, "set", "image", "daemonset/node-agent", newer]).unwrap();
+        let told = said(&cluster, &["migrate", "back", "--force"]);
+        assert!(told.contains("DaemonSet/node-agent: is not ours, and stays as it is"), "{told}");
+        let [server, agents] = specs();
+        assert_eq!(server, before[0]);
+        assert_eq!(agents["template"]["spec"]["containers"][0]["image"], "velero/velero:v1.18.4");
     });
 }

@@ -217,7 +217,15 @@ that one: where that of the server says so, they run as the agents do. */}}
   value: {{ include "velero.text" $value | quote }}
 {{- end }}
 {{- else if . -}}
-{{ toYaml . }}
+{{- $variables := list -}}
+{{- range . -}}
+{{- $variable := . -}}
+{{- if kindIs "map" . -}}
+{{- if hasKey . "value" }}{{ $variable = merge (dict "value" (include "velero.text" .value)) . }}{{ end -}}
+{{- end -}}
+{{- $variables = append $variables $variable -}}
+{{- end -}}
+{{- toYaml $variables -}}
 {{- end -}}
 {{- end -}}
 

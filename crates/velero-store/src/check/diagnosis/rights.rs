@@ -1,14 +1,18 @@
 //! The store knows us, and does not let us.
 
 use super::{Cause, Finding, RIGHTS};
-use crate::check::observation::{Failure, Observation, Place, Right};
+use crate::check::observation::{Failure, Observation, Outcome, Place, Right};
 
 /// The rights that are missing, in one finding.
 pub(super) fn missing(seen: &Observation) -> Option<Finding> {
-    let missing: Vec<Right> =
+    let mut missing: Vec<Right> =
         seen.failures().filter(|(_, failure)| failure.is_refused_right()).map(|(right, _)| right).collect();
     if missing.is_empty() {
         return None;
+    }
+    let is_get_open = is_get_open(seen, &missing);
+    if is_get_open {
+        missing.retain(|right| *right != Right::Get);
     }
     let place = &seen.place;
     let bucket = super::bucket_words(place);
@@ -19,6 +23,11 @@ pub(super) fn missing(seen: &Observation) -> Option<Finding> {
         all if all == RIGHTS.len() => {
             format!("the credentials may do nothing in {bucket}: list, put, get and delete are refused")
         }
+        _ if is_get_open => format!(
+            "the credentials may not {} in {bucket}; whether they may get objects is seen once they may list: until then the \
+             store refuses also what is not there",
+            words.join(", ")
+        ),
         _ if tried == 1 => format!("the credentials may not {} in {bucket}", words.join(", ")),
         _ => format!("the credentials may not {} in {bucket}; the rest is permitted", words.join(", ")),
     };
@@ -29,6 +38,14 @@ pub(super) fn missing(seen: &Observation) -> Option<Finding> {
         false => remedy(place, &missing),
     };
     Some(Finding::error(Cause::RightMissing, problem, remedy))
+}
+
+/// Whether a refusal to read says nothing: whoever may not list is not told that an object is not there. Azure knows no such
+/// difference.
+fn is_get_open(seen: &Observation, missing: &[Right]) -> bool {
+    let is_there = seen.steps.iter().any(|step| step.right == Right::Put && step.outcome == Outcome::Done);
+    let is_hidden = missing.contains(&Right::List) && !is_there && seen.place.provider != "azure";
+    is_hidden && missing.contains(&Right::Get) && missing.len() < RIGHTS.len()
 }
 
 fn remedy(place: &Place, missing: &[Right]) -> String {

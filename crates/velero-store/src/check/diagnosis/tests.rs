@@ -360,6 +360,22 @@ fn the_rights_that_are_missing_are_named_and_no_others() {
 }
 
 #[test]
+fn a_right_to_read_is_not_missed_where_only_a_list_would_tell() {
+    let denied = |right| refused(right, 403, "AccessDenied", "");
+    let skipped = |right| Step { right, outcome: Outcome::Skipped("the location is ReadOnly") };
+    let [list, get] = [Right::List, Right::Get].map(denied);
+    let read_only = seen(vec![list.clone(), skipped(Right::Put), get.clone(), skipped(Right::Delete)]);
+    let refused_put = seen(vec![list.clone(), denied(Right::Put), get.clone(), done(Right::Delete)]);
+    for (observation, permission) in
+        [(read_only, "permit s3:ListBucket on"), (refused_put, "s3:ListBucket, s3:PutObject on")]
+    {
+        assert_first(&observation, Cause::RightMissing, &[permission, "is seen once they may list"]);
+    }
+    let there = seen(vec![list, done(Right::Put), get, done(Right::Delete)]);
+    assert_first(&there, Cause::RightMissing, &["s3:ListBucket, s3:GetObject on", "the rest is permitted"]);
+}
+
+#[test]
 fn what_is_odd_about_a_text_explains_why_it_is_not_accepted() {
     let mut observation = seen(vec![refused(Right::List, 403, "SignatureDoesNotMatch", "")]);
     observation.flaws = vec![Flaw::Quoted { of: "aws_secret_access_key".to_owned() }];

@@ -19,20 +19,24 @@ fn api(session: &Session) -> Api<ConfigMap> {
     Api::namespaced(session.cluster.client().clone(), session.namespace())
 }
 
-/// Keeps workloads. What an earlier run has kept stays: it may have been interrupted after it had exchanged some.
-pub(super) async fn keep(session: &Session, found: impl Iterator<Item = &Value>) -> Result<()> {
+/// Keeps workloads. What an earlier run has kept stays where it was interrupted after it had exchanged some. Where none is `begun` it is
+/// of an exchange that was taken back another way.
+pub(super) async fn keep(session: &Session, found: impl Iterator<Item = &Value>, begun: bool) -> Result<()> {
     let mut data = BTreeMap::new();
     for workload in found {
         let kept = cleaned(workload);
         let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
         let key = format!("{}.{}", text(&kept["kind"]).to_lowercase(), text(&kept["metadata"]["name"]));
-        data.insert(key, serde_json::to_string_pretty(&kept)?);
+        data.insert(key, Some(serde_json::to_string_pretty(&kept)?));
     }
     let api = api(session);
     let known = api.get_opt(KEPT).await.map_err(api_error)?;
     let metadata = json!({"name": KEPT, "labels": {labels::COMPONENT: labels::COMPONENT_VELERO}});
     match known {
-        Some(_) => {
+        Some(known) => {
+            for old in known.data.unwrap_or_default().into_keys().filter(|_| !begun) {
+                data.entry(old).or_insert(None);
+            }
             let patch = Patch::Merge(json!({ "data": data }));
             api.patch(KEPT, &PatchParams::default(), &patch).await.map_err(api_error)?;
         }
@@ -71,5 +75,8 @@ pub(super) async fn kept(session: &Session) -> Result<Kept> {
 /// Removes what was kept, unless somebody has kept more in it since it was read.
 pub(super) async fn forget(session: &Session, kept: Kept) -> Result<()> {
     let parameters = DeleteParams { preconditions: Some(kept.state), ..DeleteParams::default() };
-    api(session).delete(KEPT, &parameters).await.map(drop).map_err(api_error)
+    match api(session).delete(KEPT, &parameters).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        removed => removed.map(drop).map_err(api_error),
+    }
 }

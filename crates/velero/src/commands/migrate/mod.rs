@@ -4,6 +4,7 @@
 //! of every object what becomes of it, and what is exchanged is kept, so that it can be put back as it was.
 
 mod collect;
+mod ending;
 mod keep;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -25,6 +26,8 @@ use crate::migration::{
 use crate::output::{Format, print_rows, print_value};
 use crate::session::{Session, api_error};
 
+/// The kind of the workload of the server.
+const DEPLOYMENT: &str = "Deployment";
 /// How often a workload is written again whose status has changed.
 const TRIES: u32 = 5;
 
@@ -125,8 +128,14 @@ async fn run(session: &Session, arguments: &MigrateRunArguments) -> Result<()> {
     let further = further_objects(session, &installed, &arguments.image)?;
     check_all_rights(session, &further, servers.iter().chain(&agents).map(|(found, _)| *found)).await?;
     tell_missing(session, &lines);
-    keep::keep(session, servers.iter().chain(&agents).map(|(found, _)| *found)).await?;
+    let begun = installed.servers.iter().chain(&installed.agents).any(is_ours);
+    keep::keep(session, servers.iter().chain(&agents).map(|(found, _)| *found), begun).await?;
     send_objects(session, &further).await?;
+    // That takes its time, and a schedule may have come due.
+    if !arguments.force {
+        refuse(&assess(&collect::collect(session).await?), is_about_work)
+            .context("no workload was replaced yet; run the command again when this has ended")?;
+    }
     for (found, exchanged) in servers.iter().chain(&agents) {
         replace(session, found, exchanged).await?;
     }
@@ -222,7 +231,15 @@ async fn back(session: &Session, arguments: &MigrateBackArguments) -> Result<()>
         let kind = workload["kind"].as_str().unwrap_or_default().to_owned();
         let name = workload["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         match workloads(session, &kind).get_opt(&name).await.map_err(api_error)? {
-            Some(present) => {
+            // Somebody has put it back another way, or it was never exchanged: what was kept may be old.
+            Some(present) if !serde_json::to_value(&present).is_ok_and(|present| is_ours(&present)) => {
+                session.printer.line(format_args!("{kind}/{name}: is not ours, and stays as it is"))?;
+            }
+            Some(mut present) => {
+                // As a rule a Deployment starts the new pod before it ends the old one.
+                if kind == DEPLOYMENT && workload["spec"]["strategy"]["type"] != "Recreate" {
+                    present = ending::end_server(session, &workloads(session, &kind), &name).await?;
+                }
                 workload["metadata"]["resourceVersion"] = json!(present.metadata.resource_version);
                 replace(session, &present.data, &workload).await?;
             }
@@ -234,5 +251,5 @@ async fn back(session: &Session, arguments: &MigrateBackArguments) -> Result<()>
         }
     }
     keep::forget(session, kept).await?;
-    session.printer.line("Server and node agents are as they were before velero migrate run.")
+    session.printer.line("None of ours is left: what velero migrate run had exchanged is as it was before.")
 }
