@@ -107,10 +107,13 @@ impl AgentNode {
         pod
     }
 
-    /// Says how a pod is, as its kubelet would.
+    /// Says how a pod is, as its kubelet would: what runs has a folder.
     pub(crate) async fn set_status(&self, pod: &str, status: Value) {
         let patch = json!({ "status": status });
-        self.pods().patch_status(pod, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        let pod = self.pods().patch_status(pod, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        if status["phase"] == "Running" {
+            std::fs::create_dir_all(self.host_pods.path().join(uid(&pod))).unwrap();
+        }
     }
 
     /// Ends a mover with that exit code and message.
