@@ -26,8 +26,8 @@ pub(super) enum Dealt {
     Begun,
     /// There is none, and that was told.
     Told(String),
-    /// There is none unless another pod makes it. The rest is the pod, its volume and the reason.
-    Refused { pod: String, volume: String, reason: String },
+    /// There is none unless another pod makes it. The rest is the pod, its volume, the reason, and whether the pod runs.
+    Refused { pod: String, volume: String, reason: String, runs: bool },
 }
 
 /// Copies through the file systems of pods, and what was asked of pods so far.
@@ -75,7 +75,8 @@ impl FileSystem {
         };
         let reason = format!("{obstacle_text}. It is {asker} that asks for the copy; to do without, {remedy}");
         if volume.outlives_pod() && obstacle != Obstacle::LeftOut {
-            let refused = Dealt::Refused { pod: pod.1.to_owned(), volume: volume.name.clone(), reason };
+            let runs = obstacle != Obstacle::NotRunning;
+            let refused = Dealt::Refused { pod: pod.1.to_owned(), volume: volume.name.clone(), reason, runs };
             return self.note(pod.0, volume, refused);
         }
         match obstacle.is_error(asked_by, volume) {
@@ -90,7 +91,7 @@ impl FileSystem {
         let mut claims: Vec<(Claim, Dealt)> = lock(&self.claims).clone().into_iter().collect();
         claims.sort_by(|(one, _), (other, _)| one.cmp(other));
         for ((namespace, _), dealt) in claims {
-            if let Dealt::Refused { pod, volume, reason } = dealt {
+            if let Dealt::Refused { pod, volume, reason, .. } = dealt {
                 tell(backup.journal.error(), (&namespace, &pod), &volume, &reason);
             }
         }
@@ -100,20 +101,21 @@ impl FileSystem {
     /// that is told at the end.
     fn fail(&self, backup: &BackupContext<'_>, (namespace, pod): (&str, &str), volume: &PodVolume, reason: String) {
         if volume.outlives_pod() {
-            let refused = Dealt::Refused { pod: pod.to_owned(), volume: volume.name.clone(), reason };
+            let refused = Dealt::Refused { pod: pod.to_owned(), volume: volume.name.clone(), reason, runs: true };
             return self.note(namespace, volume, refused);
         }
         tell(backup.journal.error(), (namespace, pod), &volume.name, &reason);
         self.note(namespace, volume, Dealt::Told(reason));
     }
 
-    /// Notes what became of the claim of a volume; nothing makes a copy undone, and what was told is not told again.
+    /// Notes what became of the claim of a volume; nothing makes a copy undone, and what was told is not told again. Of several pods
+    /// the first that runs says why, such as that there is no agent: that another does not run is not what is to be mended.
     fn note(&self, namespace: &str, volume: &PodVolume, dealt: Dealt) {
         if let Some(claim) = &volume.claim {
             let mut claims = lock(&self.claims);
             let known = claims.entry((namespace.to_owned(), claim.clone())).or_insert_with(|| dealt.clone());
             match (&known, &dealt) {
-                (Dealt::Begun, _) | (Dealt::Told(_), Dealt::Refused { .. }) => {}
+                (Dealt::Begun, _) | (Dealt::Told(_) | Dealt::Refused { runs: true, .. }, Dealt::Refused { .. }) => {}
                 _ => *known = dealt,
             }
         }
