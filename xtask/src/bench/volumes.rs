@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use velero_testkit::machine::wait_until;
-use velero_testkit::parts::WORKLOAD_IMAGE;
+use velero_testkit::parts::{Kubelet, WORKLOAD_IMAGE};
 use velero_testkit::progress::say;
 use velero_testkit::{Edition, TestBox, VeleroServer, harness, load, objects};
 use velero_tests::{backups, restores, volume_data};
@@ -19,6 +19,8 @@ use crate::output::out;
 
 /// How long the pods may take to be filled.
 const FILLING: Duration = Duration::from_secs(600);
+/// How many pods the node takes: the original starts a mover for each volume at once, beside the pods and the restored pods.
+const ROOM: usize = 220;
 /// What is measured of a load, in this order.
 const STAGES: [&str; 3] = ["backup", "one percent changed", "restore"];
 
@@ -162,6 +164,7 @@ impl Load {
 }
 
 pub(super) fn run(test_box: &TestBox, options: &Options) -> Result<Value> {
+    Kubelet.make_room(test_box.machine(), ROOM)?;
     let wanted = |load: &Load| options.only.is_empty() || options.only.iter().any(|only| only == load.namespace);
     let mut rows = vec![at_rest(test_box, options)?];
     for load in loads(options).iter().filter(|load| wanted(load)) {
