@@ -10,7 +10,7 @@ use velero_api::metadata::{label, name, uid};
 use velero_api::records::{BackupOperation, BackupVolumeInfo};
 use velero_api::type_names::DATA_UPLOADS;
 use velero_api::v1::{Backup, BackupStorageLocation, PodVolumeBackup};
-use velero_api::v2alpha1::DataUpload;
+use velero_api::v2alpha1::{DataUpload, UPLOAD_OPERATION};
 use velero_archive::{ArchiveReader, BackupFile, ItemPath, Limits};
 use velero_cluster::{Error as ClusterError, list_all};
 use velero_repo::clock::system_clock;
@@ -26,8 +26,6 @@ use crate::runtime::error::{Error, Result, describe};
 
 /// The tag of a copy that names its backup.
 const OF_BACKUP: &str = "backup-uid";
-/// What the operations of DataUploads begin with; the UID of the backup follows.
-const OF_UPLOAD: &str = "du-";
 
 /// What a backup owns in repositories, from its files, its archive and the cluster.
 pub(super) async fn owned_snapshots(context: &Context, backup: &Backup, store: &BackupStore) -> Result<OwnedSnapshots> {
@@ -199,10 +197,11 @@ fn saved_for(repository: &Repository, owner: &str) -> velero_repo::Result<Vec<St
     Ok(found.into_iter().map(|manifest| manifest.id).collect())
 }
 
-/// Whether a snapshot was saved for the backup of that UID. Copies through pods name it, moved data its operation.
+/// Whether a snapshot was saved for the backup of that UID. Copies through pods name it, moved data its operation, in whose name
+/// the UID comes first.
 fn is_saved_for(manifest: &Manifest, owner: &str) -> bool {
     let tag = |key: &str| manifest.labels.as_ref().and_then(|tags| tags.get(key)).map_or("", String::as_str);
-    let operation = tag(labels::ASYNC_OPERATION_ID).strip_prefix(OF_UPLOAD);
+    let operation = tag(labels::ASYNC_OPERATION_ID).strip_prefix(UPLOAD_OPERATION);
     let is_moved = operation.and_then(|rest| rest.strip_prefix(owner)).is_some_and(|rest| rest.starts_with('.'));
     manifest.has_labels(&[("type", SNAPSHOT)]) && (tag(OF_BACKUP) == owner || is_moved)
 }

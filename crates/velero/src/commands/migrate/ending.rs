@@ -9,6 +9,7 @@ use kube::Api;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
+use velero_cluster::list_all_metadata;
 
 use crate::session::{Session, api_error};
 
@@ -25,7 +26,7 @@ pub(super) async fn end_server(session: &Session, api: &Api<DynamicObject>, name
     let running = ListParams::default().fields("status.phase!=Succeeded,status.phase!=Failed");
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let listed = pods.list_metadata(&running).await.map_err(api_error)?;
+        let listed = list_all_metadata(&pods, &running).await.map_err(api_error)?;
         if !listed.items.iter().any(|pod| is_of(&pod.metadata, name)) {
             return api.get(name).await.map_err(api_error);
         }
