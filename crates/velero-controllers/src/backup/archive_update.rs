@@ -20,19 +20,28 @@ use crate::runtime::clock;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
 
-/// Reads the items again that operations have changed, and puts them into the archive; gives the DataUploads among them. What
-/// goes wrong is in the journal, unless another try may help.
+/// What has become of an archive.
+#[derive(Default)]
+pub(super) struct Updated {
+    /// The DataUploads that were read again.
+    pub(super) uploads: Vec<DataUpload>,
+    /// How many items the archive has now, if any were put into it.
+    pub(super) items: Option<i64>,
+}
+
+/// Reads the items again that operations have changed, and puts them into the archive. What goes wrong is in the journal,
+/// unless another try may help.
 pub(super) async fn update_archive(
     context: &Context,
     backup: &Backup,
     store: &BackupStore,
     operations: &[BackupOperation],
     journal: &Journal,
-) -> Result<Vec<DataUpload>> {
+) -> Result<Updated> {
     let items: Vec<ResourceIdentifier> =
         operations.iter().flat_map(|operation| operation.spec.post_operation_items.clone()).collect();
     if items.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Updated::default());
     }
     let tools = context.plugins.open(Some(journal)).await?;
     let policies = policies(context, backup).await.ok().flatten();
@@ -46,24 +55,24 @@ pub(super) async fn update_archive(
         Ok(found) => found,
         Err(error) => {
             journal.error().error(&describe(&error)).message("Error reading items after their operations");
-            return Ok(Vec::new());
+            return Ok(Updated::default());
         }
     };
-    let uploads = data_uploads(&found.entries);
-    tell_of_lost_uploads(operations, &uploads, journal);
+    let mut updated = Updated { uploads: data_uploads(&found.entries), items: None };
+    tell_of_lost_uploads(operations, &updated.uploads, journal);
     if found.entries.is_empty() {
-        return Ok(uploads);
+        return Ok(updated);
     }
     let count = found.entries.len().to_string();
     journal.info().field("files", count).message("Updating the archive after the operations have ended");
     match rewrite(store, name(backup), &found, context.settings.archive_limits()).await {
-        Ok(()) => list_more(store, name(backup), found.resource_list).await?,
+        Ok(()) => updated.items = Some(list_more(store, name(backup), found.resource_list).await?),
         Err(RewriteError::Store(error)) => return Err(error.into()),
         Err(RewriteError::Archive(problem)) => {
             journal.error().error(&problem).message("Error updating the archive of the backup");
         }
     }
-    Ok(uploads)
+    Ok(updated)
 }
 
 /// The DataUploads among the entries of an archive.
@@ -129,8 +138,9 @@ async fn rewrite(store: &BackupStore, backup: &str, found: &Finalized, limits: L
     }
 }
 
-/// Adds items to the list of what is in the archive.
-async fn list_more(store: &BackupStore, backup: &str, more: ResourceList) -> Result<()> {
+/// Adds items to the list of what is in the archive; gives how many are listed then. Those that an interrupted try has listed
+/// already count as well.
+async fn list_more(store: &BackupStore, backup: &str, more: ResourceList) -> Result<i64> {
     let mut list: ResourceList = store.get_json(backup, BackupFile::ResourceList).await?;
     for (kind, names) in more {
         let listed = list.entry(kind).or_default();
@@ -138,7 +148,8 @@ async fn list_more(store: &BackupStore, backup: &str, more: ResourceList) -> Res
         listed.sort();
         listed.dedup();
     }
-    Ok(store.put_json(backup, BackupFile::ResourceList, &list).await?)
+    store.put_json(backup, BackupFile::ResourceList, &list).await?;
+    Ok(i64::try_from(list.values().map(Vec::len).sum::<usize>()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

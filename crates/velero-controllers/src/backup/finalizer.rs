@@ -75,9 +75,12 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
         Found::Unusable(_) if backup.status.backup_item_operations_attempted == 0 => {}
         Found::Unusable(problem) => return end_partially_failed(context, backup, Some(&store), &problem).await,
         Found::Usable(operations) => {
-            let uploads = update_archive(context, backup, &store, &operations, &journal).await?;
+            let updated = update_archive(context, backup, &store, &operations, &journal).await?;
+            if let Some(items) = updated.items {
+                put_items(&mut ended, items);
+            }
             ended.status.csi_volume_snapshots_completed = completed_csi_snapshots(&operations);
-            let saved = volumes::settle(&store, name(backup), &operations, uploads).await?;
+            let saved = volumes::settle(&store, name(backup), &operations, updated.uploads).await?;
             ended.status.volume_snapshots_completed = saved.native_snapshots().1;
             volumes::release(context, backup).await?;
         }
@@ -96,6 +99,13 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
     }
     put_metadata(&store, &mut ended).await?;
     close(context, backup, &ended).await
+}
+
+/// Counts what was put into the archive after the operations have ended, so that the status says what the archive has.
+fn put_items(ended: &mut Backup, items: i64) {
+    let progress = ended.status.progress.get_or_insert_default();
+    progress.items_backed_up = progress.items_backed_up.max(items);
+    progress.total_items = progress.total_items.max(progress.items_backed_up);
 }
 
 fn completed_csi_snapshots(operations: &[BackupOperation]) -> i64 {

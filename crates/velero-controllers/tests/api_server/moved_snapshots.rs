@@ -65,6 +65,10 @@ fn check_files(scene: &Scene, upload: &DataUpload) {
     let listed = format!("{}/{}", scene.cluster().namespace, name(upload));
     assert_eq!(list["velero.io/v2alpha1/DataUpload"], [listed]);
     assert!(!list.contains_key("snapshot.storage.k8s.io/v1/VolumeSnapshot"), "{list:?}");
+    let metadata = std::fs::read(scene.directory.path().join("backups/b/velero-backup.json")).unwrap();
+    let metadata: Backup = serde_json::from_slice(&metadata).unwrap();
+    let listed = list.values().map(Vec::len).sum::<usize>() as i64;
+    assert_eq!(metadata.status.progress.unwrap().items_backed_up, listed, "the DataUpload counts too");
 }
 
 /// Nothing is made, and it is said where the data comes from.

@@ -76,6 +76,9 @@ fn what_operations_have_changed_is_in_the_final_archive() {
         let list = fs::read(directory.path().join("backups/moved/moved-resource-list.json.gz")).unwrap();
         let list: ResourceList = gzjson::decode(&list, 1 << 20).unwrap();
         assert!(list["v1/ConfigMap"].contains(&format!("{}/made-later", courses.namespace)), "{list:?}");
+        let progress = backup.status.progress.as_ref().unwrap();
+        let listed = list.values().map(Vec::len).sum::<usize>() as i64;
+        assert_eq!((progress.items_backed_up, progress.total_items), (listed, listed), "what came later counts");
         courses.delete().await;
         server.stop().await;
     });
