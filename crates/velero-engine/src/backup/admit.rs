@@ -1,14 +1,28 @@
-//! Whether an item belongs into the backup.
+//! Whether an item belongs into the backup, and whether it comes by itself.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use velero_api::labels;
 use velero_cluster::ItemRef;
 use velero_rules::resource_policies::NamespaceVerdict;
 
-use super::plan::{NAMESPACES, PlannedType};
-use super::pool::Item;
-use super::run::Run;
+use super::collect::LISTS_AHEAD;
+use super::ledger::Ledger;
+use super::plan::{NAMESPACES, Plan, PlannedType};
+use super::pool::{Item, is_held};
+use crate::Journal;
 
-impl Run {
+/// What it takes to say whether an item belongs into the backup.
+#[derive(Clone, Copy)]
+pub(super) struct Admission<'a> {
+    pub plan: &'a Plan,
+    pub ledger: &'a Ledger,
+    pub journal: &'a Journal,
+    /// The rank of the type that is being worked on.
+    pub position: &'a AtomicUsize,
+}
+
+impl Admission<'_> {
     /// Whether an item belongs into the backup, also when an action asked for it. Items that must be included pass all
     /// filters; what is being deleted never passes.
     pub(super) fn admits(&self, item: &Item, must_include: bool) -> bool {
@@ -47,6 +61,14 @@ impl Run {
             None => planned.name == NAMESPACES || !planned.barred,
         };
         by_type && (self.plan.filters.is_empty() || self.policies_admit(item))
+    }
+
+    /// Whether all items of a type are still to be listed, so that none of them needs to be asked for.
+    pub(super) fn comes_later(&self, planned: &PlannedType) -> bool {
+        let reached = self.position.load(Ordering::Relaxed) + LISTS_AHEAD;
+        let streamed =
+            planned.listed && planned.order.is_empty() && !is_held(&planned.name) && planned.name != NAMESPACES;
+        streamed && planned.rank > reached && self.plan.selectors.is_empty() && self.plan.filters.is_empty()
     }
 
     fn policies_admit(&self, item: ItemRef<'_, PlannedType>) -> bool {

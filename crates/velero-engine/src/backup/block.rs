@@ -12,6 +12,7 @@ use super::batch::{Batch, PendingItem};
 use super::collect::CollectedPage;
 use super::group;
 use super::held::HeldBlock;
+use super::item::{ItemSaver, log_item};
 use super::item_block::{BlockItem, ItemBlock};
 use super::plan::PODS;
 use super::pool::Item;
@@ -31,10 +32,11 @@ impl Run {
         if !page.planned.is_plain() {
             return self.back_up_items(items.collect()).await;
         }
+        let admission = self.admission();
         let mut batch = Vec::with_capacity(items.len());
         for item in items {
-            if self.admits(&item, false) && self.ledger.take(item.reference()) {
-                self.log_item(item.reference());
+            if admission.admits(&item, false) && self.ledger.take(item.reference()) {
+                log_item(&self.journal, item.reference());
                 batch.push(Record::unchanged(item.planned, item.raw));
             }
         }
@@ -46,31 +48,33 @@ impl Run {
 
     /// Backs up items together with what belongs to them, then the volumes that may come last.
     pub(super) async fn back_up_items(&self, items: Vec<Item>) -> Result<(), BackupError> {
-        self.back_up_blocks(items).await?;
+        let saver = self.item_saver();
+        self.back_up_blocks(&saver, items).await?;
         let (volumes, items) = self.deferred.take();
-        let waiting = self.back_up_waiting(items).boxed();
-        let (saved, waited) = tokio::join!(self.save_volumes(volumes).boxed(), waiting);
+        let waiting = saver.back_up_waiting(items).boxed();
+        let (saved, waited) = tokio::join!(saver.save_volumes(volumes).boxed(), waiting);
         self.records.send(saved).await?;
         self.records.send(waited.records).await?;
-        self.records.send(self.save_volumes(waited.volumes).boxed().await).await?;
+        self.records.send(saver.save_volumes(waited.volumes).boxed().await).await?;
         self.volumes.notes.part();
         self.ledger.publish();
         self.records.flush().await
     }
 
     /// Blocks are made while earlier ones are worked on: both wait for plugins.
-    async fn back_up_blocks(&self, items: Vec<Item>) -> Result<(), BackupError> {
+    async fn back_up_blocks(&self, saver: &ItemSaver<'_>, items: Vec<Item>) -> Result<(), BackupError> {
         let (mut ready, blocks) = mpsc::channel(BLOCKS_AHEAD);
+        let grouper = self.grouper();
         let make = async move {
             for seeds in group::seeds(&self.journal, items) {
-                if ready.send(group::block(self, seeds).await).await.is_err() {
+                if ready.send(grouper.block(seeds).await).await.is_err() {
                     return;
                 }
             }
         };
         let work = async {
             let workers = self.request.item_block_workers.max(1);
-            let mut done = blocks.map(|block| self.back_up_block(block).boxed()).buffer_unordered(workers);
+            let mut done = blocks.map(|block| self.back_up_block(saver, block).boxed()).buffer_unordered(workers);
             while let Some(done) = done.next().await {
                 done?;
             }
@@ -80,33 +84,38 @@ impl Run {
         worked
     }
 
-    async fn back_up_block(&self, block: ItemBlock) -> Result<(), BackupError> {
+    async fn back_up_block(&self, saver: &ItemSaver<'_>, block: ItemBlock) -> Result<(), BackupError> {
         let pods = pods(&block);
         let (hooked, place) = self.run_pre_hooks(&block).await;
-        let stored = self.store_block(block, !hooked.is_empty()).await;
+        let stored = self.store_block(saver, block, !hooked.is_empty()).await;
         // Whatever became of the items: what the hooks before have stopped is to go on.
         self.release_or_hold(HeldBlock { pods, hooked, place }).await;
         stored
     }
 
-    async fn store_block(&self, mut block: ItemBlock, is_hooked: bool) -> Result<(), BackupError> {
+    async fn store_block(
+        &self,
+        saver: &ItemSaver<'_>,
+        mut block: ItemBlock,
+        is_hooked: bool,
+    ) -> Result<(), BackupError> {
         let mut batch = Batch::default();
         for place in 0..block.len() {
             let Some(block_item) = block.take(place) else {
                 continue;
             };
-            if self.waits(&block_item.item) {
+            if saver.waits(&block_item.item) {
                 batch.items.push(PendingItem { block_item, must_include: false });
                 continue;
             }
-            self.back_up_or_report(block_item, false, &mut block, &mut batch).await;
+            saver.back_up_or_report(block_item, false, &mut block, &mut batch).await;
         }
         if is_hooked {
             // What the hooks before have stopped must not go on before the snapshots are taken.
-            let waited = self.back_up_waiting(std::mem::take(&mut batch.items)).boxed().await;
+            let waited = saver.back_up_waiting(std::mem::take(&mut batch.items)).boxed().await;
             batch.records.extend(waited.records);
             batch.volumes.extend(waited.volumes);
-            batch.records.extend(self.save_volumes(std::mem::take(&mut batch.volumes)).await);
+            batch.records.extend(saver.save_volumes(std::mem::take(&mut batch.volumes)).await);
         }
         self.deferred.add(batch.volumes, batch.items);
         self.records.send(batch.records).await?;

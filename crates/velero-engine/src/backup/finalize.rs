@@ -12,16 +12,19 @@ use velero_archive::layout::VERSION_PATH;
 use velero_archive::{ArchiveReader, Error as ArchiveError, Limits};
 use velero_cluster::ItemRef;
 
+use super::admit::Admission;
 use super::batch::Batch;
 use super::collect::LISTS_AHEAD;
 use super::error::ItemError;
+use super::item::ItemSaver;
 use super::item_block::ItemBlock;
 use super::pool::Item;
 use super::run::Run;
+use super::write::Records;
 use super::{BackupError, BackupRequest, plan};
-use crate::Journal;
 use crate::journal::{Level, LogFormat};
 use crate::stage::try_within;
+use crate::{Journal, lock};
 
 /// How many items are looked at at the same time.
 const AT_ONCE: usize = 16;
@@ -58,54 +61,63 @@ pub async fn finalize(
     run.saves_volumes = false;
     // No list is still to come.
     run.position.store(usize::MAX - LISTS_AHEAD, Ordering::Relaxed);
-    let read_again = try_within(run.stage.clone(), read_again(&run, items).boxed()).await;
-    let entries = entries(&archive.close(read_again).await?, limits).map_err(BackupError::Archive)?;
+    let second_look = SecondLook { saver: run.item_saver(), records: &run.records };
+    let looked = try_within(run.stage.clone(), second_look.read_again(items).boxed()).await;
+    let entries = entries(&archive.close(looked).await?, limits).map_err(BackupError::Archive)?;
     let outcome = run.finish();
     Ok(Finalized { entries, resource_list: outcome.resource_list.to_map(), operations: outcome.operations })
 }
 
-async fn read_again(run: &Run, items: &[ResourceIdentifier]) -> Result<(), BackupError> {
-    let mut seen = BTreeSet::new();
-    let items: Vec<_> = items.iter().filter(|item| seen.insert(item.to_string())).collect();
-    // All are read before an action can make one of them go away.
-    let mut reads: Vec<BoxFuture<'_, ()>> = Vec::with_capacity(items.len());
-    let mut again: Vec<BoxFuture<'_, Result<(), BackupError>>> = Vec::with_capacity(items.len());
-    for item in items {
-        reads.push(run.read_ahead(item).boxed());
-        again.push(run.back_up_again(item).boxed());
-    }
-    stream::iter(reads).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
-    let done: Vec<Result<(), BackupError>> = stream::iter(again).buffer_unordered(AT_ONCE).collect().await;
-    done.into_iter().collect::<Result<(), BackupError>>()?;
-    run.records.flush().await
+/// What it takes to store items again.
+struct SecondLook<'a> {
+    saver: ItemSaver<'a>,
+    records: &'a Records,
 }
 
-impl Run {
+impl SecondLook<'_> {
+    async fn read_again(&self, items: &[ResourceIdentifier]) -> Result<(), BackupError> {
+        let mut seen = BTreeSet::new();
+        let items: Vec<_> = items.iter().filter(|item| seen.insert(item.to_string())).collect();
+        // All are read before an action can make one of them go away.
+        let mut reads: Vec<BoxFuture<'_, ()>> = Vec::with_capacity(items.len());
+        let mut again: Vec<BoxFuture<'_, Result<(), BackupError>>> = Vec::with_capacity(items.len());
+        for item in items {
+            reads.push(self.read_ahead(item).boxed());
+            again.push(self.back_up_again(item).boxed());
+        }
+        stream::iter(reads).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+        let done: Vec<Result<(), BackupError>> = stream::iter(again).buffer_unordered(AT_ONCE).collect().await;
+        done.into_iter().collect::<Result<(), BackupError>>()?;
+        self.records.flush().await
+    }
+
     /// Reads an item; what goes wrong is told when it is backed up.
     async fn read_ahead(&self, item: &ResourceIdentifier) {
-        let Some(planned) = self.plan.preferred(&item.group_resource()) else {
+        let saver = &self.saver;
+        let Some(planned) = saver.admission.plan.preferred(&item.group_resource()) else {
             return;
         };
-        let found = self.request.cluster.get_raw(planned.resource_type.item(item.namespace(), &item.name)).await;
+        let found = saver.cluster.get_raw(planned.resource_type.item(item.namespace(), &item.name)).await;
         if let Ok(Some(raw)) = found {
-            self.pool().insert(Item::new(planned, raw));
+            lock(saver.pool).insert(Item::new(planned, raw));
         }
     }
 
     async fn back_up_again(&self, item: &ResourceIdentifier) -> Result<(), BackupError> {
+        let Admission { plan, ledger, journal, .. } = self.saver.admission;
         let (resource, namespace, name) = (item.group_resource(), item.namespace(), item.name.as_str());
         let mut batch = Batch::default();
-        let mut done = self.back_up_additional_item(item, true, &mut ItemBlock::default(), &mut batch).await;
+        let mut done = self.saver.back_up_additional_item(item, true, &mut ItemBlock::default(), &mut batch).await;
         if done.is_ok() && self.has_operation_on(item) {
             done = Err(ItemError::LateOperation);
-            if let Some(planned) = self.plan.preferred(&resource) {
-                self.ledger.fail(planned.item(namespace, name));
+            if let Some(planned) = plan.preferred(&resource) {
+                ledger.fail(planned.item(namespace, name));
             }
         }
         match done {
             Ok(()) => self.records.send(batch.records).await,
             Err(error) => {
-                let entry = self.journal.error().item(ItemRef::new(resource.as_str(), namespace, name)).error(&error);
+                let entry = journal.error().item(ItemRef::new(resource.as_str(), namespace, name)).error(&error);
                 entry.message("Error updating item after its operations");
                 Ok(())
             }
@@ -113,7 +125,7 @@ impl Run {
     }
 
     fn has_operation_on(&self, item: &ResourceIdentifier) -> bool {
-        self.request.recorder.operations.any(|operation| operation.spec.resource_identifier == *item)
+        self.saver.recorder.operations.any(|operation| operation.spec.resource_identifier == *item)
     }
 }
 

@@ -1,30 +1,50 @@
 //! One item: actions, additional items, and what goes into the archive.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::Value;
+use velero_api::FeatureFlags;
 use velero_api::annotations;
 use velero_api::records::{BackupOperationSpec, ResourceIdentifier, VolumeMethod};
 use velero_api::v1::Backup;
 use velero_archive::go_json;
-use velero_cluster::ItemRef;
+use velero_cluster::{Cluster, ItemRef};
 use velero_plugin::item::{annotation, filled, name, object_mut};
 use velero_plugin::{BackupItemAction, BackupItemOutcome};
 
+use super::admit::Admission;
 use super::batch::{Batch, PendingItem, PendingVolume};
 use super::error::ItemError;
 use super::item_block::{BlockItem, ItemBlock};
 use super::plan::{PODS, PlannedType};
-use super::pool::{Item, VOLUMES};
-use super::run::Run;
+use super::pool::{Item, Pool, VOLUMES};
 use super::write::{Body, Record};
 use crate::recorder::BackupRecorder;
-use crate::volumes::SavedClaim;
+use crate::stage::Sums;
+use crate::volumes::{SavedClaim, VolumeSaver};
+use crate::{Journal, lock};
 
 /// What is done with an item, or why it is not in the archive.
 pub(super) type ItemResult<T> = Result<T, ItemError>;
+
+/// What it takes to back up items, each with those that its actions ask for.
+pub(super) struct ItemSaver<'a> {
+    pub admission: Admission<'a>,
+    /// The items that wait for those they belong to.
+    pub pool: &'a Mutex<Pool>,
+    pub cluster: &'a Cluster,
+    pub volumes: VolumeSaver<'a>,
+    /// Whether the data of volumes is dealt with too.
+    pub saves_volumes: bool,
+    /// The backup, for calls that go on when the run is given up.
+    pub backup: &'a Arc<Backup>,
+    pub recorder: &'a BackupRecorder,
+    pub features: &'a FeatureFlags,
+    /// The calls of actions.
+    pub calls: &'a Sums,
+}
 
 /// What an item became under its actions.
 enum Acted {
@@ -33,7 +53,7 @@ enum Acted {
     Skipped,
 }
 
-impl Run {
+impl ItemSaver<'_> {
     /// Backs up one item, its additional items first. An item that was backed up before, or that the filters leave
     /// out, is no error.
     pub(super) fn back_up_item<'b>(
@@ -45,7 +65,7 @@ impl Run {
     ) -> BoxFuture<'b, ItemResult<()>> {
         Box::pin(async move {
             let BlockItem { item, value } = block_item;
-            if !self.admits(&item, must_include) || !self.ledger.take(item.reference()) {
+            if !self.admission.admits(&item, must_include) || !self.admission.ledger.take(item.reference()) {
                 return Ok(());
             }
             let acted = self.act_on(&item, value, block, batch).await;
@@ -54,9 +74,9 @@ impl Run {
                 && item.planned.name == PODS
                 && self.saves_volumes
             {
-                self.volume_context().save_pod(&item.raw).await;
+                self.volumes.save_pod(&item.raw).await;
             }
-            added.map(|_| ()).inspect_err(|_| self.ledger.fail(item.reference()))
+            added.map(|_| ()).inspect_err(|_| self.admission.ledger.fail(item.reference()))
         })
     }
 
@@ -66,7 +86,7 @@ impl Run {
             Acted::Unchanged => (Record::unchanged(Arc::clone(&item.planned), item.raw.clone()), None),
             Acted::Changed(value) => (changed(item, &value)?, Some(value)),
             Acted::Skipped => {
-                self.ledger.skip(item.reference());
+                self.admission.ledger.skip(item.reference());
                 return Ok(false);
             }
         };
@@ -74,11 +94,11 @@ impl Run {
             let value = value.map_or_else(|| item.raw.to_value(), Ok)?;
             let value = Arc::new(value);
             let name = item.raw.name().to_owned();
-            self.volumes.notes.meet(&name, &value);
+            self.volumes.meet(&name, &value);
             batch.volumes.push(PendingVolume { record, name, value });
             return Ok(true);
         }
-        self.log_item(item.reference());
+        log_item(self.admission.journal, item.reference());
         batch.records.push(record);
         Ok(true)
     }
@@ -94,7 +114,7 @@ impl Run {
         let (planned, namespace) = (&item.planned, item.raw.namespace());
         let mut changed = false;
         for index in &planned.backup_actions {
-            let resolved = &self.plan.backup_actions[*index];
+            let resolved = &self.admission.plan.backup_actions[*index];
             let action = &resolved.action;
             if !self.is_on(action) || !resolved.applies_to_item(namespace, || item.labels()) {
                 continue;
@@ -121,13 +141,13 @@ impl Run {
             }
             let must_include = take_must_include(current, &mut changed);
             if let Some(operation_id) = &outcome.operation_id {
-                self.volume_context().follow(&planned.name, current, operation_id);
+                self.volumes.follow(&planned.name, current, operation_id);
             }
             for additional in &outcome.additional_items {
                 self.back_up_additional_item(additional, must_include, block, batch).await?;
             }
             if let Some(claim) = saved_claim {
-                self.volume_context().end_claim(&claim)?;
+                self.volumes.end_claim(&claim)?;
             }
         }
         Ok(value.filter(|_| changed).map_or(Acted::Unchanged, Acted::Changed))
@@ -153,9 +173,9 @@ impl Run {
     /// Notes that an action keeps an item out of the backup, and so what it has begun on it.
     fn keep_out(&self, item: &Item, action: &str, outcome: &BackupItemOutcome) {
         if let Some(operation_id) = &outcome.operation_id {
-            self.request.recorder.disregard(action, operation_id);
+            self.recorder.disregard(action, operation_id);
         }
-        let entry = self.journal.info().item(item.reference());
+        let entry = self.admission.journal.info().item(item.reference());
         entry.message(&format!("Resource is skipped from backup by action {action}."));
     }
 
@@ -164,7 +184,7 @@ impl Run {
         if !self.saves_volumes {
             return Ok(None);
         }
-        Ok(self.volume_context().begin_claim(method, claim).await?)
+        Ok(self.volumes.begin_claim(method, claim).await?)
     }
 
     /// Backs up an item that an action asked for: from the block, from the pool, or else from the cluster.
@@ -175,27 +195,28 @@ impl Run {
         block: &mut ItemBlock,
         batch: &mut Batch,
     ) -> ItemResult<()> {
+        let Admission { plan, ledger, journal, .. } = self.admission;
         let resource = additional.group_resource();
         let (namespace, name) = (additional.namespace(), additional.name.as_str());
-        let Some(planned) = self.plan.preferred(&resource) else {
+        let Some(planned) = plan.preferred(&resource) else {
             return Err(ItemError::NotServed { resource, name: name.to_owned() });
         };
         let wanted = planned.item(namespace, name);
-        let not_now = !self.filters_admit(wanted) || self.comes_later(planned);
-        if (not_now && !must_include) || self.ledger.is_settled(wanted) {
+        let not_now = !self.admission.filters_admit(wanted) || self.admission.comes_later(planned);
+        if (not_now && !must_include) || ledger.is_settled(wanted) {
             return Ok(());
         }
         let waiting = block.find(wanted);
         let waiting = waiting.or_else(|| {
-            let item = self.pool().take(wanted)?;
+            let item = lock(self.pool).take(wanted)?;
             Some(BlockItem { item, value: None })
         });
         let found = match waiting {
             Some(found) => found,
             None => {
-                let got = self.request.cluster.get_raw(planned.resource_type.item(namespace, name)).await;
+                let got = self.cluster.get_raw(planned.resource_type.item(namespace, name)).await;
                 let Some(raw) = got? else {
-                    let entry = self.journal.warning().item(wanted);
+                    let entry = journal.warning().item(wanted);
                     entry.message("Additional item was not found in Kubernetes API, can't back it up");
                     return Ok(());
                 };
@@ -210,6 +231,11 @@ impl Run {
     }
 }
 
+/// Says that an item is on its way into the archive.
+pub(super) fn log_item(journal: &Journal, item: ItemRef<'_, PlannedType>) {
+    journal.info().item(item).message("Backed up item");
+}
+
 /// Records the operation that an action starts on an item.
 struct OperationRecorder {
     recorder: BackupRecorder,
@@ -218,8 +244,8 @@ struct OperationRecorder {
 }
 
 impl OperationRecorder {
-    fn new(run: &Run, item: ResourceIdentifier) -> Self {
-        Self { recorder: run.request.recorder.clone(), backup: Arc::clone(&run.backup), item }
+    fn new(saver: &ItemSaver<'_>, item: ResourceIdentifier) -> Self {
+        Self { recorder: saver.recorder.clone(), backup: Arc::clone(saver.backup), item }
     }
 
     fn record(self, action: &str, outcome: &BackupItemOutcome) {

@@ -14,7 +14,8 @@
 //! only claims and volumes are held until the pods they belong to have come by.
 //!
 //! What waits for something slow comes last in its block or `batch` (`waiting`): volumes whose data is saved first, in the room
-//! for volumes, and items whose actions wait for a storage driver. `run` holds what the stages share, and their order.
+//! for volumes, and items whose actions wait for a storage driver. `run` holds what the stages share, and their order; it
+//! lends a stage what that one needs: a `Lister`, a `Grouper`, an `ItemSaver`.
 //!
 //! Volumes that are copied through pods are waited for last of all, but for those of pods with hooks: their block is `held`
 //! between its hooks until its copies are made, while other blocks go on.

@@ -1,8 +1,8 @@
 //! A backup under way: everything the stages share, and the order in which they come.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
 
 use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
@@ -11,12 +11,15 @@ use tracing::field::Empty;
 use velero_api::v1::{Backup, BackupProgress};
 use velero_cluster::ItemRef;
 
+use super::admit::Admission;
 use super::batch::Deferred;
-use super::collect::{self, LISTS_AHEAD, Lister};
+use super::collect::{self, Lister};
 use super::custom_resource_definitions::of_custom_resources;
+use super::group::Grouper;
 use super::held::HeldBlocks;
+use super::item::ItemSaver;
 use super::ledger::Ledger;
-use super::plan::{NAMESPACES, PODS, Plan, PlannedType};
+use super::plan::{PODS, Plan};
 use super::pool::{CLAIMS, Item, Pool, VOLUMES, is_held};
 use super::write::{self, Archive, Records};
 use super::{BackupError, BackupOutcome, BackupRequest};
@@ -30,7 +33,7 @@ use crate::{Journal, lock};
 pub(super) struct Run {
     pub request: BackupRequest,
     /// The backup, for calls that go on when this is given up.
-    pub(super) backup: Arc<Backup>,
+    backup: Arc<Backup>,
     pub plan: Plan,
     pub journal: Journal,
     pub ledger: Arc<Ledger>,
@@ -48,7 +51,7 @@ pub(super) struct Run {
     /// The stage in which items are backed up.
     pub(super) stage: Span,
     /// The calls of actions.
-    pub(super) calls: Sums,
+    calls: Sums,
     /// The pages of lists.
     lists: Arc<Sums>,
 }
@@ -124,22 +127,36 @@ impl Run {
         }
     }
 
-    /// The items that wait for those they belong to.
-    pub(super) fn pool(&self) -> MutexGuard<'_, Pool> {
-        lock(&self.pool)
+    /// What it takes to say whether an item belongs into the backup.
+    pub(super) fn admission(&self) -> Admission<'_> {
+        Admission { plan: &self.plan, ledger: &self.ledger, journal: &self.journal, position: &self.position }
+    }
+
+    /// What it takes to make blocks of items.
+    pub(super) fn grouper(&self) -> Grouper<'_> {
+        let request = &self.request;
+        Grouper { admission: self.admission(), backup: &request.backup, pool: &self.pool, cluster: &request.cluster }
+    }
+
+    /// What it takes to back up items.
+    pub(super) fn item_saver(&self) -> ItemSaver<'_> {
+        let request = &self.request;
+        ItemSaver {
+            admission: self.admission(),
+            pool: &self.pool,
+            cluster: &request.cluster,
+            volumes: self.volume_context(),
+            saves_volumes: self.saves_volumes,
+            backup: &self.backup,
+            recorder: &request.recorder,
+            features: &request.features,
+            calls: &self.calls,
+        }
     }
 
     /// Takes all items that nobody has taken along.
-    pub(super) fn drain_pool(&self) -> Vec<Item> {
-        self.pool().drain()
-    }
-
-    /// Whether all items of a type are still to be listed, so that none of them needs to be asked for.
-    pub(super) fn comes_later(&self, planned: &PlannedType) -> bool {
-        let reached = self.position.load(Ordering::Relaxed) + LISTS_AHEAD;
-        let streamed =
-            planned.listed && planned.order.is_empty() && !is_held(&planned.name) && planned.name != NAMESPACES;
-        streamed && planned.rank > reached && self.plan.selectors.is_empty() && self.plan.filters.is_empty()
+    fn drain_pool(&self) -> Vec<Item> {
+        lock(&self.pool).drain()
     }
 
     /// Brings all items of the backup into the archive, and runs the hooks around them.
@@ -182,10 +199,6 @@ impl Run {
         let (plan, ledger, cluster) = (&self.plan, &self.ledger, &self.request.cluster);
         let definitions = of_custom_resources(plan, ledger, cluster, &self.journal).boxed().await;
         self.back_up_items(definitions).await
-    }
-
-    pub(super) fn log_item(&self, item: ItemRef<'_, PlannedType>) {
-        self.journal.info().item(item).message("Backed up item");
     }
 
     /// Closes the books.

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use futures::{FutureExt, StreamExt, stream};
 use velero_plugin::BackupItemAction;
 
+use super::admit::Admission;
 use super::batch::{Batch, PendingItem, PendingVolume};
+use super::item::{ItemSaver, log_item};
 use super::item_block::{BlockItem, ItemBlock};
 use super::pool::Item;
-use super::run::Run;
 use super::write::Record;
 use crate::detail;
 use crate::stage::try_within;
@@ -25,16 +26,17 @@ const VOLUMES_AT_ONCE: usize = 16;
 /// How many items are worked on at the same time whose actions only wait, each for its own driver.
 const ITEMS_AT_ONCE: usize = 128;
 
-impl Run {
+impl ItemSaver<'_> {
     /// Whether an item waits for its turn.
     pub(super) fn waits(&self, item: &Item) -> bool {
-        let mut actions = item.planned.backup_actions.iter().map(|index| &self.plan.backup_actions[*index].action);
+        let all = &self.admission.plan.backup_actions;
+        let mut actions = item.planned.backup_actions.iter().map(|index| &all[*index].action);
         self.saves_volumes && actions.any(|action| action.waits() && self.is_on(action))
     }
 
     /// Whether the server has the feature that an action needs.
     pub(super) fn is_on(&self, action: &Arc<dyn BackupItemAction>) -> bool {
-        action.needs_feature().is_none_or(|feature| self.request.features.is_enabled(feature))
+        action.needs_feature().is_none_or(|feature| self.features.is_enabled(feature))
     }
 
     /// Backs up items that have waited, many at a time; gives what they brought.
@@ -52,7 +54,7 @@ impl Run {
                 all.volumes.extend(batch.volumes);
                 items.extend(batch.items);
             }
-            self.ledger.publish();
+            self.admission.ledger.publish();
         }
         all
     }
@@ -74,7 +76,7 @@ impl Run {
         let planned = Arc::clone(&block_item.item.planned);
         let (namespace, name) = block_item.item.identity();
         if let Err(error) = self.back_up_item(block_item, must_include, block, batch).await {
-            let entry = self.journal.error().item(planned.item(namespace.as_deref(), &name));
+            let entry = self.admission.journal.error().item(planned.item(namespace.as_deref(), &name));
             entry.error(&error).message("Error backing up item");
         }
     }
@@ -90,13 +92,14 @@ impl Run {
     }
 
     async fn save_volume(&self, PendingVolume { record, name, value }: PendingVolume) -> Option<Record> {
+        let Admission { ledger, journal, .. } = self.admission;
         let stage = detail!("volume", velero.volume = name);
-        let Err(error) = try_within(stage, self.volume_context().save(&value)).await else {
-            self.log_item(record.planned.item(None, &name));
+        let Err(error) = try_within(stage, self.volumes.save(&value)).await else {
+            log_item(journal, record.planned.item(None, &name));
             return Some(record);
         };
-        self.ledger.fail(record.planned.item(None, &name));
-        self.journal.error().item(record.planned.item(None, &name)).error(&error).message("Error backing up item");
+        ledger.fail(record.planned.item(None, &name));
+        journal.error().item(record.planned.item(None, &name)).error(&error).message("Error backing up item");
         None
     }
 }

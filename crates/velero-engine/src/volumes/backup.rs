@@ -89,6 +89,11 @@ impl<'a> VolumeSaver<'a> {
         }
     }
 
+    /// Keeps a volume that came by for the claim it belongs to.
+    pub(crate) fn meet(&self, name: &str, volume: &Arc<Value>) {
+        self.context.volumes.meet(name, volume);
+    }
+
     /// Begins to save the volume of a claim, for which an action is about to be called that saves volumes in one way;
     /// `None` when the volume is not saved in that way, and the action is not to be called.
     pub(crate) async fn begin_claim(
