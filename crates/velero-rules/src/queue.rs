@@ -12,7 +12,9 @@ pub enum QueueState {
         /// Its position.
         position: i64,
     },
-    /// It runs or is about to: InProgress or ReadyToStart.
+    /// Its turn has come and it has no place: it is ReadyToStart and comes before all who wait.
+    Ready,
+    /// It runs or is about to: InProgress, or ReadyToStart with a place.
     Running,
 }
 
@@ -30,6 +32,8 @@ pub struct QueueEntry {
 /// What to change in the queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueuePlan {
+    /// The backups that are ready and may begin, in this order.
+    pub begin: Vec<String>,
     /// The backups that become ReadyToStart, in this order.
     pub start: Vec<String>,
     /// The new positions of those that go on waiting, as far as they change.
@@ -40,7 +44,7 @@ impl QueueEntry {
     fn position(&self) -> Option<i64> {
         match self.state {
             QueueState::Queued { position } => Some(position),
-            QueueState::Running => None,
+            QueueState::Ready | QueueState::Running => None,
         }
     }
 }
@@ -52,7 +56,8 @@ pub fn next_position(entries: &[QueueEntry]) -> i64 {
 
 /// Decides which backups may start when at most `limit` may run. A limit below one counts as one.
 pub fn plan(entries: &[QueueEntry], limit: usize) -> QueuePlan {
-    let (mut waiting, running): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.position().is_some());
+    let (running, mut waiting): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.state == QueueState::Running);
+    // Those that are ready have no position, which comes before all positions.
     waiting.sort_by_key(|entry| entry.position());
     let mut free_slots = limit.max(1).saturating_sub(running.len());
     let mut taken: BTreeSet<&String> = running.iter().flat_map(|entry| &entry.namespaces).collect();
@@ -66,11 +71,12 @@ pub fn plan(entries: &[QueueEntry], limit: usize) -> QueuePlan {
             remaining.push(entry);
         } else {
             free_slots -= 1;
-            plan.start.push(entry.name.clone());
+            let next = if entry.state == QueueState::Ready { &mut plan.begin } else { &mut plan.start };
+            next.push(entry.name.clone());
         }
     }
     if !plan.start.is_empty() {
-        let numbered = remaining.into_iter().zip(1..);
+        let numbered = remaining.into_iter().filter(|entry| entry.position().is_some()).zip(1..);
         let moved = numbered.filter(|(entry, position)| entry.position() != Some(*position));
         plan.renumber = moved.map(|(entry, position)| (entry.name.clone(), position)).collect();
     }
@@ -91,6 +97,10 @@ mod tests {
 
     fn running(name: &str, namespaces: &[&str]) -> QueueEntry {
         entry(name, QueueState::Running, namespaces)
+    }
+
+    fn ready(name: &str, namespaces: &[&str]) -> QueueEntry {
+        entry(name, QueueState::Ready, namespaces)
     }
 
     #[test]
@@ -127,6 +137,32 @@ mod tests {
                 (&start.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()[..], renumber),
                 "{entries:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_backup_that_is_ready_and_has_no_place_comes_before_all_who_wait() {
+        type Row<'a> = (Vec<QueueEntry>, usize, &'a [&'a str], &'a [&'a str], &'a [(&'a str, i64)]);
+        let table: Vec<Row<'_>> = vec![
+            (vec![ready("r", &["x"])], 1, &["r"], &[], &[]),
+            (vec![queued("a", 1, &["y"]), ready("r", &["x"])], 1, &["r"], &[], &[]),
+            (vec![queued("a", 1, &["y"]), ready("r", &["x"])], 2, &["r"], &["a"], &[]),
+            (vec![queued("a", 1, &["x"]), ready("r", &["x"])], 2, &["r"], &[], &[]),
+            (vec![ready("q", &["x"]), ready("r", &["y"])], 1, &["q"], &[], &[]),
+            (vec![running("b", &["y"]), ready("r", &["x"])], 1, &[], &[], &[]),
+            (
+                vec![running("b", &["x"]), ready("r", &["x"]), queued("a", 1, &["y"]), queued("c", 2, &["x"])],
+                2,
+                &[],
+                &["a"],
+                &[("c", 1)],
+            ),
+        ];
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        for (entries, limit, begin, start, renumber) in table {
+            let renumber = renumber.iter().map(|(name, position)| ((*name).to_owned(), *position)).collect();
+            let expected = QueuePlan { begin: owned(begin), start: owned(start), renumber };
+            assert_eq!(plan(&entries, limit), expected, "{entries:?}");
         }
     }
 

@@ -113,6 +113,7 @@ fn keep_objects(stage: &Stage) -> Result<()> {
         "backups",
         "restores",
         "deletebackuprequests",
+        "schedules",
         "podvolumebackups",
         "podvolumerestores",
         "datauploads",

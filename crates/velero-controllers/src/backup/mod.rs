@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! reconciler ── hands each backup to the module of its phase
-//!   queue ── lets it wait for its turn
+//!   queue ── lets it wait for its turn; places: who has one among those that run
 //!   run ── facts, prepare, reservation, transfer, report: makes it and stores it; owed_hooks are run on every way out
 //!   following ── what becomes of it while its operations are followed (lifecycle::follow)
 //!   finalizer ── archive_update, ending: stores again what operations changed, and ends it
@@ -28,6 +28,7 @@ mod following;
 mod garbage_collection;
 mod orphans;
 pub(crate) mod owed_hooks;
+mod places;
 mod prepare;
 mod queue;
 pub(crate) mod reconciler;

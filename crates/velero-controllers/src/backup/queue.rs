@@ -1,7 +1,8 @@
 //! Lets backups wait for their turn.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Namespace;
 use velero_api::metadata::name;
@@ -10,46 +11,72 @@ use velero_cluster::{Error as ClusterError, ListedMetadata, list_metadata_kept};
 use velero_rules::includes_excludes::NamespaceFilter;
 use velero_rules::queue::{QueueEntry, QueueState, next_position, plan};
 
+use crate::backup::places::{Places, Turn};
 use crate::lifecycle::phase::move_to;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Error, Result, describe};
 use crate::runtime::lock::lock;
 
+/// How soon a backup asks again that is ready and has no place.
+const WITHOUT_PLACE: Duration = Duration::from_secs(5);
+
 /// Who waits and who runs.
 #[derive(Default)]
 pub(crate) struct Queue {
-    /// Positions are given by one at a time.
+    /// Positions and places are given by one at a time.
     turn: tokio::sync::Mutex<()>,
-    /// The names of the backups this process is working on.
-    running: Mutex<BTreeSet<String>>,
+    /// Who of those this process is working on has a place.
+    places: Mutex<Places>,
 }
 
 impl Queue {
-    /// Notes that a backup runs.
-    pub(super) fn started(&self, backup: &str) {
-        self.running().insert(backup.to_owned());
-    }
-
     /// Notes that a backup does not run any more.
     pub(super) fn left(&self, backup: &str) {
-        self.running().remove(backup);
+        self.places().leave(backup);
+    }
+
+    /// Has a backup leave its place to others, as its start is refused; gives the time after which it comes again.
+    pub(super) fn put_off(&self, backup: &str) -> Duration {
+        self.places().put_off(backup, Instant::now())
     }
 
     /// Whether as many backups run as may.
     pub(super) fn is_full(&self, context: &Context) -> bool {
-        self.running().len() >= limit(context)
+        self.places().count() >= limit(context)
     }
 
-    fn running(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        lock(&self.running)
+    fn places(&self) -> MutexGuard<'_, Places> {
+        lock(&self.places)
+    }
+
+    /// Lets a backup begin that is ready, or gives the time after which it comes again: it may have been put off, or be ready
+    /// since before this server started.
+    pub(super) async fn admit(&self, context: &Context, backup: &str) -> Result<Option<Duration>> {
+        let turn = self.places().come(backup, Instant::now());
+        match turn {
+            Turn::HasCome => return Ok(None),
+            Turn::IsPutOff(rest) => return Ok(Some(rest)),
+            Turn::IsAwaited if self.is_full(context) => return Ok(Some(WITHOUT_PLACE)),
+            Turn::IsAwaited => {}
+        }
+        let _one_at_a_time = self.turn.lock().await;
+        let backups = waiting_or_running(context).await?;
+        let namespaces = namespaces_for(context, &backups).await?;
+        let plan = plan(&self.entries(&backups, &namespaces), limit(context));
+        if !plan.begin.iter().any(|next| next == backup) {
+            return Ok(Some(WITHOUT_PLACE));
+        }
+        self.places().take(backup);
+        Ok(None)
     }
 
     /// Puts new backups into the queue and starts those whose turn it is.
     pub(super) async fn advance(&self, context: &Context) -> Result<()> {
         let _one_at_a_time = self.turn.lock().await;
         let mut backups = waiting_or_running(context).await?;
-        enqueue(context, &mut backups).await?;
-        let namespaces = if backups.len() > 1 { existing_namespaces(context).await? } else { Vec::new() };
+        let position = next_position(&self.entries(&backups, &[]));
+        enqueue(context, &mut backups, position).await?;
+        let namespaces = namespaces_for(context, &backups).await?;
         while let Some(refused) = self.move_up(context, &mut backups, &namespaces).await? {
             // The others have their turn as if it were not there.
             backups.remove(&refused);
@@ -65,8 +92,8 @@ impl Queue {
         backups: &mut BTreeMap<String, Backup>,
         namespaces: &[String],
     ) -> Result<Option<String>> {
-        let entries: Vec<_> = backups.values().filter_map(|backup| entry(backup, namespaces)).collect();
-        let plan = plan(&entries, limit(context));
+        // Who is to begin comes and asks for that; until then its place is free, and for nobody else.
+        let plan = plan(&self.entries(backups, namespaces), limit(context));
         for (backup, position) in plan.renumber {
             let renumbered = change(context, backups, &backup, |backup| {
                 backup.status.queue_position = position;
@@ -76,17 +103,24 @@ impl Queue {
             backups.insert(backup, renumbered);
         }
         for backup in plan.start {
-            self.started(&backup);
+            self.places().keep(&backup);
             let started = change(context, backups, &backup, |backup| {
                 backup.status.queue_position = 0;
                 move_to(backup, BackupPhase::ReadyToStart)
             });
-            let started = started.await.inspect_err(|_| self.left(&backup));
+            let started = started.await.inspect_err(|_| self.places().keep_no_longer(&backup));
             let Some(started) = unless_refused(&backup, started)? else { return Ok(Some(backup)) };
             tracing::info!(backup, "Dequeueing backup, moving to ReadyToStart");
             backups.insert(backup, started);
         }
         Ok(None)
+    }
+
+    /// What the plan is made of. Read after the list of the backups: who has left a place since is counted once too often at most.
+    fn entries(&self, backups: &BTreeMap<String, Backup>, existing: &[String]) -> Vec<QueueEntry> {
+        let (places, now) = (self.places(), Instant::now());
+        let entry = |backup: &Backup| Some(entry(backup, places.state(backup, now)?, existing));
+        backups.values().filter_map(entry).collect()
     }
 }
 
@@ -109,9 +143,8 @@ async fn waiting_or_running(context: &Context) -> Result<BTreeMap<String, Backup
     Ok(found)
 }
 
-async fn enqueue(context: &Context, backups: &mut BTreeMap<String, Backup>) -> Result<()> {
-    let entries: Vec<_> = backups.values().filter_map(|backup| entry(backup, &[])).collect();
-    let mut position = next_position(&entries);
+/// Puts new backups into the queue, from a position on.
+async fn enqueue(context: &Context, backups: &mut BTreeMap<String, Backup>, mut position: i64) -> Result<()> {
     for backup in newcomers(backups) {
         let queued = change(context, backups, &backup, |backup| {
             backup.status.queue_position = position;
@@ -142,7 +175,7 @@ fn unless_refused(backup: &str, changed: Result<Backup>) -> Result<Option<Backup
 }
 
 /// Whether the API server has certainly not made a change, for a reason that may lie in this one object.
-fn is_refusal(error: &ClusterError) -> bool {
+pub(super) fn is_refusal(error: &ClusterError) -> bool {
     use ClusterError::{Forbidden, Invalid, Other};
     matches!(error, Forbidden(_) | Invalid(_) | Other(_)) || error.is_kept_back_by_webhook()
 }
@@ -154,19 +187,16 @@ fn newcomers(backups: &BTreeMap<String, Backup>) -> Vec<String> {
     new.into_iter().map(|backup| name(backup).to_owned()).collect()
 }
 
-fn entry(backup: &Backup, existing: &[String]) -> Option<QueueEntry> {
-    let phase = backup.status.phase();
-    if *phase == BackupPhase::New || !phase.stage().has_items_to_come() {
-        return None;
-    }
-    let state = match *phase == BackupPhase::Queued {
-        true => QueueState::Queued { position: backup.status.queue_position },
-        false => QueueState::Running,
-    };
+fn entry(backup: &Backup, state: QueueState, existing: &[String]) -> QueueEntry {
     // Patterns that cannot be read are told by the validation; here they are in nobody's way.
     let filter = NamespaceFilter::expand(&backup.spec.included_namespaces, &backup.spec.excluded_namespaces, existing);
     let namespaces = filter.map(|filter| filter.resolve(existing.iter().map(String::as_str))).unwrap_or_default();
-    Some(QueueEntry { name: name(backup).to_owned(), state, namespaces })
+    QueueEntry { name: name(backup).to_owned(), state, namespaces }
+}
+
+/// The namespaces of the cluster, where backups can be in each other's way.
+async fn namespaces_for(context: &Context, backups: &BTreeMap<String, Backup>) -> Result<Vec<String>> {
+    if backups.len() > 1 { existing_namespaces(context).await } else { Ok(Vec::new()) }
 }
 
 async fn existing_namespaces(context: &Context) -> Result<Vec<String>> {
@@ -223,15 +253,14 @@ mod tests {
     }
 
     #[test]
-    fn only_backups_that_wait_or_run_have_a_place_in_the_queue() {
+    fn a_backup_takes_the_namespaces_that_there_are_of_those_it_names() {
         let existing = ["shop".to_owned(), "db".to_owned()];
         let mut running = backup("a", BackupPhase::InProgress, 0).1;
         running.spec.included_namespaces = vec!["s*".to_owned()];
-        let found = entry(&running, &existing).unwrap();
+        let found = entry(&running, QueueState::Running, &existing);
         assert_eq!(found.state, QueueState::Running);
         assert_eq!(found.namespaces, ["shop".to_owned()].into());
-        assert!(entry(&backup("b", BackupPhase::Completed, 0).1, &existing).is_none());
-        let waiting = entry(&backup("c", BackupPhase::Queued, 0).1, &existing).unwrap();
+        let waiting = entry(&backup("c", BackupPhase::Queued, 0).1, QueueState::Queued { position: 1 }, &existing);
         assert_eq!(waiting.namespaces.len(), 2);
     }
 }

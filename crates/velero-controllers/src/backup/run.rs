@@ -26,7 +26,7 @@ use crate::backup::again::{keep_asked, owe_retry};
 use crate::backup::debts::LEFT_BEHIND;
 use crate::backup::ending::report as report_end;
 use crate::backup::failure::Failure;
-use crate::backup::queue::Queue;
+use crate::backup::queue::{Queue, is_refusal};
 use crate::backup::reservation::RESERVATION_LEFT;
 use crate::backup::{again, facts, owed_hooks, prepare, report, reservation, transfer};
 use crate::lifecycle::cancel::cancel_unfinished;
@@ -44,7 +44,7 @@ use crate::runtime::clock;
 use crate::runtime::context::{Context, SharedContext};
 use crate::runtime::controller::Controller;
 use crate::runtime::driver::{Next, WHILE_HELD};
-use crate::runtime::error::{Result, describe};
+use crate::runtime::error::{Error, Result, describe};
 use crate::runtime::events;
 use crate::runtime::metrics::Counter;
 use crate::runtime::ownership::End;
@@ -72,29 +72,62 @@ pub(super) async fn run(context: &SharedContext, queue: &Queue, backup: Backup) 
     }
     // A deletion may have it, or the run of another of this name that was deleted.
     let Some(hold) = context.backups.busy.enter(name(&backup)) else { return Ok(Next::After(WHILE_HELD)) };
-    let facts = facts::gather(context, &backup).await?;
-    let mut prepared = prepare::prepare(&backup, &context.settings, &facts, clock::now())?;
+    if let Some(rest) = queue.admit(context, name(&backup)).await? {
+        return Ok(Next::After(rest));
+    }
+    let begun = match begin(context, &backup).await {
+        Err(Error::Cluster(error)) if is_refusal(&error) => {
+            let (backup, error, pause) = (name(&backup), describe(&error), queue.put_off(name(&backup)));
+            tracing::error!(
+                backup,
+                error,
+                "The API server refuses to let the backup begin; others go first, and it is tried again"
+            );
+            begin_others(context, queue).await;
+            return Ok(Next::After(pause));
+        }
+        begun => begun?,
+    };
+    let (taken, running) = (&begun.taken, name(&begun.taken));
+    let outcome = match (taken.status.phase(), &begun.location) {
+        (BackupPhase::InProgress, Some(location)) => {
+            if let Some(told) = taken.told() {
+                events::tell(context, taken, Controller::Backup, told);
+            }
+            let wish = Wish { asked: backup.spec, policies: begun.policies };
+            within(stage::of_object(uid(taken)), execute(context, taken, location, wish, &hold)).await
+        }
+        _ => {
+            report_end(context, taken);
+            Ok(())
+        }
+    };
+    queue.left(running);
+    begin_others(context, queue).await;
+    outcome.map(|()| Next::Change)
+}
+
+/// A backup that was taken into work, or ended at once for what it asks for.
+struct Begun {
+    taken: Backup,
+    location: Option<BackupStorageLocation>,
+    policies: Option<ResourcePolicies>,
+}
+
+/// Completes and judges a backup, and takes it into work.
+async fn begin(context: &Context, backup: &Backup) -> Result<Begun> {
+    let facts = facts::gather(context, backup).await?;
+    let mut prepared = prepare::prepare(backup, &context.settings, &facts, clock::now())?;
     if *prepared.backup.status.phase() == BackupPhase::InProgress {
         context.holder.sign(&mut prepared.backup);
         keep_asked(&mut prepared.backup, &backup.spec);
     }
-    let taken = context.take(&backup, &prepared.backup).await?;
-    let running = name(&taken).to_owned();
-    queue.started(&running);
-    let outcome = match (taken.status.phase(), &prepared.location) {
-        (BackupPhase::InProgress, Some(location)) => {
-            if let Some(told) = taken.told() {
-                events::tell(context, &taken, Controller::Backup, told);
-            }
-            let wish = Wish { asked: backup.spec, policies: facts.policies.ok().flatten() };
-            within(stage::of_object(uid(&taken)), execute(context, &taken, location, wish, &hold)).await
-        }
-        _ => {
-            report_end(context, &taken);
-            Ok(())
-        }
-    };
-    queue.left(&running);
+    let taken = context.take(backup, &prepared.backup).await?;
+    Ok(Begun { taken, location: prepared.location, policies: facts.policies.ok().flatten() })
+}
+
+/// Lets those begin whose turn has come since a backup does not run any more.
+async fn begin_others(context: &Context, queue: &Queue) {
     // A server that ends begins no other; who comes next may be a Velero without a queue, which takes new ones alone.
     if !context.stop.is_cancelled()
         && let Err(error) = queue.advance(context).await
@@ -102,7 +135,6 @@ pub(super) async fn run(context: &SharedContext, queue: &Queue, backup: Backup) 
         // The backups that wait are looked at every minute anyway.
         tracing::warn!(error = describe(&error), "The queue could not be advanced");
     }
-    outcome.map(|()| Next::Change)
 }
 
 /// Ends a backup that was taken into work and nobody works on. The files of one that this process has lost are left to its

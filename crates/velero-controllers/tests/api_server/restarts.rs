@@ -316,6 +316,37 @@ fn a_backup_that_the_api_server_refuses_to_change_keeps_nobody_waiting() {
 }
 
 #[test]
+fn a_backup_that_is_not_let_begin_leaves_its_turn_to_others_and_begins_once_it_is() {
+    use BackupPhase::{Completed, ReadyToStart};
+    cluster_test(|cluster| async move {
+        install_definitions(&cluster).await;
+        let directory = tempfile::tempdir().unwrap();
+        let workload = Workload::new(&cluster, 1).await;
+        let refused = ["refused-ready", "forbidden-ready"];
+        for name in refused {
+            let mut backup = Backup::new(&cluster.namespace, name, workload.spec());
+            backup.spec.storage_location = "default".to_owned();
+            backup.status.phase = Some(ReadyToStart);
+            api::<Backup>(&cluster).create(&PostParams::default(), &backup).await.unwrap();
+        }
+        let refusals = Refusals::begin(&cluster, "refused-ready").await;
+        // One backup runs at a time.
+        let server = Server::start(cluster.clone()).await;
+        server.directory_location("default", directory.path()).await;
+        assert_phase(&server.backup("new", workload.spec()).await, &Completed);
+        for name in refused {
+            assert_phase(&api::<Backup>(&cluster).get(name).await.unwrap(), &ReadyToStart);
+        }
+        refusals.end("refused-ready").await;
+        for name in refused {
+            assert_phase(&server.ended(name).await, &Completed);
+        }
+        workload.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
 fn a_server_leads_although_the_default_location_cannot_be_made_one_and_tries_again() {
     cluster_test(|cluster| async move {
         install_definitions(&cluster).await;

@@ -15,6 +15,7 @@ pub(in crate::torture) struct Look {
     pub(in crate::torture) backups: Vec<Value>,
     pub(in crate::torture) restores: Vec<Value>,
     pub(in crate::torture) requests: Vec<Value>,
+    pub(in crate::torture) schedules: Vec<Value>,
     /// The objects that move data, with their kinds.
     pub(in crate::torture) transfers: Vec<(&'static str, Value)>,
     /// The names of the files of each backup in the bucket.
@@ -37,6 +38,7 @@ impl Look {
             backups: items("backups")?,
             restores: items("restores")?,
             requests,
+            schedules: items("schedules")?,
             transfers,
             backup_files,
             restore_files,

@@ -3,6 +3,7 @@
 //! ```text
 //! look ── what is there
 //! unfinished ── work that nobody does
+//! schedules ── whether they go on making backups
 //! owners ── what nobody owns
 //! contents ── whether what is Completed is whole
 //! agreement ── whether status, results, log and list say the same
@@ -13,6 +14,7 @@ mod agreement;
 mod contents;
 mod look;
 mod owners;
+mod schedules;
 mod secrets;
 mod unfinished;
 
@@ -21,6 +23,7 @@ pub(super) use look::Look;
 pub(super) use secrets::Secrets;
 
 use anyhow::Result;
+use jiff::Timestamp;
 
 use super::books::Books;
 use super::report::Report;
@@ -29,6 +32,7 @@ use super::stage::Stage;
 /// What is not as it must become, given some time.
 pub(super) fn not_yet(stage: &Stage, books: &Books, look: &Look) -> Result<Vec<String>> {
     let mut found = unfinished::find(books, look);
+    found.extend(schedules::find(look, Timestamp::now()));
     found.extend(owners::find(stage, look)?);
     Ok(found)
 }
