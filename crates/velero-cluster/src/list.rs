@@ -19,14 +19,19 @@ use crate::resource_type::ResourceType;
 const PAGE_BYTES: usize = 8 << 20;
 /// A list starts with a page of at most so many items: how large its items are is not known yet.
 const FIRST_PAGE_ITEMS: u32 = 100;
+/// Every page costs the API server a walk over all that is left of the list, so pages of fixed size make a long list cost the
+/// square of its length: a page holds this share of what is left, where that is more than was asked for.
+const SHARE_OF_REST: u64 = 64;
+/// How many times as many items as was asked for a page of a long list may hold.
+const MOST_TIMES: u32 = 20;
 /// The client repeats requests, but an answer that breaks off half way is repeated here.
 const ATTEMPTS: u32 = 4;
 
 impl Cluster {
     /// Lists the objects of a type page by page, of one namespace or of all.
     ///
-    /// `page_size` is the most items a page may hold; the first pages, and pages of large items,
-    /// hold fewer. Zero asks for everything at once. When the server no longer serves the rest of
+    /// `page_size` is how many items a page may hold; the first pages, and pages of large items,
+    /// hold fewer, those of a list of tens of thousands more, 8 MiB at most. Zero asks for everything at once. When the server no longer serves the rest of
     /// a list (it took longer than history is kept), the rest is read at the present state; a
     /// server that cannot do that is asked for everything again, on one page with
     /// [`Page::restarted`] set. After an error the stream ends.
@@ -76,7 +81,8 @@ async fn next_page(list: Arc<List>, step: Option<Step>, page_size: u32) -> Optio
     };
     let next = page.as_ref().ok().and_then(|page| {
         let token = page.continue_token.clone()?;
-        let limit = next_limit(page_size, limit, page.items.len(), page.size, PAGE_BYTES);
+        let most = most_items(page_size, page.remaining);
+        let limit = next_limit(most, limit, page.items.len(), page.size, PAGE_BYTES);
         let position = Position { token: Some(token), limit, size_hint: page.size.min(PAGE_BYTES) };
         let task = tokio::spawn(async move { list.fetch_or_resume(&position).await });
         Some(Step::Fetching(AbortOnDropHandle::new(task), limit))
@@ -141,6 +147,12 @@ impl List {
     }
 }
 
+/// How many items the next page may hold at most, of a list of which so many are left.
+fn most_items(page_size: u32, remaining: Option<u64>) -> u32 {
+    let share = u32::try_from(remaining.unwrap_or_default() / SHARE_OF_REST).unwrap_or(u32::MAX);
+    share.clamp(page_size, page_size.saturating_mul(MOST_TIMES))
+}
+
 /// How many items to ask for next: as many as fit into `aim` bytes going by the last page, growing back at most
 /// twofold a page, and never more than the caller allows.
 pub(crate) fn next_limit(page_size: u32, limit: u32, items: usize, bytes: usize, aim: usize) -> u32 {
@@ -171,6 +183,21 @@ mod tests {
         ] {
             let next = next_limit(page_size, limit, items, bytes, PAGE_BYTES);
             assert_eq!(next, expected, "{page_size} {limit} {items} {bytes}");
+        }
+    }
+
+    #[test]
+    fn pages_of_a_long_list_hold_a_share_of_what_is_left() {
+        for (page_size, remaining, expected) in [
+            (500, None, 500),              // the server does not say
+            (500, Some(31_999), 500),      // short
+            (500, Some(64_000), 1_000),    // long
+            (500, Some(640_000), 10_000),  // as many as may be
+            (500, Some(u64::MAX), 10_000), // never more
+            (100, Some(640_000), 2_000),   // who asks for less gets less
+            (0, Some(640_000), 0),         // no paging asked
+        ] {
+            assert_eq!(most_items(page_size, remaining), expected, "{page_size} {remaining:?}");
         }
     }
 }
