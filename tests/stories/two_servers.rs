@@ -47,17 +47,20 @@ fn wait_for_phase(server: &VeleroServer, plural: &str, name: &str, wanted: &str)
     found
 }
 
-/// Ends the leader so often, by a kill and by asking, and tells how long it took until the controllers of the other worked.
+/// Ends the leader so often, by a kill and by asking, each time in the middle of a backup, and tells how long it took until the
+/// controllers of the other worked.
 fn takes_over(server: &VeleroServer, rounds: usize) {
-    let flags: [&str; 0] = [];
     let start =
-        |number: usize| Rival::start(server, &format!("rival-{number}"), 8100 + number as u16 % 2, &flags).unwrap();
+        |number: usize| Rival::start(server, &format!("rival-{number}"), 8100 + number as u16 % 2, &SLOW).unwrap();
     let mut leader = start(0);
     leader.wait_until_it_leads(PATIENCE).unwrap();
     let mut times = [Vec::new(), Vec::new()];
     for round in 0..2 * rounds {
         let next = start(round + 1);
         next.wait_until_it_waits(PATIENCE).unwrap();
+        let work = format!("work-{round}");
+        backups::create(server, &work, &of_shop()).unwrap();
+        wait_for_phase(server, "backups", &work, "InProgress");
         let (signal, times) = if round % 2 == 0 { ("-KILL", &mut times[0]) } else { ("-TERM", &mut times[1]) };
         leader.signal(signal).unwrap();
         let began = Instant::now();
@@ -69,6 +72,7 @@ fn takes_over(server: &VeleroServer, rounds: usize) {
         times.push(began.elapsed());
         assert!(next.is_named_in(&next.holder().unwrap()));
         leader.wait_for_end(PATIENCE).unwrap();
+        wait_for_phase(server, "backups", &work, "Failed");
         leader = next;
     }
     for (what, mut times) in ["a kill", "a graceful stop"].into_iter().zip(times) {

@@ -20,7 +20,8 @@ const PAGE_BYTES: usize = 8 << 20;
 /// A list starts with a page of at most so many items: how large its items are is not known yet.
 const FIRST_PAGE_ITEMS: u32 = 100;
 /// Every page costs the API server a walk over all that is left of the list, so pages of fixed size make a long list cost the
-/// square of its length: a page holds this share of what is left, where that is more than was asked for.
+/// square of its length: while so much is left that this matters, a page holds a share of it.
+const LONG_REST: u64 = 32_000;
 const SHARE_OF_REST: u64 = 64;
 /// How many times as many items as was asked for a page of a long list may hold.
 const MOST_TIMES: u32 = 20;
@@ -149,7 +150,8 @@ impl List {
 
 /// How many items the next page may hold at most, of a list of which so many are left.
 fn most_items(page_size: u32, remaining: Option<u64>) -> u32 {
-    let share = u32::try_from(remaining.unwrap_or_default() / SHARE_OF_REST).unwrap_or(u32::MAX);
+    let rest = remaining.filter(|rest| *rest >= LONG_REST).unwrap_or_default();
+    let share = u32::try_from(rest / SHARE_OF_REST).unwrap_or(u32::MAX);
     share.clamp(page_size, page_size.saturating_mul(MOST_TIMES))
 }
 
@@ -195,6 +197,7 @@ mod tests {
             (500, Some(640_000), 10_000),  // as many as may be
             (500, Some(u64::MAX), 10_000), // never more
             (100, Some(640_000), 2_000),   // who asks for less gets less
+            (1, Some(31_999), 1),          // as asked
             (0, Some(640_000), 0),         // no paging asked
         ] {
             assert_eq!(most_items(page_size, remaining), expected, "{page_size} {remaining:?}");
