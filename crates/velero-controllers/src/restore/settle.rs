@@ -10,7 +10,7 @@ use velero_engine::restore::RunningHooks;
 use velero_engine::stage;
 use velero_engine::stage::{try_within, within};
 use velero_plugin::Actions;
-use velero_store::BackupStore;
+use velero_store::{BackupStore, Error as StoreError};
 
 use crate::lifecycle::cancellation::until_requested;
 use crate::lifecycle::ending::end_phase;
@@ -27,9 +27,13 @@ use crate::restore::transfer::{self, Restored};
 use crate::runtime::busy::Hold;
 use crate::runtime::clock;
 use crate::runtime::context::Context;
-use crate::runtime::error::Result;
+use crate::runtime::error::{Result, describe};
 use crate::runtime::ownership::End;
 use crate::runtime::parked::Parked;
+
+/// The pauses before files that could not be stored are stored once more: a store may refuse for a while, and what became of a
+/// restore is told nowhere else.
+const STORED_AGAIN_AFTER: [u64; 6] = [1, 2, 4, 8, 15, 30];
 
 /// How long files may take to be stored once the server is told to end.
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -54,7 +58,7 @@ pub(super) async fn settle(
     note_failures(journal, failures.iter().filter_map(|place| operations.get(*place)));
     trace::tell_operations(&restore, operations);
     let tally = tally(operations);
-    let storing = transfer::files(store, &restore, journal, &outcome);
+    let storing = || transfer::files(store, &restore, journal, &outcome);
     let stored = try_within(stage!("files"), hurried(context, storing)).await;
     let is_stored = stored.is_ok();
     let problem = note_storage(journal, stored);
@@ -94,7 +98,7 @@ pub(super) async fn finish_hooks(
     let (hook_status, cancelled) = within(stage!("hooks"), waiting).await;
     ended.status.hook_status = Some(hook_status);
     Awaited::default().note(&mut ended);
-    let stored = hurried(context, restore.files(store).put_journal(&journal)).await;
+    let stored = hurried(context, || async { restore.files(store).put_journal(&journal).await }).await;
     let problem = note_storage(&journal, stored);
     let counts = journal.counts();
     let phase = end_phase::<Restore>(ended.status.phase(), counts.errors > 0);
@@ -162,19 +166,36 @@ pub(super) async fn deleted(context: &Context, restore: &Restore) {
     }
 }
 
-/// Lets the store take its time, unless the server is told to end.
-async fn hurried(
-    context: &Context,
-    storing: impl Future<Output = Result<(), velero_store::Error>>,
-) -> Result<(), NotStored> {
+/// Lets the store take its time and asks it again where it refuses, unless the server is told to end.
+async fn hurried<S>(context: &Context, storing: impl Fn() -> S) -> Result<(), NotStored>
+where
+    S: Future<Output = Result<(), StoreError>>,
+{
     let out_of_time = async {
         context.stop.cancelled().await;
         tokio::time::sleep(LAST_WORDS).await;
     };
     tokio::select! {
-        stored = storing => stored.map_err(NotStored::Store),
+        stored = stored_at_last(storing) => stored.map_err(NotStored::Store),
         () = out_of_time => Err(NotStored::Stopped),
     }
+}
+
+async fn stored_at_last<S>(storing: impl Fn() -> S) -> Result<(), StoreError>
+where
+    S: Future<Output = Result<(), StoreError>>,
+{
+    for pause in STORED_AGAIN_AFTER {
+        let Err(error) = storing().await else { return Ok(()) };
+        let error = describe(&error);
+        tracing::warn!(
+            error,
+            pause,
+            "The files of the restore could not be stored; they are stored again after a pause"
+        );
+        tokio::time::sleep(Duration::from_secs(pause)).await;
+    }
+    storing().await
 }
 
 /// What to say when files could not be stored; nothing when they were. The objects are restored all the same.

@@ -1,6 +1,7 @@
 //! Restores that run: what comes back, what is told on the way, and what is refused before anything is written.
 
 use std::fs;
+use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -52,6 +53,41 @@ fn a_restore_brings_back_a_namespace_under_another_name_and_leaves_its_files() {
         let counted =
             ["velero_restore_attempt_total{schedule=\"\"} 1", "velero_restore_success_total{schedule=\"\"} 1"];
         server.until_metrics(&counted).await;
+        delete_namespace(&cluster, &copy).await;
+        workload.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_restore_whose_files_the_store_refuses_for_a_while_ends_with_all_of_them() {
+    cluster_test(|cluster| async move {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::start(cluster.clone()).await;
+        let (workload, copy) = (Workload::new(&cluster, 1).await, unique_name("copy"));
+        server.directory_location("default", directory.path()).await;
+        assert_phase(&server.backup("whole", workload.spec()).await, &BackupPhase::Completed);
+
+        // Where the folder of its files is to be, nothing can be stored.
+        let folder = directory.path().join("restores/late");
+        fs::create_dir_all(folder.parent().unwrap()).unwrap();
+        fs::write(&folder, "in the way").unwrap();
+        server.create(Restore::new(&cluster.namespace, "late", into(&workload, "whole", &copy))).await;
+        let api: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), &copy);
+        server.until_metrics(&["velero_restore_attempt_total{schedule=\"\"} 1"]).await;
+        while api.get_opt("settings-0").await.unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let waiting = server.api::<Restore>().get("late").await.unwrap();
+        assert_restore_phase(&waiting, &RestorePhase::InProgress);
+        fs::remove_file(&folder).unwrap();
+        let restore = server.restore_ended("late").await;
+        assert_restore_phase(&restore, &RestorePhase::Completed);
+        assert_eq!((restore.status.errors, restore.status.failure_reason.as_str()), (0, ""));
+        for file in ["restore-late-logs.gz", "restore-late-results.gz", "restore-late-resource-list.json.gz"] {
+            assert!(folder.join(file).exists(), "{file}");
+        }
         delete_namespace(&cluster, &copy).await;
         workload.delete().await;
         server.stop().await;
