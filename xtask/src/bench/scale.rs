@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use velero_testkit::progress::say;
-use velero_testkit::{Edition, ServerOptions, TestBox, VeleroServer, bulk_load, harness};
+use velero_testkit::{Edition, ServerOptions, TestBox, VeleroServer, bulk_load, harness, load, objects};
 use velero_tests::{backups, restores};
 
 use super::profile::Profile;
@@ -16,6 +16,8 @@ use crate::output::out;
 const BOX: &str = "scale";
 /// How long a backup or restore may take for each object, beside a minute: a restore of the original is the slowest.
 const LONGEST_FOR_ITEM: Duration = Duration::from_millis(25);
+/// How many objects are created without any server of ours, to see how the cluster itself takes them.
+const ALONE: usize = 20_000;
 /// How much longer than in proportion a larger number may take, in percent.
 const MOST_DEVIATION: f64 = 20.0;
 
@@ -113,6 +115,7 @@ fn measure(test_box: &TestBox, options: &Options, items: usize) -> Result<Value>
     let mut figures =
         json!({"work": "scale", "items": items, "seconds_to_load": rounded(loaded), "most_mib": most_memory(items)});
     let mut sides = vec![("ours", work.start(options.profile.edition())?)];
+    figures["alone"]["before"] = work.create_alone("before")?;
     figures["ours"]["backup"] = work.back_up(&sides[0].1)?;
     if items == options.peer_items {
         sides.push(("peer", work.start(Edition::Peer)?));
@@ -120,6 +123,9 @@ fn measure(test_box: &TestBox, options: &Options, items: usize) -> Result<Value>
     }
     for (name, side) in sides.iter().filter(|(name, _)| *name == "ours" || !options.without_peer_restore) {
         figures[name]["restore"] = work.restore(side)?;
+        if *name == "ours" {
+            figures["alone"]["after"] = work.create_alone("after")?;
+        }
     }
     Ok(figures)
 }
@@ -175,6 +181,21 @@ impl Work<'_> {
         Ok(restored)
     }
 
+    /// The microseconds that the cluster needs for an object which nobody restores: it holds more after a restore than before.
+    fn create_alone(&self, when: &str) -> Result<Value> {
+        say(format!("{ALONE} objects without us"));
+        let namespace = format!("alone-{when}");
+        let seconds = harness::inside(self.test_box.clone(), async move |cluster| {
+            load::create_all(&cluster.client, [objects::namespace(&namespace)].into_iter()).await?;
+            let text = "0123456789abcdef ".repeat(6);
+            let maps = (0..ALONE).map(|index| objects::config_map(&namespace, &format!("item-{index}"), "text", &text));
+            let begin = Instant::now();
+            load::create_all(&cluster.client, maps).await?;
+            Ok(begin.elapsed().as_secs_f64())
+        })?;
+        Ok(json!(rounded(seconds * 1e6 / ALONE as f64)))
+    }
+
     fn count(&self) -> Result<u64> {
         harness::inside(self.test_box.clone(), async |cluster| bulk_load::count(&cluster.client).await)
     }
@@ -226,6 +247,8 @@ fn print(figures: &Value, output: Output) {
             figure("peak_rss_mib")
         );
     }
+    let alone = &figures["alone"];
+    out!("{ALONE} objects without us: {} µs each before the restore, {} after it", alone["before"], alone["after"]);
     let ours = ["backup", "restore"].map(|work| &figures["ours"][work]);
     let is_small = ours.iter().all(|row| row["peak_rss_mib"].as_u64() <= figures["most_mib"].as_u64());
     let is_linear = ours.iter().all(|row| row["deviation_percent"].as_f64().is_some_and(|it| it <= MOST_DEVIATION));
