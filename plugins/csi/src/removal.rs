@@ -113,6 +113,9 @@ async fn ask_again(cluster: &Cluster, content: &str) -> Result<()> {
 pub(crate) async fn release_of_backup(cluster: &Cluster, groups: Option<&GroupTypes>, backup: &Backup) -> Result<()> {
     discard_left_groups(cluster, groups, backup).await?;
     let mut snapshots = of_backup(cluster, &SNAPSHOTS, backup).await?;
+    if !moves_data(backup) {
+        finish_releases(cluster, &snapshots, backup).await?;
+    }
     if moves_data(backup) && !snapshots.is_empty() {
         let held = Held::of_backup(cluster, backup).await?;
         snapshots.retain(|snapshot| !held.has(snapshot));
@@ -127,6 +130,25 @@ pub(crate) async fn release_of_backup(cluster: &Cluster, groups: Option<&GroupTy
     }
     stream::iter(removals).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await?;
     Ok(())
+}
+
+/// Removes the contents that a release which was broken off has left behind: their snapshots are gone already. What the
+/// driver holds stays.
+async fn finish_releases(cluster: &Cluster, snapshots: &[Value], backup: &Backup) -> Result<()> {
+    let contents = of_backup(cluster, &CONTENTS, backup).await?;
+    for content in contents.iter().filter(|content| is_left_of_release(content, snapshots)) {
+        cluster.delete(CONTENTS.item(None, identity(content).1), &DeleteParams::default()).await?;
+    }
+    Ok(())
+}
+
+/// Whether a content was about to go with a snapshot that is gone, and what the driver holds is to stay.
+fn is_left_of_release(content: &Value, snapshots: &[Value]) -> bool {
+    let snapshot = |field: &str| text(content, &format!("/spec/volumeSnapshotRef/{field}")).to_owned();
+    let (namespace, name) = (snapshot("namespace"), snapshot("name"));
+    annotation(content, BEING_DELETED).is_some()
+        && text(content, "/spec/deletionPolicy") == "Retain"
+        && !snapshots.iter().any(|snapshot| identity(snapshot) == (namespace.as_str(), name.as_str()))
 }
 
 /// Removes the objects of a snapshot; what the driver holds stays.
@@ -247,6 +269,22 @@ mod tests {
             let metadata = json!({"namespace": namespace, "name": "s"});
             let snapshot = json!({"metadata": metadata, "status": {"volumeGroupSnapshotName": named}});
             assert_eq!(is_of_group(&snapshot, &group), expected, "{namespace} {named}");
+        }
+    }
+
+    #[test]
+    fn a_content_is_left_of_a_release_once_its_snapshot_is_gone() {
+        let there = [json!({"metadata": {"namespace": "shop", "name": "there"}})];
+        for (snapshot, policy, annotations, expected) in [
+            ("gone", "Retain", json!({BEING_DELETED: "yes"}), true),
+            ("there", "Retain", json!({BEING_DELETED: "yes"}), false),
+            // Its removal takes along what the driver holds, and is somebody else's.
+            ("gone", "Delete", json!({BEING_DELETED: "yes"}), false),
+            ("gone", "Retain", json!({}), false),
+        ] {
+            let content = json!({"metadata": {"name": "c", "annotations": annotations},
+                "spec": {"deletionPolicy": policy, "volumeSnapshotRef": {"namespace": "shop", "name": snapshot}}});
+            assert_eq!(is_left_of_release(&content, &there), expected, "{content}");
         }
     }
 

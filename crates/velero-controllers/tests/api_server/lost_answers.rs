@@ -3,13 +3,18 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::Method;
-use kube::api::PostParams;
+use kube::Api;
+use kube::api::{DynamicObject, ListParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
 use velero_api::annotations::{HOLDER_IDENTITY, RETRY_INTERRUPTED};
-use velero_api::v1::{Backup, BackupPhase, Restore, RestorePhase, RestoreSpec};
+use velero_api::v1::{
+    Backup, BackupPhase, BackupSpec, DeleteBackupRequest, DeleteBackupRequestSpec, Restore, RestorePhase, RestoreSpec,
+};
 use velero_controllers::server::{PatienceSettings, Settings};
-use velero_testkit::cluster_test;
+use velero_testkit::{cluster_test, storage_box_test};
 
 use crate::lossy_proxy::{Fate, open, open_for};
+use crate::moved_scene::{LOOKS, PAUSE, Scene};
 use crate::support::{Server, Workload, assert_phase, assert_restore_phase, assert_says, settings};
 
 /// A rule that does this to the first changes of a kind of objects that bring them into a phase.
@@ -44,6 +49,46 @@ fn work_that_was_taken_without_an_answer_is_found_again_and_goes_on() {
         assert_restore_phase(&server.restore("lost", spec).await, &RestorePhase::Completed);
         workload.delete().await;
         server.stop().await;
+    });
+}
+
+/// The contents of snapshots of a namespace.
+async fn contents_of(scene: &Scene) -> Vec<String> {
+    let kind = GroupVersionKind::gvk("snapshot.storage.k8s.io", "v1", "VolumeSnapshotContent");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "volumesnapshotcontents");
+    let contents: Api<DynamicObject> = Api::all_with(scene.cluster().client.clone(), &resource);
+    let found = contents.list(&ListParams::default()).await.unwrap().items;
+    let is_of = |content: &&DynamicObject| content.data["spec"]["volumeSnapshotRef"]["namespace"] == *scene.namespace;
+    found.iter().filter(is_of).map(|content| content.metadata.name.clone().unwrap()).collect()
+}
+
+#[test]
+fn a_snapshot_whose_release_is_broken_off_half_way_leaves_no_object_in_the_cluster() {
+    storage_box_test(|cluster| async move {
+        let folder = tempfile::tempdir().unwrap();
+        let lost = AtomicUsize::new(0);
+        let rule = move |path: &str, _: &str| {
+            let is_content = path.contains("/volumesnapshotcontents/");
+            if is_content && lost.fetch_add(1, Ordering::SeqCst) < 2 { Fate::Lost } else { Fate::Answered }
+        };
+        let kubeconfig = Some(open_for(&cluster, folder.path(), &[Method::DELETE], rule).await);
+        let settings = Settings { kubeconfig, ..settings(&cluster) };
+        let scene = Scene::with_settings(&cluster, &["data"], settings).await;
+        scene.begin("b", BackupSpec { snapshot_move_data: None, ..scene.spec() }).await;
+        assert_phase(&scene.ended("b").await, &BackupPhase::Completed);
+        let mut left = contents_of(&scene).await;
+        for _ in 0..LOOKS {
+            if left.is_empty() {
+                break;
+            }
+            tokio::time::sleep(PAUSE).await;
+            left = contents_of(&scene).await;
+        }
+        assert!(left.is_empty() && scene.snapshots().await.is_empty(), "{left:?}");
+        let deletion = DeleteBackupRequestSpec { backup_name: "b".to_owned(), ..Default::default() };
+        scene.server.create(DeleteBackupRequest::new(&cluster.namespace, "gone", deletion)).await;
+        scene.server.until_gone::<Backup>("b").await;
+        scene.end(&[]).await;
     });
 }
 
