@@ -32,7 +32,8 @@ impl Cluster {
     /// Lists the objects of a type page by page, of one namespace or of all.
     ///
     /// `page_size` is how many items a page may hold; the first pages, and pages of large items,
-    /// hold fewer, those of a list of tens of thousands more, 8 MiB at most. Zero asks for everything at once. When the server no longer serves the rest of
+    /// hold fewer, those of a list of tens of thousands more, 8 MiB at most. Zero asks for everything
+    /// at once. When the server no longer serves the rest of
     /// a list (it took longer than history is kept), the rest is read at the present state; a
     /// server that cannot do that is asked for everything again, on one page with
     /// [`Page::restarted`] set. After an error the stream ends.

@@ -115,8 +115,7 @@ pub(crate) async fn release_of_backup(cluster: &Cluster, groups: Option<&GroupTy
     let mut snapshots = of_backup(cluster, &SNAPSHOTS, backup).await?;
     if !moves_data(backup) {
         finish_releases(cluster, &snapshots, backup).await?;
-    }
-    if moves_data(backup) && !snapshots.is_empty() {
+    } else if !snapshots.is_empty() {
         let held = Held::of_backup(cluster, backup).await?;
         snapshots.retain(|snapshot| !held.has(snapshot));
     }
