@@ -87,7 +87,7 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
     }
     let known = backup.counts();
     let counts = match journal.counts() {
-        none if none == Counts::default() => known,
+        none if none == Counts::default() => backup.files(&store).told(known).await?,
         _ => backup.files(&store).amend(&journal, known, true).await?,
     };
     ended.put_counts(counts);

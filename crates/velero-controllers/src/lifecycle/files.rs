@@ -110,6 +110,14 @@ impl<'a> Files<'a> {
         self.put(File::Log, log).await
     }
 
+    /// How many warnings and errors the results have, the `known` ones at least: who was stopped after it had added to them did
+    /// not tell so.
+    pub(crate) async fn told(&self, known: Counts) -> Result<Counts, StoreError> {
+        let stored = self.get(File::Results).await?;
+        let results = stored.and_then(|content| gzjson::decode::<ResultsFile>(&content, gzjson::DEFAULT_LIMIT).ok());
+        Ok(at_least(known, &results.unwrap_or_default()))
+    }
+
     /// Adds what a journal says to the results and the log; gives how many warnings and errors there are then. Should
     /// results be lost, the `known` ones still count. With `once`, what the results say already is not said again.
     pub(crate) async fn amend(&self, journal: &Journal, known: Counts, once: bool) -> Result<Counts, StoreError> {
@@ -121,11 +129,8 @@ impl<'a> Files<'a> {
         let mut results = stored.and_then(Result::ok).unwrap_or_default();
         let more = journal.results();
         let said = add(&mut results, more, once);
-        let counted = |known: i64, all: usize| known.max(i64::try_from(all).unwrap_or_default());
-        let counts = Counts {
-            warnings: counted(known.warnings + said.warnings, results.warnings.len()),
-            errors: counted(known.errors + said.errors, results.errors.len()),
-        };
+        let known = Counts { warnings: known.warnings + said.warnings, errors: known.errors + said.errors };
+        let counts = at_least(known, &results);
         if said != Counts::default() && !is_closed {
             self.put(File::Results, gzjson::encode(&results)?.into()).await?;
         }
@@ -134,6 +139,15 @@ impl<'a> Files<'a> {
         log.extend_from_slice(&journal.compressed_log().map_err(velero_archive::Error::Write)?);
         self.put(File::Log, log.into()).await?;
         Ok(counts)
+    }
+}
+
+/// The counts of results, or the known ones where these are more.
+fn at_least(known: Counts, results: &ResultsFile) -> Counts {
+    let counted = |known: i64, all: usize| known.max(i64::try_from(all).unwrap_or_default());
+    Counts {
+        warnings: counted(known.warnings, results.warnings.len()),
+        errors: counted(known.errors, results.errors.len()),
     }
 }
 

@@ -93,17 +93,16 @@ async fn step<K: Follow>(context: &Context, owner: &K) -> Result<Next> {
     let timeout = context.settings.default_item_operation_timeout;
     let failures = poll(&mut operations, &questions.actions, owner, timeout).await;
     let stands = tally(&operations);
+    let kept = &K::in_hand(context).operations;
     let ended = stands != tally(&before);
     if ended {
         owner.files(&store).put_operations(&operations).await?;
+        // Who comes here again finds them as they are stored: so what ended is told once, whatever fails after this.
+        kept.keep(name(owner), uid(owner), operations.clone(), true, Duration::ZERO);
+        trace::tell_operations(owner, &operations);
     }
     let counts = tell(context, owner, &store, &operations, &failures).await?;
     let moved = moved(owner, stands, counts)?;
-    if ended {
-        // Who comes here again finds them as they are kept now: so it is told once, whatever fails after this.
-        trace::tell_operations(owner, &operations);
-    }
-    let kept = &K::in_hand(context).operations;
     let is_stored = ended || operations == before && kept.unstored(name(owner)).is_none();
     kept.keep(name(owner), uid(owner), operations, is_stored, pause(context));
     owner.move_on(context, moved, &store, stands.running() > 0).await
@@ -161,10 +160,12 @@ async fn tell<K: Follow>(
     let failed_now = || failures.iter().filter_map(|place| operations.get(*place));
     if let Some(journal) = owner.running_journal(context) {
         note_failures(&journal, failed_now());
-        if !failures.is_empty() {
+        // Counted before it is stored: hooks that go on may add to it meanwhile.
+        let counts = journal.counts();
+        if counts != owner.counts() {
             owner.files(store).put_journal(&journal).await?;
         }
-        return Ok(journal.counts());
+        return Ok(counts);
     }
     let untold = Untold::of(owner.tally().failed, tally(operations).failed, failures.len());
     if untold == Untold::Nothing {

@@ -1,5 +1,6 @@
 //! What becomes of a restore whose server was stopped before its last step.
 
+use velero_api::metadata::name;
 use velero_api::v1::Restore;
 use velero_engine::journal::Counts;
 
@@ -13,11 +14,28 @@ use crate::restore::settle::note_unfinished;
 use crate::restore::store::store_of;
 use crate::runtime::clock;
 use crate::runtime::context::Context;
+use crate::runtime::driver::{Next, WHILE_HELD};
 use crate::runtime::error::Result;
 use crate::runtime::ownership::End;
 
-/// Ends a restore that an earlier server left unfinished.
-pub(crate) async fn finish_abandoned(context: &Context, restore: Restore) -> Result<()> {
+/// Ends a restore that an earlier server left unfinished. Who deletes it, or its backup, has it to himself: no file is written
+/// behind his back.
+pub(crate) async fn finish_abandoned(context: &Context, restore: &Restore) -> Result<Next> {
+    let Some(hold) = context.restores.busy.enter(name(restore)) else { return Ok(Next::After(WHILE_HELD)) };
+    // Somebody may have had it until now.
+    let Some(restore) = context.objects.get::<Restore>(name(restore)).await? else { return Ok(Next::Change) };
+    if !Restore::is_finalizing(restore.status.phase()) || restore.metadata.deletion_timestamp.is_some() {
+        return Ok(Next::Change);
+    }
+    tokio::select! {
+        finished = finish(context, restore) => finished?,
+        () = hold.interrupted() => return Ok(Next::After(WHILE_HELD)),
+        () = context.stop.cancelled() => {}
+    }
+    Ok(Next::Change)
+}
+
+async fn finish(context: &Context, restore: Restore) -> Result<()> {
     let (journal, known) = (restore.journal(context), restore.counts());
     // Where nothing is noted, hooks are all that could have been left.
     let awaited = Awaited::noted(&restore).unwrap_or(Awaited { hooks: true, volumes: false });

@@ -85,8 +85,7 @@ impl Reconciler for RestoresReconciler {
             }
             // Who finishes a restore does not let go of it before its end: this one was left behind.
             phase if Restore::is_finalizing(phase) && context.settings.is_enabled(Controller::RestoreFinalizer) => {
-                let finishing = finalizer::finish_abandoned(context, restore);
-                context.unless_stopped(finishing).await.unwrap_or(Ok(()))?;
+                return finalizer::finish_abandoned(context, &restore).await;
             }
             RestorePhase::InProgress => {}
             RestorePhase::WaitingForPluginOperations | RestorePhase::WaitingForPluginOperationsPartiallyFailed => {}

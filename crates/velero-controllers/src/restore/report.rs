@@ -5,6 +5,7 @@ use std::time::Duration;
 use velero_api::metadata::name;
 use velero_api::v1::{HookStatus, Restore};
 use velero_engine::Journal;
+use velero_engine::journal::Counts;
 use velero_engine::restore::RestoreOutcome;
 use velero_rules::operations::Tally;
 use velero_rules::phases::restore_phase_after_run;
@@ -53,16 +54,15 @@ pub(super) fn note_end(journal: &Journal) {
     journal.info().message("restore completed");
 }
 
-/// The restore after its last object, counted from the journal.
+/// The restore after its last object, with what its files count.
 pub(super) fn restored(
     restore: &Restore,
-    journal: &Journal,
+    counts: Counts,
     outcome: &RestoreOutcome,
     tally: Tally,
     awaited: Awaited,
 ) -> Result<Restore> {
     let mut restored = restore.clone();
-    let counts = journal.counts();
     move_to(&mut restored, restore_phase_after_run(tally.running() > 0, !awaited.is_nothing(), counts.errors > 0))?;
     restored.put_counts(counts);
     restored.put_tally(tally);
@@ -144,7 +144,8 @@ mod tests {
     fn a_restore_with_nothing_left_ends_at_once_and_one_with_hooks_is_finalized() {
         let (restore, journal, outcome) = running();
         let none = Tally::default();
-        let phase = |awaited| restored(&restore, &journal, &outcome, none, awaited).unwrap().status.phase().clone();
+        let phase =
+            |awaited| restored(&restore, journal.counts(), &outcome, none, awaited).unwrap().status.phase().clone();
         assert_eq!(phase(NOTHING), RestorePhase::Completed);
         assert_eq!(phase(HOOKS), RestorePhase::Finalizing);
         assert_eq!(phase(VOLUMES), RestorePhase::Finalizing);
@@ -159,7 +160,7 @@ mod tests {
         journal.warning().message("odd");
         journal.error().message("bad");
         journal.error().message("worse");
-        let status = restored(&restore, &journal, &outcome, Tally::default(), NOTHING).unwrap().status;
+        let status = restored(&restore, journal.counts(), &outcome, Tally::default(), NOTHING).unwrap().status;
         assert_eq!((status.warnings, status.errors), (1, 2));
         assert_eq!(status.progress, Some(outcome.progress));
     }
@@ -169,7 +170,7 @@ mod tests {
         let (restore, journal, outcome) = running();
         let going = Tally { attempted: 2, completed: 1, failed: 0 };
         for awaited in [NOTHING, HOOKS, VOLUMES] {
-            let restored = restored(&restore, &journal, &outcome, going, awaited).unwrap();
+            let restored = restored(&restore, journal.counts(), &outcome, going, awaited).unwrap();
             assert_eq!(Awaited::noted(&restored).unwrap_or_default(), awaited);
             let status = restored.status;
             assert_eq!(*status.phase(), RestorePhase::WaitingForPluginOperations);

@@ -58,11 +58,14 @@ pub(super) async fn settle(
     note_failures(journal, failures.iter().filter_map(|place| operations.get(*place)));
     trace::tell_operations(&restore, operations);
     let tally = tally(operations);
+    // Counted before the files are stored: hooks that go on may add to the journal meanwhile.
+    let counts = journal.counts();
     let storing = || transfer::files(store, &restore, journal, &outcome);
     let stored = try_within(stage!("files"), hurried(context, storing)).await;
     let is_stored = stored.is_ok();
     let problem = note_storage(journal, stored);
-    let mut ended = report::restored(&restore, journal, &outcome, tally, awaited)?;
+    let counts = if is_stored { counts } else { journal.counts() };
+    let mut ended = report::restored(&restore, counts, &outcome, tally, awaited)?;
     ended.status.failure_reason = problem;
     if tally.running() > 0 {
         let kept = &context.restores.operations;

@@ -1,7 +1,7 @@
 //! A volume that is made anew for a claim gets the labels and the reclaim policy of the old one: once it is there, and where a
 //! data mover fills it, once that is done.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
@@ -21,6 +21,10 @@ const FOR_CONSUMER: Duration = Duration::from_secs(30);
 
 /// How long a data mover may take where the restore does not say so.
 const FOR_DATA: Duration = Duration::from_secs(4 * 3600);
+
+/// How long a change of a volume is made again that the API server does not take.
+const OUTAGE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// The DataDownload that fills a volume.
 pub(super) struct Download {
@@ -126,8 +130,17 @@ impl Expected {
             "" => json!({}),
             policy => json!({"persistentVolumeReclaimPolicy": policy}),
         };
-        let patch = json!({"metadata": {"labels": self.old.labels}, "spec": spec});
-        self.cluster.merge_patch(types::PERSISTENT_VOLUMES.item(None, &volume), &patch).await?;
-        Ok(())
+        self.change(&volume, &json!({"metadata": {"labels": self.old.labels}, "spec": spec})).await
+    }
+
+    /// Changes a volume, and again while the trouble with that may pass: the change says the same however often it is made.
+    async fn change(&self, volume: &str, patch: &Value) -> Result<(), Error> {
+        let begin = Instant::now();
+        loop {
+            match self.cluster.merge_patch(types::PERSISTENT_VOLUMES.item(None, volume), patch).await {
+                Err(error) if error.is_retryable() && begin.elapsed() < OUTAGE => tokio::time::sleep(PAUSE).await,
+                changed => return changed.map(drop),
+            }
+        }
     }
 }
