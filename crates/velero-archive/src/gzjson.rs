@@ -32,6 +32,13 @@ pub fn decompress(bytes: &[u8], limit: u64) -> Result<Vec<u8>> {
     Ok(output)
 }
 
+/// Looks whether bytes can be decompressed, up to `limit`; nothing of it is kept.
+pub fn check(bytes: &[u8], limit: u64) -> Result<()> {
+    let mut reader = Bounded::plain(MultiGzDecoder::new(bytes), limit);
+    io::copy(&mut reader, &mut io::sink()).map_err(damaged)?;
+    Ok(())
+}
+
 /// Writes a value as a compressed document. Its text is never whole in memory: a list may name a million items.
 pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
     let encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -70,6 +77,8 @@ mod tests {
         let bytes = compress(&vec![b' '; 10_000_000]).unwrap();
         assert!(bytes.len() < 20_000);
         assert!(matches!(decompress(&bytes, 1_000_000), Err(Error::TooLarge { limit: 1_000_000 })));
+        assert!(matches!(check(&bytes, 1_000_000), Err(Error::TooLarge { limit: 1_000_000 })));
+        check(&bytes, 20_000_000).unwrap();
         assert!(matches!(decode::<Vec<u8>>(&bytes, 1_000_000), Err(Error::TooLarge { limit: 1_000_000 })));
     }
 
@@ -81,6 +90,7 @@ mod tests {
         let checksum = bytes.len() - 6;
         bytes[checksum] ^= 1;
         assert!(matches!(decompress(&bytes, 100), Err(Error::Damaged(_))));
+        assert!(matches!(check(&bytes, 100), Err(Error::Damaged(_))));
         assert!(matches!(decode::<Vec<String>>(&bytes, 100), Err(Error::Damaged(_))), "also at the very end");
         assert!(matches!(decode::<Vec<String>>(b"plain text", 100), Err(Error::NotGzip)));
         let wrong = encode(&"text").unwrap();

@@ -83,6 +83,14 @@ pub enum Error {
         /// How the stored object differs.
         detail: String,
     },
+    /// What comes from the store is damaged, and differs from read to read.
+    #[error(
+        "object {key:?} comes damaged and different each time it is read; see what lies between the server and the store"
+    )]
+    Unsteady {
+        /// The key that was read.
+        key: String,
+    },
     /// Whoever produced the bytes to upload failed.
     #[error("upload of {key:?} was given up because its content could not be produced: {source}")]
     Content {

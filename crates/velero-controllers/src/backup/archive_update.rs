@@ -1,6 +1,7 @@
 //! Puts what operations have changed into the archive of their backup.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use velero_api::metadata::name;
 use velero_api::records::{BackupOperation, OperationPhase, ResourceIdentifier, ResourceList};
@@ -20,12 +21,16 @@ use crate::runtime::clock;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
 
+/// The pauses before an archive that cannot be read is read again.
+const READ_AGAIN_AFTER: [Duration; 4] =
+    [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(8), Duration::from_secs(8)];
+
 /// What has become of an archive.
 #[derive(Default)]
 pub(super) struct Updated {
     /// The DataUploads that were read again.
     pub(super) uploads: Vec<DataUpload>,
-    /// How many items the archive has now, if any were put into it.
+    /// How many items the list of the archive names now, if any were to be put into it.
     pub(super) items: Option<i64>,
 }
 
@@ -43,10 +48,26 @@ pub(super) async fn update_archive(
     if items.is_empty() {
         return Ok(Updated::default());
     }
+    let mut updated = put_in(context, backup, store, operations, &items, journal).await?;
+    if updated.items.is_none() {
+        // A try that was broken off may have put some in.
+        updated.items = Some(count(&store.get_json(name(backup), BackupFile::ResourceList).await?));
+    }
+    Ok(updated)
+}
+
+async fn put_in(
+    context: &Context,
+    backup: &Backup,
+    store: &BackupStore,
+    operations: &[BackupOperation],
+    items: &[ResourceIdentifier],
+    journal: &Journal,
+) -> Result<Updated> {
     let tools = context.plugins.open(Some(journal)).await?;
     let policies = policies(context, backup).await.ok().flatten();
     let request = request(context, backup, policies, tools.actions.clone(), &tools);
-    let found = finalize(request, &items, journal).await;
+    let found = finalize(request, items, journal).await;
     if let Ok(found) = &found {
         cancel_unfinished(&found.operations, &tools.actions, backup).await;
     }
@@ -65,7 +86,7 @@ pub(super) async fn update_archive(
     }
     let count = found.entries.len().to_string();
     journal.info().field("files", count).message("Updating the archive after the operations have ended");
-    match rewrite(store, name(backup), &found, context.settings.archive_limits()).await {
+    match rewritten(store, name(backup), &found, context.settings.archive_limits()).await {
         Ok(()) => updated.items = Some(list_more(store, name(backup), found.resource_list).await?),
         Err(RewriteError::Store(error)) => return Err(error.into()),
         Err(RewriteError::Archive(problem)) => {
@@ -112,6 +133,20 @@ enum RewriteError {
     Store(StoreError),
 }
 
+/// Rewrites an archive. One that cannot be read may have been damaged on its way here, so it is read again before that is believed.
+async fn rewritten(store: &BackupStore, backup: &str, found: &Finalized, limits: Limits) -> Result<(), RewriteError> {
+    for pause in READ_AGAIN_AFTER {
+        match rewrite(store, backup, found, limits).await {
+            Err(RewriteError::Archive(error)) => {
+                tracing::info!(backup, error, "The archive is not rewritten; it is read again after {pause:?}");
+                tokio::time::sleep(pause).await;
+            }
+            rewritten => return rewritten,
+        }
+    }
+    rewrite(store, backup, found, limits).await
+}
+
 /// Copies the archive with the new entries in their places; the old one stays until the new one is verified.
 async fn rewrite(store: &BackupStore, backup: &str, found: &Finalized, limits: Limits) -> Result<(), RewriteError> {
     store.finish_replacement(backup).await.map_err(RewriteError::Store)?;
@@ -149,7 +184,12 @@ async fn list_more(store: &BackupStore, backup: &str, more: ResourceList) -> Res
         listed.dedup();
     }
     store.put_json(backup, BackupFile::ResourceList, &list).await?;
-    Ok(i64::try_from(list.values().map(Vec::len).sum::<usize>()).unwrap_or(i64::MAX))
+    Ok(count(&list))
+}
+
+/// How many items a list names.
+fn count(list: &ResourceList) -> i64 {
+    i64::try_from(list.values().map(Vec::len).sum::<usize>()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

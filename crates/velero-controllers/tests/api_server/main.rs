@@ -47,6 +47,7 @@ mod schedules;
 mod snapshot_parameters;
 mod status;
 mod steered;
+mod store_trouble;
 mod support;
 mod sync;
 mod told;

@@ -4,6 +4,9 @@
 //! reservation says whose backup is being written.
 
 mod download;
+#[cfg(test)]
+mod faulty;
+mod record;
 mod replace;
 mod reports;
 mod reservation;
@@ -193,14 +196,6 @@ impl BackupStore {
         let are_there = try_join_all(unlisted.iter().map(|key| self.store.exists(key))).await?;
         found.extend(unlisted.into_iter().zip(are_there).filter_map(|(key, is_there)| is_there.then_some(key)));
         self.store.delete_objects(&found).await
-    }
-
-    async fn read_optional(&self, key: &str, limit: usize) -> Result<Option<Bytes>> {
-        match self.store.get_stream(key).await {
-            Ok(stream) => read_all(key, stream, limit).await.map(Some),
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 }
 

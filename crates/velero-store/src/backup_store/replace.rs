@@ -3,10 +3,21 @@
 //! The new one is stored beside the old, verified, and only then put in its place; it goes when it has been verified there
 //! too. So at any time one whole archive exists, whatever the store does. What was left off is taken up again.
 
+use std::time::Duration;
+
 use velero_archive::{ArchiveReader, BackupFile, Error as ArchiveError};
 
 use super::BackupStore;
-use crate::{ByteStream, Result, blocking_reader};
+use crate::{ByteStream, Error, Result, blocking_reader};
+
+/// The pauses before two archives of which neither seems to be whole are looked at again: what is read may be damaged on the way.
+const LOOK_AGAIN_AFTER: [Duration; 5] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+    Duration::from_secs(8),
+];
 
 impl BackupStore {
     /// Stores another archive in the place of the one that a backup has. After an error
@@ -20,23 +31,31 @@ impl BackupStore {
     /// Ends a replacement that was begun: an archive that waits for its place takes it if it is whole.
     pub async fn finish_replacement(&self, backup: &str) -> Result<()> {
         let next = self.keys.backup_file(backup, BackupFile::NextContents)?;
-        let waiting = match self.store.get_stream(&next).await {
-            Err(error) if error.is_not_found() => return Ok(()),
-            waiting => waiting?,
-        };
-        if is_whole(waiting).await {
-            return self.put_in_place(backup, &next).await;
+        for pause in LOOK_AGAIN_AFTER {
+            let waiting = match self.store.get_stream(&next).await {
+                Err(error) if error.is_not_found() => return Ok(()),
+                waiting => waiting?,
+            };
+            if is_whole(waiting).await {
+                return self.put_in_place(backup, &next).await;
+            }
+            if is_whole(self.get_contents(backup).await?).await {
+                return self.store.delete_object(&next).await;
+            }
+            tokio::time::sleep(pause).await;
         }
         // If neither is whole both are kept: whoever reads the archive says what is wrong.
-        if is_whole(self.get_contents(backup).await?).await {
-            self.store.delete_object(&next).await?;
-        }
         Ok(())
     }
 
     async fn put_in_place(&self, backup: &str, next: &str) -> Result<()> {
         let verified = self.store.get_stream(next).await?;
         self.put_contents(backup, verified).await?;
+        // The upload is compared with what was read, and that may have been damaged on the way here.
+        if !is_whole(self.get_contents(backup).await?).await {
+            let key = self.keys.backup_file(backup, BackupFile::Contents)?;
+            return Err(Error::Damaged { key, detail: "it cannot be read to its end".to_owned() });
+        }
         self.store.delete_object(next).await
     }
 }
@@ -51,78 +70,14 @@ async fn is_whole(archive: ByteStream) -> bool {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Duration;
 
-    use async_trait::async_trait;
     use bytes::Bytes;
     use futures::stream::{self, StreamExt};
     use velero_archive::ArchiveWriter;
 
     use super::*;
-    use crate::{Error, ObjectStore, ObjectStoreHandle, StoreConfig, read_all};
-
-    /// What a store does to uploads, besides what it should.
-    #[derive(Clone, Copy, Debug, PartialEq)]
-    enum Misdeed {
-        /// It keeps what it had and says that the new bytes did not arrive.
-        KeepsTheOld,
-        /// It keeps half of the new.
-        Truncates,
-        /// It takes all, and the answer is lost.
-        LosesTheAnswer,
-    }
-
-    /// A directory that misbehaves at one upload.
-    struct Faulty {
-        store: ObjectStoreHandle,
-        misdeed: Misdeed,
-        at: usize,
-        uploads: AtomicUsize,
-    }
-
-    #[async_trait]
-    impl ObjectStore for Faulty {
-        async fn put_stream(&self, key: &str, content: ByteStream) -> Result<()> {
-            if self.uploads.fetch_add(1, Ordering::SeqCst) != self.at {
-                return self.store.put_stream(key, content).await;
-            }
-            let content = read_all(key, content, 1 << 20).await?;
-            let kept = match self.misdeed {
-                Misdeed::KeepsTheOld => None,
-                Misdeed::Truncates => Some(content.slice(..content.len() / 2)),
-                Misdeed::LosesTheAnswer => Some(content),
-            };
-            if let Some(kept) = kept {
-                self.store.put(key, kept).await?;
-            }
-            Err(Error::Damaged { key: key.to_owned(), detail: format!("{:?}", self.misdeed) })
-        }
-
-        async fn get_stream(&self, key: &str) -> Result<ByteStream> {
-            self.store.get_stream(key).await
-        }
-
-        async fn exists(&self, key: &str) -> Result<bool> {
-            self.store.exists(key).await
-        }
-
-        async fn list_common_prefixes(&self, folder: &str) -> Result<Vec<String>> {
-            self.store.list_common_prefixes(folder).await
-        }
-
-        async fn list_objects(&self, folder: &str) -> Result<Vec<String>> {
-            self.store.list_objects(folder).await
-        }
-
-        async fn delete_object(&self, key: &str) -> Result<()> {
-            self.store.delete_object(key).await
-        }
-
-        async fn signed_url(&self, key: &str, lifetime: Duration) -> Result<String> {
-            self.store.signed_url(key, lifetime).await
-        }
-    }
+    use crate::backup_store::faulty::{Faulty, Misdeed};
+    use crate::{StoreConfig, read_all};
 
     fn archive(body: &str) -> Bytes {
         let mut writer = ArchiveWriter::new(Vec::new(), 1).unwrap();
@@ -148,7 +103,7 @@ mod tests {
                 let config = StoreConfig::new("fs", directory.path().to_str().unwrap());
                 let sound = config.open().await.unwrap();
                 BackupStore::new(sound.clone(), "").put_contents("b1", bytes(&old)).await.unwrap();
-                let faulty = Faulty { store: sound.clone(), misdeed, at, uploads: AtomicUsize::new(0) };
+                let faulty = Faulty::new(sound.clone(), misdeed, at..at + 1);
                 let store = BackupStore::new(Arc::new(faulty), "");
                 store.replace_contents("b1", bytes(&new)).await.unwrap_err();
                 // The next try begins with what the last one left.
@@ -160,6 +115,26 @@ mod tests {
                 let left = sound.list_objects("backups/b1/").await.unwrap();
                 assert_eq!(left, ["backups/b1/b1.tar.gz"], "{misdeed:?} at upload {at}");
             }
+        }
+    }
+    #[tokio::test(start_paused = true)]
+    async fn an_archive_that_was_damaged_on_its_way_into_its_place_is_put_there_again() {
+        let (old, new) = (archive("old"), archive("new"));
+        // The reads: what is put in place, how it lies there; what waits, what is in its place, and so on.
+        for damaged in [0..1, 0..2, 0..4, 0..7, 1..3] {
+            let directory = tempfile::tempdir().unwrap();
+            let sound = StoreConfig::new("fs", directory.path().to_str().unwrap()).open().await.unwrap();
+            BackupStore::new(sound.clone(), "").put_contents("b1", bytes(&old)).await.unwrap();
+            let store =
+                BackupStore::new(Arc::new(Faulty::new(sound.clone(), Misdeed::DamagesReads, damaged.clone())), "");
+            store.replace_contents("b1", bytes(&new)).await.unwrap_err();
+            let mut tries = 0;
+            while store.finish_replacement("b1").await.is_err() {
+                tries += 1;
+                assert!(tries < 5, "{damaged:?}");
+            }
+            assert_eq!(held(&BackupStore::new(sound.clone(), "")).await, new, "{damaged:?}");
+            assert_eq!(sound.list_objects("backups/b1/").await.unwrap(), ["backups/b1/b1.tar.gz"], "{damaged:?}");
         }
     }
 }

@@ -30,6 +30,10 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// How long restores may take to go away.
 const RESTORES_DEADLINE: Duration = Duration::from_secs(60);
 
+/// The pauses before an archive that cannot be read is read again.
+const READ_AGAIN_AFTER: [Duration; 4] =
+    [Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8), Duration::from_secs(16)];
+
 /// How a step of the removal went.
 pub(super) enum Outcome {
     Done,
@@ -162,14 +166,34 @@ async fn remove_snapshots(context: &Context, backup: &Backup, store: &BackupStor
 }
 
 /// Lets the delete item actions see the items of a backup; what one of them cannot do is told in the log only. An
-/// archive that is not there has no items, and a damaged one must not keep its backup from being deleted.
+/// archive that is not there has no items, and a damaged one must not keep its backup from being deleted. But it may have been
+/// damaged on its way here, and who goes on then loses track of snapshots: it is read again before that is believed.
 async fn run_delete_actions(context: &Context, backup: &Backup, store: &BackupStore) -> Result<()> {
     let is_needed = |action: &Arc<dyn DeleteItemAction>| action.is_needed(backup);
     if !context.plugins.for_questions()?.actions.delete_item().iter().any(is_needed) {
         return Ok(());
     }
+    for pause in READ_AGAIN_AFTER {
+        let Some(error) = show_items(context, backup, store).await? else { return Ok(()) };
+        let (backup, error) = (name(backup), describe(&error));
+        tracing::info!(
+            backup,
+            error,
+            "Delete item actions did not see all items; they are shown them again after {pause:?}"
+        );
+        tokio::time::sleep(pause).await;
+    }
+    if let Some(error) = show_items(context, backup, store).await? {
+        let (backup, error) = (name(backup), describe(&error));
+        tracing::warn!(backup, error, "Delete item actions did not see all items");
+    }
+    Ok(())
+}
+
+/// Shows the delete item actions the items of an archive; gives why they did not see all of them.
+async fn show_items(context: &Context, backup: &Backup, store: &BackupStore) -> Result<Option<DeleteError>> {
     let archive = match store.get_contents(name(backup)).await {
-        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) if error.is_not_found() => return Ok(None),
         archive => archive?,
     };
     let journal = backup.journal(context);
@@ -179,14 +203,6 @@ async fn run_delete_actions(context: &Context, backup: &Backup, store: &BackupSt
     tools.close().await;
     match seen {
         Err(DeleteError::Action(error)) => Err(error.into()),
-        Err(error) => {
-            tracing::warn!(
-                backup = name(backup),
-                error = describe(&error),
-                "Delete item actions did not see all items"
-            );
-            Ok(())
-        }
-        Ok(()) => Ok(()),
+        seen => Ok(seen.err()),
     }
 }
