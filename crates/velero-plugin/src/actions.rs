@@ -75,8 +75,9 @@ pub trait BackupItemAction: Send + Sync {
 /// Looks after what an action has saved of volumes, after the run of a backup.
 #[async_trait]
 pub trait VolumeKeeper: Send + Sync {
-    /// Frees the cluster of what is in the files of a backup now. What was saved stays.
-    async fn release(&self, backup: &Backup) -> Result<()>;
+    /// Frees the cluster of what is in the files of a backup now. What was saved stays, but for what the files, which say this of
+    /// its volumes, do not tell of: nobody could find it again.
+    async fn release(&self, backup: &Backup, volumes: &[BackupVolumeInfo]) -> Result<()>;
 
     /// Asks for the removal of what was saved for a backup that failed.
     async fn discard(&self, backup: &Backup) -> Result<()>;

@@ -26,8 +26,8 @@ pub(crate) struct Keeper {
 
 #[async_trait]
 impl VolumeKeeper for Keeper {
-    async fn release(&self, backup: &Backup) -> Result<()> {
-        release_of_backup(&self.cluster, self.groups.as_ref(), backup).await
+    async fn release(&self, backup: &Backup, volumes: &[BackupVolumeInfo]) -> Result<()> {
+        release_of_backup(&self.cluster, self.groups.as_ref(), backup, volumes).await
     }
 
     async fn discard(&self, backup: &Backup) -> Result<()> {

@@ -10,11 +10,13 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use velero_api::labels;
 use velero_api::metadata;
+use velero_api::records::BackupVolumeInfo;
 use velero_api::v1::Backup;
 use velero_cluster::{Cluster, Error as ClusterError, ResourceType};
 use velero_plugin::Result;
 use velero_plugin::item::{annotation, filled, label, text};
 
+use crate::backup::snapshot_of;
 use crate::movement::{Held, moves_data};
 use crate::objects::{CONTENTS, GROUP_CONTENT, GroupTypes, SNAPSHOTS, bound_content, identity, is_ready, list};
 
@@ -109,8 +111,14 @@ async fn ask_again(cluster: &Cluster, content: &str) -> Result<()> {
 
 /// Removes the objects of the snapshots of a backup that is stored. What the driver holds stays where it can be used;
 /// a snapshot that never became usable is removed for good, and so is one whose data was moved or should have been. Those
-/// that a data mover still has are its own to remove.
-pub(crate) async fn release_of_backup(cluster: &Cluster, groups: Option<&GroupTypes>, backup: &Backup) -> Result<()> {
+/// that a data mover still has are its own to remove. One that the files do not tell of is removed for good too: the claim that it
+/// was taken of has failed.
+pub(crate) async fn release_of_backup(
+    cluster: &Cluster,
+    groups: Option<&GroupTypes>,
+    backup: &Backup,
+    volumes: &[BackupVolumeInfo],
+) -> Result<()> {
     discard_left_groups(cluster, groups, backup).await?;
     let mut snapshots = of_backup(cluster, &SNAPSHOTS, backup).await?;
     if !moves_data(backup) {
@@ -122,13 +130,19 @@ pub(crate) async fn release_of_backup(cluster: &Cluster, groups: Option<&GroupTy
     let mut removals: Vec<BoxFuture<'_, Result<()>>> = Vec::with_capacity(snapshots.len());
     for snapshot in &snapshots {
         let (namespace, name) = identity(snapshot);
-        removals.push(match is_ready(snapshot) && !moves_data(backup) {
+        removals.push(match is_ready(snapshot) && !moves_data(backup) && is_told(snapshot, volumes) {
             true => release(cluster, snapshot).boxed(),
             false => discard(cluster, namespace, name).boxed(),
         });
     }
     stream::iter(removals).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await?;
     Ok(())
+}
+
+/// Whether what files say of volumes tells of a snapshot. Files that tell of none at all are of no use here.
+fn is_told(snapshot: &Value, volumes: &[BackupVolumeInfo]) -> bool {
+    let mut infos = volumes.iter().filter_map(|volume| volume.csi_snapshot_info.as_ref()).peekable();
+    infos.peek().is_none() || infos.any(|info| snapshot_of(&info.operation_id) == Some(identity(snapshot)))
 }
 
 /// Removes the contents that a release which was broken off has left behind: their snapshots are gone already. What the
@@ -257,6 +271,8 @@ async fn with_label(cluster: &Cluster, resource_type: &ResourceType, backup: &Ba
 
 #[cfg(test)]
 mod tests {
+    use velero_api::records::CsiSnapshotInfo;
+
     use super::*;
 
     #[test]
@@ -268,6 +284,30 @@ mod tests {
             let metadata = json!({"namespace": namespace, "name": "s"});
             let snapshot = json!({"metadata": metadata, "status": {"volumeGroupSnapshotName": named}});
             assert_eq!(is_of_group(&snapshot, &group), expected, "{namespace} {named}");
+        }
+    }
+
+    #[test]
+    fn only_a_snapshot_that_the_files_tell_of_is_kept() {
+        let volume = |operation: &str| BackupVolumeInfo {
+            csi_snapshot_info: Some(CsiSnapshotInfo {
+                operation_id: operation.to_owned(),
+                ..CsiSnapshotInfo::default()
+            }),
+            ..BackupVolumeInfo::default()
+        };
+        let snapshot = json!({"metadata": {"namespace": "shop", "name": "velero-data-x"}});
+        let (own, failed) = (volume("shop/velero-data-x/2026-01-02T03:04:05Z"), volume(""));
+        for (volumes, expected) in [
+            (vec![failed.clone(), own], true),
+            (vec![volume("shop/velero-data-y/2026-01-02T03:04:05Z")], false),
+            (vec![volume("bank/velero-data-x/2026-01-02T03:04:05Z")], false),
+            (vec![failed], false),
+            // Files without any snapshot are those of another time.
+            (vec![BackupVolumeInfo::default()], true),
+            (Vec::new(), true),
+        ] {
+            assert_eq!(is_told(&snapshot, &volumes), expected, "{volumes:?}");
         }
     }
 

@@ -84,6 +84,10 @@ async fn remove_saved(context: &Context, backup: &Backup) -> Result<Remains> {
     // Velero stores them before the end; those say nothing of one that was cancelled since.
     let is_end = |stored: &Backup| requested(backup).is_none() || stored.status.phase().is_terminal();
     if let Some(stored) = stored_end(context, backup).await?.filter(is_end) {
+        if *stored.status.phase() == BackupPhase::Failed {
+            // They explain the failure; what could not be removed then is not in them.
+            discard_volumes(context, backup).await?;
+        }
         return Ok(Remains::Ended(Box::new(stored)));
     }
     discard_volumes(context, backup).await?;

@@ -49,8 +49,8 @@ pub(super) async fn end_partially_failed(
     if let Some(store) = store {
         let saved = volumes::settle(store, name(backup), &[], Vec::new()).await?;
         ended.status.volume_snapshots_completed = saved.native_snapshots().1;
-        volumes::release(context, backup).await?;
         put_metadata(store, &mut ended).await?;
+        volumes::release(context, backup, store).await?;
     }
     close(context, backup, &ended).await
 }

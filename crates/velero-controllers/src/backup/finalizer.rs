@@ -13,6 +13,7 @@ use velero_api::v1::Backup;
 use velero_engine::journal::Counts;
 use velero_engine::stage;
 use velero_engine::stage::{try_within, within};
+use velero_store::BackupStore;
 
 use crate::backup::archive_update::update_archive;
 use crate::backup::cancellation;
@@ -61,7 +62,7 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
             // Who stored them may have been killed before it gave the name back.
             store.release(name(backup), uid(backup)).await?;
             let ended = Backup { status: stored.status, ..backup.clone() };
-            return close(context, backup, &ended).await;
+            return release_and_close(context, backup, &store, &ended).await;
         }
         Stored::Nothing | Stored::Own(_) => {}
     }
@@ -82,7 +83,6 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
             ended.status.csi_volume_snapshots_completed = completed_csi_snapshots(&operations);
             let saved = volumes::settle(&store, name(backup), &operations, updated.uploads).await?;
             ended.status.volume_snapshots_completed = saved.native_snapshots().1;
-            volumes::release(context, backup).await?;
         }
     }
     let known = backup.counts();
@@ -98,7 +98,14 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
         return cancellation::end(context, backup, &reason).await;
     }
     put_metadata(&store, &mut ended).await?;
-    close(context, backup, &ended).await
+    release_and_close(context, backup, &store, &ended).await
+}
+
+/// Frees the cluster of what the files of a backup hold now, and writes how it ended. Not before its metadata are stored: until
+/// then it may be cancelled, and what nobody can restore from is removed by the objects that are let go here.
+async fn release_and_close(context: &Context, backup: &Backup, store: &BackupStore, ended: &Backup) -> Result<()> {
+    volumes::release(context, backup, store).await?;
+    close(context, backup, ended).await
 }
 
 /// Counts what was put into the archive after the operations have ended, so that the status says what the archive has.

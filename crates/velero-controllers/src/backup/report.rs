@@ -52,7 +52,8 @@ pub(super) fn after_run(
     let mut ended = backup.clone();
     let counts = journal.counts();
     move_to(&mut ended, backup_phase_after_run(tally.running() > 0, counts.errors > 0))?;
-    if tally.attempted == 0 {
+    // What was taken of a claim that failed is in the cluster still, and the last step removes it.
+    if tally.attempted == 0 && !outcome.saved.infos.iter().any(|info| info.csi_snapshot_info.is_some()) {
         let phase = ending::end_phase::<Backup>(ended.status.phase(), counts.errors > 0);
         move_to(&mut ended, phase)?;
         ended.status.completion_timestamp = Some(Time(now));
@@ -67,19 +68,21 @@ pub(super) fn after_run(
     Ok(ended)
 }
 
-/// Removes what a backup that failed has saved of volumes, and tells what is left; gives the snapshots among that.
+/// Removes what a backup that failed has saved of volumes, and tells what is left; gives the snapshots among that, and whether
+/// there is any.
 pub(super) async fn discard_volumes(
     context: &Context,
     backup: &Backup,
     journal: &Journal,
     snapshots: Vec<Snapshot>,
     actions: &Actions,
-) -> Vec<Snapshot> {
+) -> (Vec<Snapshot>, bool) {
     let mut saved = SavedVolumes { snapshots, ..SavedVolumes::default() };
-    for problem in volumes::discard(context, backup, actions, &mut saved).await {
-        journal.error().error(&problem).message("A snapshot of the failed backup is left");
+    let left = volumes::discard(context, backup, actions, &mut saved).await;
+    for problem in &left {
+        journal.error().error(problem).message("A snapshot of the failed backup is left");
     }
-    saved.snapshots
+    (saved.snapshots, !left.is_empty())
 }
 
 /// How long the store may take to hear of a failure.

@@ -232,7 +232,9 @@ async fn attempt(
         let patience = report::patience(context, failure);
         if !is_closing.load(Ordering::Relaxed) || report::is_taken_back(backup, failure, patience).await {
             let taken = recorder.snapshots.all();
-            failure.snapshots_left = report::discard_volumes(context, backup, journal, taken, &tools.actions).await;
+            let (snapshots, is_left) = report::discard_volumes(context, backup, journal, taken, &tools.actions).await;
+            failure.snapshots_left = snapshots;
+            failure.is_owed |= is_left;
         }
     }
     tools.close().await;

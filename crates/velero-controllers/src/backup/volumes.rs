@@ -41,9 +41,11 @@ async fn stored(store: &BackupStore, backup: &str) -> Result<SavedVolumes> {
 }
 
 /// Frees the cluster of what the files of a backup hold now.
-pub(super) async fn release(context: &Context, backup: &Backup) -> Result<()> {
+pub(super) async fn release(context: &Context, backup: &Backup, store: &BackupStore) -> Result<()> {
+    let infos = store.get_json(name(backup), BackupFile::VolumeInfos).await?;
     let questions = context.plugins.for_questions()?;
-    Ok(after_run(context, backup, &questions.actions).release().await?)
+    let saved = SavedVolumes { infos, ..SavedVolumes::default() };
+    Ok(after_run(context, backup, &questions.actions).release(&saved).await?)
 }
 
 /// Removes what a backup that failed has saved: nobody can restore from it. Gives what may be left, in words; `saved`

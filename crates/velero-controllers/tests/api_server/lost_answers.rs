@@ -1,5 +1,6 @@
 //! Changes of backups and restores whose answers get lost.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::Method;
@@ -52,6 +53,9 @@ fn work_that_was_taken_without_an_answer_is_found_again_and_goes_on() {
     });
 }
 
+/// How many deletions of a content get lost: all tries of one attempt.
+const LOST: usize = 2;
+
 /// The contents of snapshots of a namespace.
 async fn contents_of(scene: &Scene) -> Vec<String> {
     let kind = GroupVersionKind::gvk("snapshot.storage.k8s.io", "v1", "VolumeSnapshotContent");
@@ -66,10 +70,11 @@ async fn contents_of(scene: &Scene) -> Vec<String> {
 fn a_snapshot_whose_release_is_broken_off_half_way_leaves_no_object_in_the_cluster() {
     storage_box_test(|cluster| async move {
         let folder = tempfile::tempdir().unwrap();
-        let lost = AtomicUsize::new(0);
+        let deletions = Arc::new(AtomicUsize::new(0));
+        let asked = Arc::clone(&deletions);
         let rule = move |path: &str, _: &str| {
             let is_content = path.contains("/volumesnapshotcontents/");
-            if is_content && lost.fetch_add(1, Ordering::SeqCst) < 2 { Fate::Lost } else { Fate::Answered }
+            if is_content && asked.fetch_add(1, Ordering::SeqCst) < LOST { Fate::Lost } else { Fate::Answered }
         };
         let kubeconfig = Some(open_for(&cluster, folder.path(), &[Method::DELETE], rule).await);
         let settings = Settings { kubeconfig, ..settings(&cluster) };
@@ -85,9 +90,41 @@ fn a_snapshot_whose_release_is_broken_off_half_way_leaves_no_object_in_the_clust
             left = contents_of(&scene).await;
         }
         assert!(left.is_empty() && scene.snapshots().await.is_empty(), "{left:?}");
+        assert!(deletions.load(Ordering::SeqCst) > LOST, "no deletion of a content was lost and sent again");
         let deletion = DeleteBackupRequestSpec { backup_name: "b".to_owned(), ..Default::default() };
         scene.server.create(DeleteBackupRequest::new(&cluster.namespace, "gone", deletion)).await;
         scene.server.until_gone::<Backup>("b").await;
+        scene.end(&[]).await;
+    });
+}
+
+#[test]
+fn the_snapshot_of_a_claim_that_failed_is_removed_by_the_last_step() {
+    storage_box_test(|cluster| async move {
+        let folder = tempfile::tempdir().unwrap();
+        let lost = AtomicUsize::new(0);
+        // The snapshot can neither be followed nor, after that, be removed.
+        let rule = move |path: &str, _: &str| {
+            let is_content = path.contains("/volumesnapshotcontents/");
+            if is_content && lost.fetch_add(1, Ordering::SeqCst) < LOST { Fate::Lost } else { Fate::Answered }
+        };
+        let kubeconfig = Some(open_for(&cluster, folder.path(), &[Method::PATCH], rule).await);
+        let settings = Settings { kubeconfig, ..settings(&cluster) };
+        let scene = Scene::with_settings(&cluster, &["data"], settings).await;
+        scene.begin("b", BackupSpec { snapshot_move_data: None, ..scene.spec() }).await;
+        let backup = scene.ended("b").await;
+        assert_phase(&backup, &BackupPhase::PartiallyFailed);
+        assert_eq!(backup.status.backup_item_operations_attempted, 0, "nothing is followed");
+        scene.until_no_snapshots().await;
+        let mut left = contents_of(&scene).await;
+        for _ in 0..LOOKS {
+            if left.is_empty() {
+                break;
+            }
+            tokio::time::sleep(PAUSE).await;
+            left = contents_of(&scene).await;
+        }
+        assert!(left.is_empty(), "{left:?}");
         scene.end(&[]).await;
     });
 }

@@ -19,10 +19,10 @@ impl SavedVolumes {
 }
 
 impl AfterRun<'_> {
-    /// Frees the cluster of what is in the files of the backup now. What was saved stays.
-    pub async fn release(&self) -> Result<()> {
+    /// Frees the cluster of what is in the files of the backup now, which tell of these volumes. What was saved stays.
+    pub async fn release(&self, saved: &SavedVolumes) -> Result<()> {
         for method in methods(Given::default()) {
-            method.release(self).await?;
+            method.release(self, saved).await?;
         }
         Ok(())
     }

@@ -71,9 +71,9 @@ pub(crate) trait Method: Send + Sync {
         false
     }
 
-    /// Frees the cluster of what is in the files of a backup now.
-    async fn release(&self, after: &AfterRun<'_>) -> velero_plugin::Result<()> {
-        let _ = after;
+    /// Frees the cluster of what is in the files of a backup now, which say this.
+    async fn release(&self, after: &AfterRun<'_>, saved: &SavedVolumes) -> velero_plugin::Result<()> {
+        let _ = (after, saved);
         Ok(())
     }
 

@@ -7,6 +7,8 @@ mod group;
 mod mover;
 mod snapshot;
 
+pub(crate) use snapshot::snapshot_of;
+
 use std::sync::Arc;
 
 use serde_json::Value;

@@ -66,8 +66,8 @@ impl Method for Csi {
         saved::settle(saved, operations)
     }
 
-    async fn release(&self, after: &AfterRun<'_>) -> velero_plugin::Result<()> {
-        saved::release(after).await
+    async fn release(&self, after: &AfterRun<'_>, saved: &SavedVolumes) -> velero_plugin::Result<()> {
+        saved::release(after, saved).await
     }
 
     async fn discard(&self, after: &AfterRun<'_>, _: &mut SavedVolumes) -> Vec<String> {

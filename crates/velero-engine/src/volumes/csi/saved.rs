@@ -35,10 +35,10 @@ pub(super) fn settle(saved: &mut SavedVolumes, operations: &[BackupOperation]) -
     changed
 }
 
-pub(super) async fn release(after: &AfterRun<'_>) -> Result<()> {
+pub(super) async fn release(after: &AfterRun<'_>, saved: &SavedVolumes) -> Result<()> {
     if after.backup.status.csi_volume_snapshots_attempted > 0 {
         for keeper in after.keepers(&METHOD, true) {
-            keeper.release(after.backup).await?;
+            keeper.release(after.backup, &saved.infos).await?;
         }
     }
     Ok(())

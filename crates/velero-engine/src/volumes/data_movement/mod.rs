@@ -90,8 +90,8 @@ impl Method for DataMovement {
         saved::settle(saved, operations)
     }
 
-    async fn release(&self, after: &AfterRun<'_>) -> velero_plugin::Result<()> {
-        saved::release(after).await
+    async fn release(&self, after: &AfterRun<'_>, saved: &SavedVolumes) -> velero_plugin::Result<()> {
+        saved::release(after, saved).await
     }
 
     fn has_saved(&self, info: &BackupVolumeInfo) -> bool {

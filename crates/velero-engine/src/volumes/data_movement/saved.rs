@@ -43,10 +43,10 @@ pub(super) fn settle(saved: &mut SavedVolumes, operations: &[BackupOperation]) -
 }
 
 /// What is left of the snapshots whose data was moved goes.
-pub(super) async fn release(after: &AfterRun<'_>) -> Result<()> {
+pub(super) async fn release(after: &AfterRun<'_>, saved: &SavedVolumes) -> Result<()> {
     if after.backup.spec.snapshot_move_data == Some(true) {
         for keeper in after.keepers(&VolumeMethod::CsiSnapshot, true) {
-            keeper.release(after.backup).await?;
+            keeper.release(after.backup, &saved.infos).await?;
         }
     }
     Ok(())
