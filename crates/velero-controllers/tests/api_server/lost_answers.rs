@@ -15,7 +15,7 @@ use velero_controllers::server::{PatienceSettings, Settings};
 use velero_testkit::{cluster_test, storage_box_test};
 
 use crate::lossy_proxy::{Fate, open, open_for};
-use crate::moved_scene::{LOOKS, PAUSE, Scene};
+use crate::moved_scene::{LOOKS, PAUSE, Scene, check_restore, done};
 use crate::support::{Server, Workload, assert_phase, assert_restore_phase, assert_says, settings};
 
 /// A rule that does this to the first changes of a kind of objects that bring them into a phase.
@@ -126,6 +126,27 @@ fn the_snapshot_of_a_claim_that_failed_is_removed_by_the_last_step() {
         }
         assert!(left.is_empty(), "{left:?}");
         scene.end(&[]).await;
+    });
+}
+
+#[test]
+fn a_new_volume_gets_what_the_old_one_had_though_the_first_tries_are_lost() {
+    storage_box_test(|cluster| async move {
+        let folder = tempfile::tempdir().unwrap();
+        let lost = AtomicUsize::new(0);
+        let rule = move |path: &str, _: &str| {
+            let is_volume = path.contains("/persistentvolumes/");
+            if is_volume && lost.fetch_add(1, Ordering::SeqCst) < LOST { Fate::Lost } else { Fate::Answered }
+        };
+        let kubeconfig = Some(open_for(&cluster, folder.path(), &[Method::PATCH], rule).await);
+        let settings = Settings { kubeconfig, ..settings(&cluster) };
+        let scene = Scene::with_settings(&cluster, &["data"], settings).await;
+        scene.begin("b", scene.spec()).await;
+        let upload = scene.uploads("b", 1).await.remove("data").unwrap();
+        scene.write(&upload, done("k1")).await;
+        assert_phase(&scene.ended("b").await, &BackupPhase::Completed);
+        let copy = check_restore(&scene).await;
+        scene.end(&[&copy]).await;
     });
 }
 

@@ -1,11 +1,13 @@
 //! A store that refuses or damages what it is asked for, for a while.
 
 use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::Method;
+use serde_json::json;
 use velero_api::records::ResultsFile;
 use velero_api::v1::{Backup, BackupPhase, BackupSpec, DeleteBackupRequest, DeleteBackupRequestSpec};
 use velero_archive::gzjson;
@@ -19,6 +21,26 @@ use crate::support::{assert_phase, read, settings};
 
 /// How long a file is not as it should be: for more than one try.
 const A_WHILE: Duration = Duration::from_secs(3);
+
+/// A file with a wrong bit.
+struct Damaged {
+    path: PathBuf,
+    whole: Vec<u8>,
+}
+
+impl Damaged {
+    fn new(path: PathBuf) -> Self {
+        let whole = fs::read(&path).unwrap();
+        let mut damaged = whole.clone();
+        damaged[whole.len() / 8] ^= 4;
+        fs::write(&path, damaged).unwrap();
+        Self { path, whole }
+    }
+
+    fn mend(self) {
+        fs::write(self.path, self.whole).unwrap();
+    }
+}
 
 #[test]
 fn an_operation_whose_failure_could_not_be_told_whole_is_told_of_once() {
@@ -54,6 +76,31 @@ fn an_operation_whose_failure_could_not_be_told_whole_is_told_of_once() {
 }
 
 #[test]
+fn an_archive_that_comes_damaged_for_a_while_takes_what_operations_have_changed_all_the_same() {
+    cluster_test(|cluster| async move {
+        let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
+        let server = steering.server(&cluster).await;
+        server.directory_location("default", directory.path()).await;
+        let courses = Courses::new(&cluster, BACKUP_ACTION, &[]).await;
+        courses.add("changing", json!({})).await;
+        courses.add_updating("mover", "takes=4", "changing").await;
+        server.create(Backup::new(&cluster.namespace, "b", courses.spec())).await;
+        let waits = |backup: &Backup| *backup.status.phase() == BackupPhase::WaitingForPluginOperations;
+        server.until("b", waits).await;
+        let archive = Damaged::new(directory.path().join("backups/b/b.tar.gz"));
+        let finalizing = |backup: &Backup| *backup.status.phase() == BackupPhase::Finalizing;
+        server.until("b", finalizing).await;
+        tokio::time::sleep(A_WHILE).await;
+        archive.mend();
+        let backup = server.ended("b").await;
+        assert_phase(&backup, &BackupPhase::Completed);
+        assert_eq!(backup.status.errors, 0);
+        courses.delete().await;
+        server.stop().await;
+    });
+}
+
+#[test]
 fn a_backup_whose_archive_comes_damaged_for_a_while_is_deleted_with_what_the_driver_holds() {
     storage_box_test(|cluster| async move {
         let folder = tempfile::tempdir().unwrap();
@@ -69,15 +116,11 @@ fn a_backup_whose_archive_comes_damaged_for_a_while_is_deleted_with_what_the_dri
         let scene = Scene::with_settings(&cluster, &["data"], settings).await;
         scene.begin("b", BackupSpec { snapshot_move_data: None, ..scene.spec() }).await;
         assert_phase(&scene.ended("b").await, &BackupPhase::Completed);
-        let path = scene.directory.path().join("backups/b/b.tar.gz");
-        let whole = fs::read(&path).unwrap();
-        let mut damaged = whole.clone();
-        damaged[whole.len() / 8] ^= 4;
-        fs::write(&path, damaged).unwrap();
+        let archive = Damaged::new(scene.directory.path().join("backups/b/b.tar.gz"));
         let deletion = DeleteBackupRequestSpec { backup_name: "b".to_owned(), ..Default::default() };
         scene.server.create(DeleteBackupRequest::new(&cluster.namespace, "gone", deletion)).await;
         tokio::time::sleep(A_WHILE).await;
-        fs::write(&path, whole).unwrap();
+        archive.mend();
         scene.server.until_gone::<Backup>("b").await;
         assert!(made.load(Ordering::SeqCst) > 0, "nobody has asked the driver to delete its snapshot");
         scene.end(&[]).await;
