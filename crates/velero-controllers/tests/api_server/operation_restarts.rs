@@ -9,8 +9,8 @@ use velero_api::metadata::annotation;
 use velero_api::records::{BackupOperation, OperationPhase, RestoreOperation, ResultsFile};
 use velero_api::v1::{Backup, BackupPhase, DeleteBackupRequest, DeleteBackupRequestSpec, Restore, RestorePhase};
 use velero_archive::gzjson;
-use velero_testkit::cluster_test;
 use velero_testkit::harness::unique_name;
+use velero_testkit::{TestCluster, cluster_test};
 
 use crate::steered::{BACKUP_ACTION, Courses, PhaseWatch, RESTORE_ACTION, Steering};
 use crate::support::{
@@ -318,32 +318,41 @@ fn what_a_server_stored_and_did_not_tell_any_more_is_told_by_the_next() {
     });
 }
 
-#[test]
-fn a_last_step_that_is_taken_again_says_nothing_twice() {
-    cluster_test(|cluster| async move {
-        let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
-        let server = steering.server(&cluster).await;
-        server.directory_location("default", directory.path()).await;
-        let courses = Courses::new(&cluster, BACKUP_ACTION, &[]).await;
-        courses.add_updating("seeker", "takes=1", "absent").await;
-        let backup = server.backup("twice", courses.spec()).await;
-        assert_phase(&backup, &BackupPhase::Completed);
-        assert_eq!(backup.status.warnings, 1, "an item that is gone is a warning");
-        server.stop().await;
-        // As if the server had been killed after it had stored the warning and before it said so.
-        fs::remove_file(directory.path().join("backups/twice/velero-backup.json")).unwrap();
-        let before = json!({"status": {"phase": "Finalizing", "warnings": 0, "completionTimestamp": null}});
-        let patch = kube::api::Patch::Merge(before);
-        api::<Backup>(&cluster).patch("twice", &Default::default(), &patch).await.unwrap();
+/// The backup `twice` of a server that is gone, as if that had been killed after it had stored a warning of the last step and before it
+/// said so.
+async fn killed_in_the_last_step(cluster: &TestCluster, directory: &Path, steering: &Steering) -> Courses {
+    let server = steering.server(cluster).await;
+    server.directory_location("default", directory).await;
+    let courses = Courses::new(cluster, BACKUP_ACTION, &[]).await;
+    courses.add_updating("seeker", "takes=1", "absent").await;
+    let backup = server.backup("twice", courses.spec()).await;
+    assert_phase(&backup, &BackupPhase::Completed);
+    assert_eq!(backup.status.warnings, 1, "an item that is gone is a warning");
+    server.stop().await;
+    fs::remove_file(directory.join("backups/twice/velero-backup.json")).unwrap();
+    let before = json!({"status": {"phase": "Finalizing", "warnings": 0, "completionTimestamp": null}});
+    let patch = kube::api::Patch::Merge(before);
+    api::<Backup>(cluster).patch("twice", &Default::default(), &patch).await.unwrap();
+    courses
+}
 
-        let server = steering.server(&cluster).await;
-        let backup = server.ended("twice").await;
-        assert_phase(&backup, &BackupPhase::Completed);
-        assert_eq!(backup.status.warnings, 1);
-        let results = directory.path().join("backups/twice/twice-results.gz");
-        let results: ResultsFile = read(&results);
-        assert_eq!(results.warnings.len(), 1, "{results:?}");
-        courses.delete().await;
-        server.stop().await;
-    });
+#[test]
+fn a_last_step_that_is_taken_again_says_nothing_twice_and_forgets_nothing() {
+    for is_better in [false, true] {
+        cluster_test(move |cluster| async move {
+            let (directory, steering) = (tempfile::tempdir().unwrap(), Steering::default());
+            let courses = killed_in_the_last_step(&cluster, directory.path(), &steering).await;
+            if is_better {
+                courses.add("absent", json!({})).await;
+            }
+            let server = steering.server(&cluster).await;
+            let backup = server.ended("twice").await;
+            assert_phase(&backup, &BackupPhase::Completed);
+            assert_eq!(backup.status.warnings, 1);
+            let results: ResultsFile = read(&directory.path().join("backups/twice/twice-results.gz"));
+            assert_eq!(results.warnings.len(), 1, "{results:?}");
+            courses.delete().await;
+            server.stop().await;
+        });
+    }
 }
