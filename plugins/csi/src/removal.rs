@@ -16,7 +16,6 @@ use velero_cluster::{Cluster, Error as ClusterError, ResourceType};
 use velero_plugin::Result;
 use velero_plugin::item::{annotation, filled, label, text};
 
-use crate::backup::snapshot_of;
 use crate::movement::{Held, moves_data};
 use crate::objects::{CONTENTS, GROUP_CONTENT, GroupTypes, SNAPSHOTS, bound_content, identity, is_ready, list};
 
@@ -139,10 +138,11 @@ pub(crate) async fn release_of_backup(
     Ok(())
 }
 
-/// Whether what files say of volumes tells of a snapshot. Files that tell of none at all are of no use here.
+/// Whether what files say of volumes tells of a snapshot: by its content, for the operation they name may be that of any action on
+/// snapshots. Files that tell of none at all are of no use here.
 fn is_told(snapshot: &Value, volumes: &[BackupVolumeInfo]) -> bool {
     let mut infos = volumes.iter().filter_map(|volume| volume.csi_snapshot_info.as_ref()).peekable();
-    infos.peek().is_none() || infos.any(|info| snapshot_of(&info.operation_id) == Some(identity(snapshot)))
+    infos.peek().is_none() || infos.any(|info| Some(info.vsc_name.as_str()) == bound_content(snapshot))
 }
 
 /// Removes the contents that a release which was broken off has left behind: their snapshots are gone already. What the
@@ -289,19 +289,22 @@ mod tests {
 
     #[test]
     fn only_a_snapshot_that_the_files_tell_of_is_kept() {
-        let volume = |operation: &str| BackupVolumeInfo {
+        let volume = |content: &str, operation: &str| BackupVolumeInfo {
             csi_snapshot_info: Some(CsiSnapshotInfo {
+                vsc_name: content.to_owned(),
                 operation_id: operation.to_owned(),
                 ..CsiSnapshotInfo::default()
             }),
             ..BackupVolumeInfo::default()
         };
-        let snapshot = json!({"metadata": {"namespace": "shop", "name": "velero-data-x"}});
-        let (own, failed) = (volume("shop/velero-data-x/2026-01-02T03:04:05Z"), volume(""));
+        let snapshot = json!({"metadata": {"namespace": "shop", "name": "velero-data-x"},
+            "status": {"boundVolumeSnapshotContentName": "snapcontent-x"}});
+        let (own, failed) = (volume("snapcontent-x", "shop/velero-data-x/2026-01-02T03:04:05Z"), volume("", ""));
         for (volumes, expected) in [
             (vec![failed.clone(), own], true),
-            (vec![volume("shop/velero-data-y/2026-01-02T03:04:05Z")], false),
-            (vec![volume("bank/velero-data-x/2026-01-02T03:04:05Z")], false),
+            // Another action works on snapshots too, and its operation was begun last.
+            (vec![volume("snapcontent-x", "replica-7")], true),
+            (vec![volume("snapcontent-y", "shop/velero-data-y/2026-01-02T03:04:05Z")], false),
             (vec![failed], false),
             // Files without any snapshot are those of another time.
             (vec![BackupVolumeInfo::default()], true),

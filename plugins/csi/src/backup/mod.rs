@@ -7,8 +7,6 @@ mod group;
 mod mover;
 mod snapshot;
 
-pub(crate) use snapshot::snapshot_of;
-
 use std::sync::Arc;
 
 use serde_json::Value;

@@ -153,11 +153,6 @@ fn operation_id(namespace: &str, name: &str, begun: Timestamp) -> String {
     format!("{namespace}/{name}/{}", begun.strftime("%Y-%m-%dT%H:%M:%SZ"))
 }
 
-/// The namespace and name of the snapshot that an operation is on.
-pub(crate) fn snapshot_of(operation_id: &str) -> Option<(&str, &str)> {
-    parse(operation_id).ok().map(|(namespace, name, _)| (namespace, name))
-}
-
 fn parse(operation_id: &str) -> Result<(&str, &str, Timestamp)> {
     let parts: Vec<&str> = operation_id.split('/').collect();
     if let [namespace, name, begun] = parts.as_slice()
