@@ -1,7 +1,6 @@
 //! Puts what operations have changed into the archive of their backup.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use velero_api::metadata::name;
 use velero_api::records::{BackupOperation, OperationPhase, ResourceIdentifier, ResourceList};
@@ -15,15 +14,12 @@ use velero_engine::backup::{Finalized, finalize};
 use velero_store::{BackupStore, Error as StoreError, blocking_reader, pipe};
 
 use crate::backup::transfer::{WAITING_PIECES, request};
+use crate::backup::unreadable::read_again;
 use crate::lifecycle::cancel::cancel_unfinished;
 use crate::lifecycle::policies::policies;
 use crate::runtime::clock;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Result, describe};
-
-/// The pauses before an archive that cannot be read is read again.
-const READ_AGAIN_AFTER: [Duration; 4] =
-    [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(8), Duration::from_secs(8)];
 
 /// What has become of an archive.
 #[derive(Default)]
@@ -86,7 +82,9 @@ async fn put_in(
     }
     let count = found.entries.len().to_string();
     journal.info().field("files", count).message("Updating the archive after the operations have ended");
-    match rewritten(store, name(backup), &found, context.settings.archive_limits()).await {
+    let limits = context.settings.archive_limits();
+    let rewritten = read_again(name(backup), || rewrite(store, name(backup), &found, limits), RewriteError::of_reading);
+    match rewritten.await {
         Ok(()) => updated.items = Some(list_more(store, name(backup), found.resource_list).await?),
         Err(RewriteError::Store(error)) => return Err(error.into()),
         Err(RewriteError::Archive(problem)) => {
@@ -133,18 +131,14 @@ enum RewriteError {
     Store(StoreError),
 }
 
-/// Rewrites an archive. One that cannot be read may have been damaged on its way here, so it is read again before that is believed.
-async fn rewritten(store: &BackupStore, backup: &str, found: &Finalized, limits: Limits) -> Result<(), RewriteError> {
-    for pause in READ_AGAIN_AFTER {
-        match rewrite(store, backup, found, limits).await {
-            Err(RewriteError::Archive(error)) => {
-                tracing::info!(backup, error, "The archive is not rewritten; it is read again after {pause:?}");
-                tokio::time::sleep(pause).await;
-            }
-            rewritten => return rewritten,
+impl RewriteError {
+    /// Why the archive could not be read, if that is how it ended.
+    fn of_reading(rewritten: &Result<(), Self>) -> Option<String> {
+        match rewritten {
+            Err(Self::Archive(problem)) => Some(problem.clone()),
+            Ok(()) | Err(Self::Store(_)) => None,
         }
     }
-    rewrite(store, backup, found, limits).await
 }
 
 /// Copies the archive with the new entries in their places; the old one stays until the new one is verified.

@@ -50,7 +50,7 @@ pub(super) async fn end_partially_failed(
         let saved = volumes::settle(store, name(backup), &[], Vec::new()).await?;
         ended.status.volume_snapshots_completed = saved.native_snapshots().1;
         put_metadata(store, &mut ended).await?;
-        volumes::release(context, backup, store).await?;
+        volumes::release(context, backup, &saved).await?;
     }
     close(context, backup, &ended).await
 }

@@ -13,7 +13,7 @@ use velero_api::v1::Backup;
 use velero_engine::journal::Counts;
 use velero_engine::stage;
 use velero_engine::stage::{try_within, within};
-use velero_store::BackupStore;
+use velero_engine::volumes::SavedVolumes;
 
 use crate::backup::archive_update::update_archive;
 use crate::backup::cancellation;
@@ -62,7 +62,8 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
             // Who stored them may have been killed before it gave the name back.
             store.release(name(backup), uid(backup)).await?;
             let ended = Backup { status: stored.status, ..backup.clone() };
-            return release_and_close(context, backup, &store, &ended).await;
+            let saved = volumes::stored(&store, name(backup)).await?;
+            return release_and_close(context, backup, &saved, &ended).await;
         }
         Stored::Nothing | Stored::Own(_) => {}
     }
@@ -71,9 +72,11 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
     }
     let journal = backup.journal(context);
     let mut ended = backup.clone();
-    match load(context, backup, &store).await? {
+    let saved = match load(context, backup, &store).await? {
         // A backup without operations needs no file of them.
-        Found::Unusable(_) if backup.status.backup_item_operations_attempted == 0 => {}
+        Found::Unusable(_) if backup.status.backup_item_operations_attempted == 0 => {
+            volumes::stored(&store, name(backup)).await?
+        }
         Found::Unusable(problem) => return end_partially_failed(context, backup, Some(&store), &problem).await,
         Found::Usable(operations) => {
             let updated = update_archive(context, backup, &store, &operations, &journal).await?;
@@ -83,8 +86,9 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
             ended.status.csi_volume_snapshots_completed = completed_csi_snapshots(&operations);
             let saved = volumes::settle(&store, name(backup), &operations, updated.uploads).await?;
             ended.status.volume_snapshots_completed = saved.native_snapshots().1;
+            saved
         }
-    }
+    };
     let known = backup.counts();
     let counts = match journal.counts() {
         none if none == Counts::default() => backup.files(&store).told(known).await?,
@@ -98,13 +102,13 @@ async fn step(context: &Context, backup: &Backup) -> Result<()> {
         return cancellation::end(context, backup, &reason).await;
     }
     put_metadata(&store, &mut ended).await?;
-    release_and_close(context, backup, &store, &ended).await
+    release_and_close(context, backup, &saved, &ended).await
 }
 
 /// Frees the cluster of what the files of a backup hold now, and writes how it ended. Not before its metadata are stored: until
 /// then it may be cancelled, and what nobody can restore from is removed by the objects that are let go here.
-async fn release_and_close(context: &Context, backup: &Backup, store: &BackupStore, ended: &Backup) -> Result<()> {
-    volumes::release(context, backup, store).await?;
+async fn release_and_close(context: &Context, backup: &Backup, saved: &SavedVolumes, ended: &Backup) -> Result<()> {
+    volumes::release(context, backup, saved).await?;
     close(context, backup, ended).await
 }
 

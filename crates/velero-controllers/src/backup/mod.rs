@@ -37,4 +37,5 @@ mod reservation;
 mod run;
 pub(crate) mod sync;
 mod transfer;
+mod unreadable;
 mod volumes;

@@ -31,7 +31,8 @@ pub(super) async fn settle(
     Ok(saved)
 }
 
-async fn stored(store: &BackupStore, backup: &str) -> Result<SavedVolumes> {
+/// What the files of a backup say.
+pub(super) async fn stored(store: &BackupStore, backup: &str) -> Result<SavedVolumes> {
     Ok(SavedVolumes {
         infos: store.get_json(backup, BackupFile::VolumeInfos).await?,
         snapshots: store.get_json(backup, BackupFile::VolumeSnapshots).await?,
@@ -40,12 +41,10 @@ async fn stored(store: &BackupStore, backup: &str) -> Result<SavedVolumes> {
     })
 }
 
-/// Frees the cluster of what the files of a backup hold now.
-pub(super) async fn release(context: &Context, backup: &Backup, store: &BackupStore) -> Result<()> {
-    let infos = store.get_json(name(backup), BackupFile::VolumeInfos).await?;
+/// Frees the cluster of what the files of a backup hold now, which say this.
+pub(super) async fn release(context: &Context, backup: &Backup, saved: &SavedVolumes) -> Result<()> {
     let questions = context.plugins.for_questions()?;
-    let saved = SavedVolumes { infos, ..SavedVolumes::default() };
-    Ok(after_run(context, backup, &questions.actions).release(&saved).await?)
+    Ok(after_run(context, backup, &questions.actions).release(saved).await?)
 }
 
 /// Removes what a backup that failed has saved: nobody can restore from it. Gives what may be left, in words; `saved`

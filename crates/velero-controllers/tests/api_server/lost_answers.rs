@@ -7,12 +7,13 @@ use http::Method;
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
+use tempfile::TempDir;
 use velero_api::annotations::{HOLDER_IDENTITY, RETRY_INTERRUPTED};
 use velero_api::v1::{
     Backup, BackupPhase, BackupSpec, DeleteBackupRequest, DeleteBackupRequestSpec, Restore, RestorePhase, RestoreSpec,
 };
 use velero_controllers::server::{PatienceSettings, Settings};
-use velero_testkit::{cluster_test, storage_box_test};
+use velero_testkit::{TestCluster, cluster_test, storage_box_test};
 
 use crate::lossy_proxy::{Fate, open, open_for};
 use crate::moved_scene::{LOOKS, PAUSE, Scene, check_restore, done};
@@ -53,7 +54,7 @@ fn work_that_was_taken_without_an_answer_is_found_again_and_goes_on() {
     });
 }
 
-/// How many deletions of a content get lost: all tries of one attempt.
+/// How many changes get lost: all tries of one attempt.
 const LOST: usize = 2;
 
 /// The contents of snapshots of a namespace.
@@ -66,30 +67,43 @@ async fn contents_of(scene: &Scene) -> Vec<String> {
     found.iter().filter(is_of).map(|content| content.metadata.name.clone().unwrap()).collect()
 }
 
+async fn until_no_contents(scene: &Scene) {
+    for _ in 0..LOOKS {
+        if contents_of(scene).await.is_empty() {
+            return;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    panic!("left are {:?}", contents_of(scene).await);
+}
+
+/// A scene with one claim in which the first changes of a kind of objects get lost, with the count of the changes and the folder of
+/// its kubeconfig.
+async fn losing(
+    cluster: &TestCluster,
+    methods: &'static [Method],
+    plural: &'static str,
+) -> (Scene, Arc<AtomicUsize>, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&sent);
+    let rule = move |path: &str, _: &str| {
+        let is_chosen = path.contains(&format!("/{plural}/"));
+        if is_chosen && counted.fetch_add(1, Ordering::SeqCst) < LOST { Fate::Lost } else { Fate::Answered }
+    };
+    let kubeconfig = Some(open_for(cluster, folder.path(), methods, rule).await);
+    let scene = Scene::with_settings(cluster, &["data"], Settings { kubeconfig, ..settings(cluster) }).await;
+    (scene, sent, folder)
+}
+
 #[test]
 fn a_snapshot_whose_release_is_broken_off_half_way_leaves_no_object_in_the_cluster() {
     storage_box_test(|cluster| async move {
-        let folder = tempfile::tempdir().unwrap();
-        let deletions = Arc::new(AtomicUsize::new(0));
-        let asked = Arc::clone(&deletions);
-        let rule = move |path: &str, _: &str| {
-            let is_content = path.contains("/volumesnapshotcontents/");
-            if is_content && asked.fetch_add(1, Ordering::SeqCst) < LOST { Fate::Lost } else { Fate::Answered }
-        };
-        let kubeconfig = Some(open_for(&cluster, folder.path(), &[Method::DELETE], rule).await);
-        let settings = Settings { kubeconfig, ..settings(&cluster) };
-        let scene = Scene::with_settings(&cluster, &["data"], settings).await;
+        let (scene, deletions, _folder) = losing(&cluster, &[Method::DELETE], "volumesnapshotcontents").await;
         scene.begin("b", BackupSpec { snapshot_move_data: None, ..scene.spec() }).await;
         assert_phase(&scene.ended("b").await, &BackupPhase::Completed);
-        let mut left = contents_of(&scene).await;
-        for _ in 0..LOOKS {
-            if left.is_empty() {
-                break;
-            }
-            tokio::time::sleep(PAUSE).await;
-            left = contents_of(&scene).await;
-        }
-        assert!(left.is_empty() && scene.snapshots().await.is_empty(), "{left:?}");
+        until_no_contents(&scene).await;
+        assert!(scene.snapshots().await.is_empty());
         assert!(deletions.load(Ordering::SeqCst) > LOST, "no deletion of a content was lost and sent again");
         let deletion = DeleteBackupRequestSpec { backup_name: "b".to_owned(), ..Default::default() };
         scene.server.create(DeleteBackupRequest::new(&cluster.namespace, "gone", deletion)).await;
@@ -101,30 +115,14 @@ fn a_snapshot_whose_release_is_broken_off_half_way_leaves_no_object_in_the_clust
 #[test]
 fn the_snapshot_of_a_claim_that_failed_is_removed_by_the_last_step() {
     storage_box_test(|cluster| async move {
-        let folder = tempfile::tempdir().unwrap();
-        let lost = AtomicUsize::new(0);
         // The snapshot can neither be followed nor, after that, be removed.
-        let rule = move |path: &str, _: &str| {
-            let is_content = path.contains("/volumesnapshotcontents/");
-            if is_content && lost.fetch_add(1, Ordering::SeqCst) < LOST { Fate::Lost } else { Fate::Answered }
-        };
-        let kubeconfig = Some(open_for(&cluster, folder.path(), &[Method::PATCH], rule).await);
-        let settings = Settings { kubeconfig, ..settings(&cluster) };
-        let scene = Scene::with_settings(&cluster, &["data"], settings).await;
+        let (scene, _, _folder) = losing(&cluster, &[Method::PATCH], "volumesnapshotcontents").await;
         scene.begin("b", BackupSpec { snapshot_move_data: None, ..scene.spec() }).await;
         let backup = scene.ended("b").await;
         assert_phase(&backup, &BackupPhase::PartiallyFailed);
         assert_eq!(backup.status.backup_item_operations_attempted, 0, "nothing is followed");
         scene.until_no_snapshots().await;
-        let mut left = contents_of(&scene).await;
-        for _ in 0..LOOKS {
-            if left.is_empty() {
-                break;
-            }
-            tokio::time::sleep(PAUSE).await;
-            left = contents_of(&scene).await;
-        }
-        assert!(left.is_empty(), "{left:?}");
+        until_no_contents(&scene).await;
         scene.end(&[]).await;
     });
 }
@@ -132,15 +130,7 @@ fn the_snapshot_of_a_claim_that_failed_is_removed_by_the_last_step() {
 #[test]
 fn a_new_volume_gets_what_the_old_one_had_though_the_first_tries_are_lost() {
     storage_box_test(|cluster| async move {
-        let folder = tempfile::tempdir().unwrap();
-        let lost = AtomicUsize::new(0);
-        let rule = move |path: &str, _: &str| {
-            let is_volume = path.contains("/persistentvolumes/");
-            if is_volume && lost.fetch_add(1, Ordering::SeqCst) < LOST { Fate::Lost } else { Fate::Answered }
-        };
-        let kubeconfig = Some(open_for(&cluster, folder.path(), &[Method::PATCH], rule).await);
-        let settings = Settings { kubeconfig, ..settings(&cluster) };
-        let scene = Scene::with_settings(&cluster, &["data"], settings).await;
+        let (scene, _, _folder) = losing(&cluster, &[Method::PATCH], "persistentvolumes").await;
         scene.begin("b", scene.spec()).await;
         let upload = scene.uploads("b", 1).await.remove("data").unwrap();
         scene.write(&upload, done("k1")).await;

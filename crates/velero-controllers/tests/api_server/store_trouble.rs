@@ -15,7 +15,7 @@ use velero_controllers::server::Settings;
 use velero_testkit::{cluster_test, storage_box_test};
 
 use crate::lossy_proxy::{Fate, open_for};
-use crate::moved_scene::Scene;
+use crate::moved_scene::{LOOKS, Scene};
 use crate::steered::{BACKUP_ACTION, Courses, Steering};
 use crate::support::{assert_phase, read, settings};
 
@@ -57,7 +57,10 @@ fn an_operation_whose_failure_could_not_be_told_whole_is_told_of_once() {
         fs::rename(&log, &aside).unwrap();
         fs::create_dir(&log).unwrap();
         let results = || read::<ResultsFile>(&directory.path().join("backups/told/told-results.gz"));
-        while results().errors.is_empty() {
+        for _ in 0..LOOKS {
+            if !results().errors.is_empty() {
+                break;
+            }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         tokio::time::sleep(A_WHILE).await;

@@ -117,6 +117,7 @@ mod tests {
             }
         }
     }
+
     #[tokio::test(start_paused = true)]
     async fn an_archive_that_was_damaged_on_its_way_into_its_place_is_put_there_again() {
         let (old, new) = (archive("old"), archive("new"));

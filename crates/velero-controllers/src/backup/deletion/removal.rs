@@ -12,6 +12,7 @@ use velero_store::{BackupStore, blocking_reader};
 
 use crate::backup::deletion::snapshots::forget_snapshots;
 use crate::backup::deletion::transfers::{end_transfers, remove_transfers};
+use crate::backup::unreadable::read_again;
 use crate::backup::volumes::{self, Why};
 use crate::lifecycle::cancel::try_cancel_owned;
 use crate::lifecycle::kind::Kind;
@@ -29,10 +30,6 @@ use crate::runtime::events;
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// How long restores may take to go away.
 const RESTORES_DEADLINE: Duration = Duration::from_secs(60);
-
-/// The pauses before an archive that cannot be read is read again.
-const READ_AGAIN_AFTER: [Duration; 4] =
-    [Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8), Duration::from_secs(16)];
 
 /// How a step of the removal went.
 pub(super) enum Outcome {
@@ -173,17 +170,8 @@ async fn run_delete_actions(context: &Context, backup: &Backup, store: &BackupSt
     if !context.plugins.for_questions()?.actions.delete_item().iter().any(is_needed) {
         return Ok(());
     }
-    for pause in READ_AGAIN_AFTER {
-        let Some(error) = show_items(context, backup, store).await? else { return Ok(()) };
-        let (backup, error) = (name(backup), describe(&error));
-        tracing::info!(
-            backup,
-            error,
-            "Delete item actions did not see all items; they are shown them again after {pause:?}"
-        );
-        tokio::time::sleep(pause).await;
-    }
-    if let Some(error) = show_items(context, backup, store).await? {
+    let unread = |seen: &Result<Option<DeleteError>>| Some(describe(seen.as_ref().ok()?.as_ref()?));
+    if let Some(error) = read_again(name(backup), || show_items(context, backup, store), unread).await? {
         let (backup, error) = (name(backup), describe(&error));
         tracing::warn!(backup, error, "Delete item actions did not see all items");
     }
